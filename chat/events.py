@@ -1,0 +1,143 @@
+"""Every event of a turn's stream, as frozen values (seed 000 appendix A, and our additions).
+
+The fields are the payload, exactly; the tag names the event. ``docs/events.md`` is generated from
+here. A field that is ``UNSET`` is left out of the payload.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+TurnPhase = Literal[
+    "loading_model",
+    "retrying",
+    "waiting_for_tool",
+    "waiting_for_confirmation",
+    "compressing_context",
+]
+
+
+class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn has begun; always the first event."""
+
+    event: ClassVar[str] = "turn_started"
+    turn_id: str
+    session_id: str
+    model: str
+
+
+class ContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The next piece of the answer's text."""
+
+    event: ClassVar[str] = "content_delta"
+    content: str
+    role: str = "assistant"
+
+
+class ThinkingContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The next piece of the model's reasoning."""
+
+    event: ClassVar[str] = "thinking_delta"
+    content: str
+
+
+class ToolCallStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The model asked for a tool that runs without approval."""
+
+    event: ClassVar[str] = "tool_call"
+    tool_name: str
+    arguments: Mapping[str, Any]
+    call_index: int
+    tool_call_id: str
+
+
+class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool ran, or could not be run."""
+
+    event: ClassVar[str] = "tool_result"
+    tool_name: str
+    success: bool
+    result: str | None
+    error_message: str | None
+    call_index: int
+    tool_call_id: str
+    summary: str
+    execution_time_ms: float
+    error_code: str | UnsetType = UNSET
+    server: str | UnsetType = UNSET
+
+
+class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools' results go back to the model."""
+
+    event: ClassVar[str] = "tool_continuation_start"
+    message: str = "Processing tool results..."
+
+
+class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """What the turn is waiting for."""
+
+    event: ClassVar[str] = "status"
+    state: TurnPhase
+
+
+class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
+    """The final answer is on disk."""
+
+    event: ClassVar[str] = "message_complete"
+    message_id: str
+    model: str
+    eval_count: int | None
+    prompt_eval_count: int | None
+    context_window: Mapping[str, Any]
+    content: str
+    thinking: str | None
+    tool_calls: Sequence[Mapping[str, Any]]
+    turn_id: str
+    done_reason: str | None
+    usage: Mapping[str, int | None]
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn was stopped; what there was of the answer is on disk."""
+
+    event: ClassVar[str] = "cancelled"
+    content: str
+    thinking: str | None
+    model: str
+    message_id: str
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn broke off; ``details`` always has ``retryable``."""
+
+    event: ClassVar[str] = "error"
+    code: str
+    message: str
+    details: Mapping[str, Any]
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """The stream is complete; always the last event, exactly once."""
+
+    event: ClassVar[str] = "done"
+    session_id: str
+
+
+Event = (
+    TurnStarted
+    | ContentDelta
+    | ThinkingContentDelta
+    | ToolCallStarted
+    | ToolResultReceived
+    | ToolContinuationStarted
+    | StatusChanged
+    | MessageComplete
+    | Cancelled
+    | Failed
+    | Done
+)
+
+EVENTS: tuple[type[Event], ...] = Event.__args__

@@ -1,0 +1,47 @@
+"""The one table from a domain error to an HTTP status, and the one error envelope."""
+
+from typing import Any
+
+STATUS_OF_CODE: dict[str, int] = {
+    "VALIDATION_ERROR": 422,
+    "SESSION_NOT_FOUND": 404,
+    "SESSION_CORRUPT": 500,
+    "SESSION_BUSY": 409,
+    "INVALID_MESSAGE_INDEX": 400,
+    "MESSAGE_CHANGED": 409,
+    "STORAGE_FULL": 507,
+    "PROMPT_NOT_FOUND": 404,
+    "PROMPT_EXISTS": 409,
+    "MODEL_NOT_FOUND": 404,
+    "OLLAMA_UNREACHABLE": 502,
+    "OLLAMA_ERROR": 502,
+    "CONTEXT_OVERFLOW": 502,
+    "TOOL_NOT_FOUND": 404,
+    "NO_ACTIVE_TURN": 409,
+    "TURN_LIMIT_REACHED": 502,
+    "SHUTTING_DOWN": 503,
+    "TOO_MANY_TURNS": 503,
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "PAYLOAD_TOO_LARGE": 413,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
+    "FORBIDDEN": 403,
+    "UNAUTHENTICATED": 401,
+    "REQUEST_TIMEOUT": 408,
+    "HEADERS_TOO_LARGE": 431,
+    "BAD_REQUEST": 400,
+    "INTERNAL_ERROR": 500,
+}
+
+
+def envelope(
+    code: str, message: str, *, retryable: bool = False, details: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the body of an error answer (seed 000 section 19.1)."""
+    return {
+        "error": {
+            "code": code,
+            "message": message,
+            "details": {**(details or {}), "retryable": retryable},
+        }
+    }

@@ -1,0 +1,130 @@
+"""The port to a language model: a request goes in, deltas come out."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from sessions_app.messages import NO_EXTRA, Message, ToolCall, ToolSpec
+
+Think = bool | Literal["low", "medium", "high"]
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model (seed 000 section 11.4).
+
+    Attributes:
+        name: The name to ask for.
+        size_mb: Size on disk in megabytes (10**6 bytes).
+        format: File format, e.g. ``gguf``.
+        family: Model family, e.g. ``qwen3``.
+        parameter_size: E.g. ``14.8B``.
+        quantization_level: E.g. ``Q4_K_M``.
+        capabilities: What the model can do: ``completion``, ``tools``, ``thinking``, ...
+        context_length: The longest context the model was made for, in tokens; None if unknown.
+    """
+
+    name: str
+    size_mb: float
+    format: str = ""
+    family: str = ""
+    parameter_size: str = ""
+    quantization_level: str = ""
+    capabilities: Sequence[str] = ()
+    context_length: int | None = None
+
+    @property
+    def can_think(self) -> bool:
+        """Whether the model streams its reasoning when asked."""
+        return "thinking" in self.capabilities
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a model.
+
+    Attributes:
+        model: The model's name, without a provider in front.
+        messages: The conversation, oldest first.
+        tools: What the model may call.
+        think: Whether and how hard to reason; None leaves it out (models that can't think).
+        context_window: Tokens of context to reserve (``num_ctx``); None leaves it to the provider.
+        options: Sampling options (temperature, seed, ...), passed on as they are.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    think: Think | None = None
+    context_window: int | None = None
+    options: Mapping[str, Any] = NO_EXTRA
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of the answer's text."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of the model's reasoning."""
+
+    text: str
+
+
+class CallDelta(msgspec.Struct, frozen=True):
+    """A whole tool call."""
+
+    call: ToolCall
+
+
+class Retrying(msgspec.Struct, frozen=True, gc=False):
+    """The request failed before its first delta and is tried again."""
+
+    reason: str
+
+
+class WindowGrown(msgspec.Struct, frozen=True, gc=False):
+    """The request did not fit and is tried again with this many tokens of context."""
+
+    context_window: int
+
+
+class Finished(msgspec.Struct, frozen=True, gc=False):
+    """The last delta: the model is done.
+
+    Attributes:
+        done_reason: Why it stopped (``stop``, ``length``, ...).
+        prompt_eval_count: Tokens of the request; None where the provider did not say.
+        eval_count: Tokens of the answer; None where the provider did not say.
+    """
+
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+
+
+Delta = TextDelta | ThinkingDelta | CallDelta | Retrying | WindowGrown | Finished
+
+
+class LanguageModel(Protocol):
+    """Something that answers conversations."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        """Ask the model and yield what comes, in batches: the deltas of one network read.
+
+        The last delta is ``Finished``; a stream that ends without one broke off and raises.
+        Close the generator (``aclosing``) to stop the model; that closes the connection.
+
+        Raises:
+            ModelError: A subclass, before the first batch or between batches.
+        """
+        ...
+
+    async def describe(self, model: str) -> ModelInfo:
+        """Return what is known of a model, from a cache where that is safe.
+
+        Raises:
+            ModelNotFound: The provider does not have it.
+            ModelError: The provider can't be asked.
+        """
+        ...

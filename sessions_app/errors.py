@@ -1,0 +1,110 @@
+"""The errors of the domain, and those of sessions.
+
+The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
+
+    MochiError
+      * ValidationFailed          VALIDATION_ERROR
+      * StorageFull               STORAGE_FULL
+      + SessionError
+        * SessionNotFound         SESSION_NOT_FOUND
+        * SessionCorrupt          SESSION_CORRUPT
+        * SessionBusy             SESSION_BUSY (retryable)
+        * InvalidMessageIndex     INVALID_MESSAGE_INDEX
+        * MessageChanged          MESSAGE_CHANGED
+        * SystemPromptNotSet      PROMPT_NOT_FOUND
+
+Nothing here knows HTTP: ``mochi_project.errors`` holds the one table from ``code`` to status.
+"""
+
+from typing import Any, ClassVar
+
+
+class MochiError(Exception):
+    """Something a caller can be told about.
+
+    Attributes:
+        code: The stable, machine-readable name of what happened.
+        retryable: Whether the same request may succeed later without being changed.
+        message: A sentence for people that says what to change.
+        details: JSON-compatible facts for programs (``field``, ``provider``, ...).
+    """
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+    retryable: bool = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class ValidationFailed(MochiError):
+    """What was sent has the wrong shape or value; ``details.field`` names it."""
+
+    code = "VALIDATION_ERROR"
+
+
+class StorageFull(MochiError):
+    """The disk is full (or the quota is used up); what was on disk before is intact."""
+
+    code = "STORAGE_FULL"
+    retryable = True
+
+
+class SessionError(MochiError):
+    """Something about one session."""
+
+
+class SessionNotFound(SessionError):
+    """No session has this id, or the id is malformed."""
+
+    code = "SESSION_NOT_FOUND"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session with ID {session_id!r} not found.", session_id=session_id)
+
+
+class SessionCorrupt(SessionError):
+    """The session's file can't be read as a session; it is left untouched."""
+
+    code = "SESSION_CORRUPT"
+
+    def __init__(self, session_id: str, reason: str) -> None:
+        super().__init__(
+            f"The file of session {session_id} can't be read ({reason}). It was left untouched.",
+            session_id=session_id,
+            reason=reason,
+        )
+        self.reason = reason
+
+
+class SessionBusy(SessionError):
+    """The session has a running turn; wait for it or cancel it."""
+
+    code = "SESSION_BUSY"
+    retryable = True
+
+    def __init__(self, session_id: str, turn_id: str | None = None) -> None:
+        super().__init__(
+            f"Session {session_id} has a running turn. Wait for it or cancel it.",
+            session_id=session_id,
+            turn_id=turn_id,
+        )
+
+
+class InvalidMessageIndex(SessionError):
+    """The index is out of range, or the message there is not a user message."""
+
+    code = "INVALID_MESSAGE_INDEX"
+
+
+class MessageChanged(SessionError):
+    """The message at the index is not the one the caller meant."""
+
+    code = "MESSAGE_CHANGED"
+
+
+class SystemPromptNotSet(SessionError):
+    """The session has no system prompt to remove."""
+
+    code = "PROMPT_NOT_FOUND"
