@@ -1,0 +1,33 @@
+"""Bodies of the ``/sessions`` routes, and the one error envelope that every app declares."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ErrorInfo(BaseModel):
+    """What went wrong: a stable code for programs, a sentence for people, facts for both."""
+
+    code: str = Field(description="Stable, machine-readable name of what happened")
+    message: str = Field(description="A sentence that says what to change")
+    details: dict[str, Any] = Field(
+        description="Facts for programs; always has `retryable`, often `field` or `provider`"
+    )
+
+
+class ErrorResponse(BaseModel):
+    """The body of every error answer (seed 000 section 19.1)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "error": {
+                    "code": "SESSION_NOT_FOUND",
+                    "message": "Session with ID 'a1b2c3d4e5' not found.",
+                    "details": {"session_id": "a1b2c3d4e5", "retryable": False},
+                }
+            }
+        }
+    )
+
+    error: ErrorInfo
