@@ -1,0 +1,70 @@
+"""Django's settings, all derived from :mod:`mochi_project.config`.
+
+Importing this module opens no file and no database: the secret key is read (or made) when it is
+first used, so that commands that need neither run in a read-only directory.
+"""
+
+from django.utils.functional import SimpleLazyObject
+
+from mochi_project.config import ConfigurationError, load_settings
+from mochi_project.state import SECRET_KEY_FILE, ensure_secret
+
+try:
+    MOCHI = load_settings()
+except ConfigurationError as error:
+    # A typo in the environment is no crash: say which variable, without a traceback.
+    raise SystemExit(f"mochi-server: {error}") from None
+
+SECRET_KEY = SimpleLazyObject(lambda: ensure_secret(MOCHI.resolved_state_dir / SECRET_KEY_FILE))
+
+DEBUG = False
+# The guard (mochi_project/guard.py) has checked the Host header before Django sees a request: it
+# also knows about IP literals, which this list can't express.
+ALLOWED_HOSTS = ["*"]
+
+INSTALLED_APPS = [
+    "mochi_project",  # before all others: its management commands replace theirs
+    "ninja",
+    "django_q",
+]
+# None: Django runs the hooks of a synchronous middleware in a thread, for every request.
+MIDDLEWARE: list[str] = []
+ROOT_URLCONF = "mochi_project.urls"
+ASGI_APPLICATION = "mochi_project.asgi.application"
+APPEND_SLASH = False
+STATIC_URL = "/static/"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+# The guard cuts bodies off; Django's own limit must not be lower than the configured one.
+DATA_UPLOAD_MAX_MEMORY_SIZE = MOCHI.max_body_bytes
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+
+# The task queue's database, opened by whoever queues or runs a task. Sessions never touch it.
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": MOCHI.resolved_state_dir / "queue.sqlite3",
+        "OPTIONS": {
+            "timeout": 10,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+        },
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+Q_CLUSTER = {
+    "name": "mochi",
+    "orm": "default",
+    "workers": 1,
+    "poll": 0.2,
+    "timeout": 600,
+    "retry": 660,  # longer than the timeout, or a task would run twice
+    "max_attempts": 3,
+    "ack_failures": True,
+    "save_limit": 100,
+    "catch_up": False,
+    "scheduler": False,
+}
