@@ -1,24 +1,69 @@
 """Every ``MOCHI_`` variable, typed. The only place that reads the environment."""
 
+import difflib
+import ipaddress
 import json
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
-TEST_MODE_PORT = 5099
+from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
+
+ENV_PREFIX = "MOCHI_"
+ENV_FILE = ".env"
+OLLAMA_PORT = 11434
+
+
+def _http_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL")
+    _ = parts.port  # raises ValueError when it is no port number
+    return value.rstrip("/")
+
+
+def _expanded(value: Path) -> Path:
+    try:
+        return value.expanduser()
+    except RuntimeError as error:  # ~nobody/data
+        raise ValueError(f"can't be used: {error}") from error
+
+
+def _split(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise ValueError("must be a JSON list or a comma-separated list") from error
+    return [item.strip() for item in value.split(",") if item.strip()]
+
 
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
-List = Annotated[list[str], NoDecode]
+List = Annotated[list[str], NoDecode, BeforeValidator(_split)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+DataPath = Annotated[Path, AfterValidator(_expanded)]
 
 
 class ProviderConfig(BaseModel):
     """A provider of one's own: ``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``."""
 
-    base_url: str
+    base_url: HttpUrl
     api_key_env: str | None = None
 
 
@@ -29,41 +74,51 @@ class ConfigurationError(Exception):
 class MochiSettings(BaseSettings):
     """The configuration of one server, from ``MOCHI_`` variables, ``.env`` and flags.
 
-    Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute.
+    An empty variable counts as one that is not set. Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute.
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="MOCHI_",
-        env_file=".env",
+        env_prefix=ENV_PREFIX,
+        env_file=ENV_FILE,
         env_nested_delimiter="__",
+        env_ignore_empty=True,  # compose files pass "" for what nobody set
         extra="ignore",
         frozen=True,
         hide_input_in_errors=True,
+        allow_inf_nan=False,
     )
 
     host: str = Field("127.0.0.1", description="Address to listen on")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on (5099 in test mode)")
+    port: int = Field(
+        DEFAULT_PORT,
+        ge=0,
+        le=65535,
+        description="Port to listen on (5099 in test mode; 0 takes a free one)",
+    )
     workers: int = Field(1, ge=1, le=256, description="Number of web processes")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", description="Least severe level that is logged"
     )
+    log_format: Literal["auto", "text", "json"] = Field(
+        "auto", description="Log lines for people or as JSON; auto: text on a terminal, else JSON"
+    )
 
-    ollama_host: str = Field("http://localhost:11434", description="URL of the Ollama server")
+    ollama_host: HttpUrl = Field("http://localhost:11434", description="URL of the Ollama server")
     providers: dict[str, ProviderConfig] = Field(
         default_factory=dict,
         description="OpenAI-compatible providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`",
     )
 
-    data_dir: Path = Field(Path(), description="Base directory of all data")
-    sessions_dir: Path = Field(Path("chat_sessions"), description="Session files")
-    tools_dir: Path = Field(Path("tools"), description="Tool modules")
-    agents_dir: Path = Field(Path("agents"), description="Agents")
-    agent_chats_dir: Path = Field(Path("agents/agent_chats"), description="Sessions of agents")
-    system_prompts_dir: Path = Field(Path("system_prompts"), description="System prompt files")
-    planning_prompt_path: Path = Field(
+    data_dir: DataPath = Field(Path(), description="Base directory of all data")
+    sessions_dir: DataPath = Field(Path("chat_sessions"), description="Session files")
+    tools_dir: DataPath = Field(Path("tools"), description="Tool modules")
+    agents_dir: DataPath = Field(Path("agents"), description="Agents")
+    agent_chats_dir: DataPath = Field(Path("agents/agent_chats"), description="Sessions of agents")
+    system_prompts_dir: DataPath = Field(Path("system_prompts"), description="System prompt files")
+    planning_prompt_path: DataPath = Field(
         Path("docs/agents/agent_prompt_planning.md"), description="Agents' planning prompt"
     )
-    execution_prompt_path: Path = Field(
+    execution_prompt_path: DataPath = Field(
         Path("docs/agents/agent_prompt_execution.md"), description="Agents' execution prompt"
     )
 
@@ -72,7 +127,7 @@ class MochiSettings(BaseSettings):
         3, ge=0, le=86_400, description="Least time between two summaries of a session"
     )
     summary_unsupported_models: List = Field(
-        default=["gpt-oss:20b", "gpt-oss:120b"],
+        default=list(SUMMARY_UNSUPPORTED_MODELS),
         description="Models that can't write structured summaries",
     )
     dynamic_context_window_enabled: bool = Field(
@@ -111,49 +166,41 @@ class MochiSettings(BaseSettings):
         50, ge=0, description="Pace of the scripted model; 0 is unpaced"
     )
 
-    @field_validator("allowed_hosts", "cors_origins", "summary_unsupported_models", mode="before")
-    @classmethod
-    def _split_list(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        text = value.strip()
-        if text.startswith("["):
-            try:
-                return json.loads(text)
-            except ValueError as error:
-                raise ValueError("must be a JSON list or a comma-separated list") from error
-        return [item.strip() for item in text.split(",") if item.strip()]
-
     @field_validator("log_level", mode="before")
     @classmethod
     def _upper_case(cls, value: Any) -> Any:
         return value.upper() if isinstance(value, str) else value
 
-    @field_validator("ollama_host")
+    @field_validator("ollama_host", mode="before")
     @classmethod
-    def _http_url(cls, value: str) -> str:
-        url = value if "://" in value else f"http://{value}"
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
-            _ = parts.port
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError("must be an http:// or https:// URL")
-        return url.rstrip("/")
+    def _as_ollama_reads_it(cls, value: Any) -> Any:
+        # Ollama's own OLLAMA_HOST may be "host" or "host:port", with 11434 as the port.
+        if not isinstance(value, str) or "://" in value:
+            return value
+        url = f"http://{value.strip()}"
+        return url if urlsplit(url).port else f"{url.rstrip('/')}:{OLLAMA_PORT}"
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, value: list[str]) -> list[str]:
+        for origin in value:
+            parts = urlsplit(origin)
+            if not parts.scheme or not parts.netloc or parts.path.strip("/"):
+                raise ValueError("must list origins, each as scheme://host[:port]")
+        return [origin.rstrip("/") for origin in value]
 
     @field_validator("api_token")
     @classmethod
-    def _token_or_none(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None or not value.get_secret_value().strip():
-            return None
-        return value
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        secret = value.get_secret_value() if value else ""
+        if not secret.isascii() or not secret.isprintable() or " " in secret:
+            raise ValueError("must be ASCII without spaces, so that it fits an HTTP header")
+        return value if secret else None
 
     @property
     def resolved_data_dir(self) -> Path:
         """The base directory, absolute."""
-        return self.data_dir.expanduser().resolve()
+        return self.data_dir.resolve()
 
     @property
     def resolved_sessions_dir(self) -> Path:
@@ -198,10 +245,20 @@ class MochiSettings(BaseSettings):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return self.host in LOOPBACK_HOSTS or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     def _resolve(self, path: Path) -> Path:
-        return (self.resolved_data_dir / path.expanduser()).resolve()
+        return (self.resolved_data_dir / path).resolve()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (a name or an address) is this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def load_settings(**overrides: Any) -> MochiSettings:
@@ -217,15 +274,45 @@ def load_settings(**overrides: Any) -> MochiSettings:
         settings = MochiSettings(**given)
     except ValidationError as error:
         raise ConfigurationError(_explain(error)) from error
+    except SettingsError as error:  # a JSON value, as of MOCHI_PROVIDERS, that is no JSON
+        field = str(error).split('"')[1::2][:1]
+        name = f"{ENV_PREFIX}{field[0].upper()}" if field else "a variable"
+        raise ConfigurationError(f"{name} must be a JSON object") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
     if settings.test_mode and "port" not in settings.model_fields_set:
         settings = settings.model_copy(update={"port": TEST_MODE_PORT})
     return settings
 
 
+def unknown_variables(names: Iterable[str] | None = None) -> list[str]:
+    """Return a sentence for each ``MOCHI_`` variable (default: the environment's) nobody reads.
+
+    A typo must not pass silently, and a variable of a later version must not stop the start.
+    """
+    known = [f"{ENV_PREFIX}{field.upper()}" for field in MochiSettings.model_fields]
+    sentences = []
+    for name in sorted(os.environ if names is None else names):
+        # MOCHI_E2E_... belongs to the test suite, a double underscore to a nested value.
+        if not name.startswith(ENV_PREFIX) or name.startswith(f"{ENV_PREFIX}E2E_"):
+            continue
+        if name.split("__")[0] in known:
+            continue
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        sentences.append(f"{name} is not a setting of mochi-server and is ignored{hint}")
+    return sentences
+
+
 def _explain(error: ValidationError) -> str:
-    lines = []
-    for item in error.errors(include_url=False, include_input=False):
-        variable = "MOCHI_" + "__".join(str(part) for part in item["loc"]).upper()
-        message = item["msg"].removeprefix("Value error, ")
-        lines.append(f"{variable}: {message[0].lower()}{message[1:]}")
-    return "\n".join(lines)
+    return "\n".join(map(_sentence, error.errors(include_url=False, include_context=False)))
+
+
+def _sentence(item: ErrorDetails) -> str:
+    path = [str(part) for part in item["loc"]]
+    variable = f"{ENV_PREFIX}{'__'.join(path)}".upper()
+    message = item["msg"].removeprefix("Value error, ").partition(", unable to")[0]
+    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
+    if item["type"] == "missing" or path[0] in {"api_token", "providers", "ollama_host"}:
+        return f"{variable} {message}"  # the value may hold a secret, or there is none
+    return f"{variable} {message} (it is {str(item['input'])[:100]!r})"

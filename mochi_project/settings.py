@@ -4,18 +4,17 @@ Importing this module opens no file and no database: the secret key is read (or 
 first used, so that commands that need neither run in a read-only directory.
 """
 
-from django.utils.functional import SimpleLazyObject
-
 from mochi_project.config import ConfigurationError, load_settings
-from mochi_project.state import SECRET_KEY_FILE, ensure_secret
+from mochi_project.scratch import with_fresh_data_dir
+from mochi_project.state import SECRET_KEY_FILE, LazySecret
 
 try:
-    MOCHI = load_settings()
+    MOCHI = with_fresh_data_dir(load_settings())
 except ConfigurationError as error:
     # A typo in the environment is no crash: say which variable, without a traceback.
     raise SystemExit(f"mochi-server: {error}") from None
 
-SECRET_KEY = SimpleLazyObject(lambda: ensure_secret(MOCHI.resolved_state_dir / SECRET_KEY_FILE))
+SECRET_KEY = LazySecret(MOCHI.resolved_state_dir / SECRET_KEY_FILE)
 
 DEBUG = False
 # The guard (mochi_project/guard.py) has checked the Host header before Django sees a request: it

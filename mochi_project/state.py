@@ -9,6 +9,23 @@ SECRET_KEY_FILE = "secret_key"
 API_TOKEN_FILE = "api_token"  # noqa: S105 - a file name
 
 
+class LazySecret:
+    """A secret that is read, or made, when its text is first asked for.
+
+    Only ``str()`` asks: libraries that test a key for truth while they are imported (django-q2)
+    leave no file behind.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._text = ""
+
+    def __str__(self) -> str:
+        if not self._text:
+            self._text = ensure_secret(self._path)
+        return self._text
+
+
 def ensure_state_dir(directory: Path) -> Path:
     """Create the state directory (0700, and so every parent that is missing) and return it.
 
@@ -17,7 +34,9 @@ def ensure_state_dir(directory: Path) -> Path:
     Raises:
         OSError: It can't be created.
     """
-    for missing in reversed([path for path in (directory, *directory.parents) if not path.exists()]):
+    for missing in reversed(
+        [path for path in (directory, *directory.parents) if not path.exists()]
+    ):
         missing.mkdir(mode=0o700, exist_ok=True)
     return directory
 
