@@ -1,0 +1,1 @@
+"""System prompt files: ``.md`` and ``.txt`` files in one directory."""

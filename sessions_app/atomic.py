@@ -69,21 +69,14 @@ def read_regular(path: Path, *, limit: int) -> bytes:
 
     Raises:
         FileNotFoundError: There is nothing at ``path``.
-        UnreadableFileError: It is no regular file, is larger than ``limit``, or may not be read.
+        UnreadableFileError: It is no regular file, is larger than ``limit``, or can't be read.
     """
     try:
-        descriptor = os.open(path, _READ)
-    except FileNotFoundError:
+        data = _read_at_most(path, limit + 1)
+    except (FileNotFoundError, UnreadableFileError):
         raise
     except OSError as error:
-        raise UnreadableFileError(path, _why_not_opened(error)) from error
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnreadableFileError(path, "not a regular file")
-        try:
-            data = file.read(limit + 1)
-        except OSError as error:
-            raise UnreadableFileError(path, _why_not_opened(error)) from error
+        raise UnreadableFileError(path, _why_not(error)) from error
     if len(data) > limit:
         raise UnreadableFileError(path, f"larger than {limit} bytes")
     return data
@@ -109,6 +102,17 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def _read_at_most(path: Path, size: int) -> bytes:
+    descriptor = os.open(path, _READ)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnreadableFileError(path, "not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(size)
+    finally:
+        os.close(descriptor)
+
+
 def _write_new(path: Path, data: bytes) -> None:
     descriptor = os.open(path, _WRITE_NEW, PRIVATE_FILE)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
@@ -118,9 +122,9 @@ def _write_new(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
 
 
-def _why_not_opened(error: OSError) -> str:
+def _why_not(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "a symbolic link"
     if error.errno == errno.ENXIO:
         return "not a regular file"
-    return (error.strerror or "can't be opened").lower()
+    return (error.strerror or "can't be read").lower()

@@ -1,0 +1,79 @@
+"""The ``/system-prompts`` routes: parse, call, encode."""
+
+import asyncio
+
+from django.http import HttpRequest
+from ninja import Router, Status
+
+from mochi_project.services import get_services
+from prompts_app.prompts import Prompt, PromptSummary
+from prompts_app.schemas import (
+    PromptCreateIn,
+    PromptListOut,
+    PromptOut,
+    PromptUpdateIn,
+)
+from sessions_app.schemas import ErrorResponse
+
+router = Router(tags=["system prompts"])
+
+
+@router.get(
+    "/system-prompts",
+    response=PromptListOut,
+    summary="List system prompts",
+    description="All readable prompt files by name. A file that can't be read is left out.",
+    operation_id="list_system_prompts",
+)
+async def list_prompts(request: HttpRequest) -> dict[str, list[PromptSummary]]:
+    """List the prompt files."""
+    return {"prompts": await asyncio.to_thread(get_services().prompts.list)}
+
+
+@router.get(
+    "/system-prompts/{filename}",
+    response={200: PromptOut, 404: ErrorResponse, 422: ErrorResponse},
+    summary="Get a system prompt",
+    operation_id="get_system_prompt",
+)
+async def get_prompt(request: HttpRequest, filename: str) -> Prompt:
+    """Return one prompt with its text."""
+    return await asyncio.to_thread(get_services().prompts.get, filename)
+
+
+@router.post(
+    "/system-prompts",
+    response={201: PromptOut, 409: ErrorResponse, 422: ErrorResponse, 507: ErrorResponse},
+    summary="Create a system prompt",
+    description="Makes a new file; 409 `PROMPT_EXISTS` when the name is taken.",
+    operation_id="create_system_prompt",
+)
+async def create_prompt(request: HttpRequest, body: PromptCreateIn) -> Status[Prompt]:
+    """Make a new prompt file."""
+    prompts = get_services().prompts
+    return Status(201, await asyncio.to_thread(prompts.create, body.filename, body.content))
+
+
+@router.put(
+    "/system-prompts/{filename}",
+    response={200: PromptOut, 404: ErrorResponse, 422: ErrorResponse, 507: ErrorResponse},
+    summary="Update a system prompt",
+    description="Replaces the whole text. Sessions that were given the old text keep it.",
+    operation_id="update_system_prompt",
+)
+async def update_prompt(request: HttpRequest, filename: str, body: PromptUpdateIn) -> Prompt:
+    """Replace a prompt's text."""
+    return await asyncio.to_thread(get_services().prompts.update, filename, body.content)
+
+
+@router.delete(
+    "/system-prompts/{filename}",
+    response={204: None, 404: ErrorResponse, 422: ErrorResponse},
+    summary="Delete a system prompt",
+    description="Removes the file. Sessions that were given its text keep it.",
+    operation_id="delete_system_prompt",
+)
+async def delete_prompt(request: HttpRequest, filename: str) -> Status[None]:
+    """Remove a prompt file."""
+    await asyncio.to_thread(get_services().prompts.delete, filename)
+    return Status(204, None)

@@ -1,0 +1,93 @@
+"""System prompts as values, and the rules for their names and contents. Pure: reads no file."""
+
+import re
+from typing import Self
+
+import msgspec
+
+from sessions_app.errors import ValidationFailed
+
+MAX_CONTENT_CHARS = 9_999
+PREVIEW_LENGTH = 100
+FILENAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+SUFFIXES = (".md", ".txt")
+
+_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_ELLIPSIS = "..."
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A system prompt: the name of its file, and the whole text."""
+
+    filename: str
+    content: str
+
+
+class PromptSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list shows of a prompt.
+
+    Attributes:
+        filename: The name of its file.
+        preview: The beginning of the text on one line, 100 characters at most.
+        word_count: How many words the whole text has.
+    """
+
+    filename: str
+    preview: str
+    word_count: int
+
+    @classmethod
+    def of(cls, prompt: Prompt) -> Self:
+        """Summarise the prompt."""
+        words = prompt.content.split()
+        return cls(filename=prompt.filename, preview=_preview(words), word_count=len(words))
+
+
+def is_filename(name: str) -> bool:
+    """Whether a prompt's file may have this name."""
+    return _FILENAME.fullmatch(name) is not None and name.endswith(SUFFIXES)
+
+
+def validate_filename(filename: str) -> None:
+    """Refuse a name that no prompt may have. Names are refused, never repaired.
+
+    Raises:
+        ValidationFailed: With ``field`` ``"filename"``.
+    """
+    if not is_filename(filename):
+        raise ValidationFailed(
+            "A prompt's filename is 1 to 100 ASCII letters, digits, '_', '.' and '-', starts with "
+            "a letter or digit, and ends in '.md' or '.txt'.",
+            field="filename",
+        )
+
+
+def validate_content(content: str) -> None:
+    """Refuse a text that can't be a system prompt.
+
+    Raises:
+        ValidationFailed: Blank, 10,000 characters or longer, or not encodable as UTF-8; with
+            ``field`` ``"content"``.
+    """
+    if not content.strip():
+        raise ValidationFailed("A system prompt needs some text.", field="content")
+    if len(content) > MAX_CONTENT_CHARS:
+        raise ValidationFailed(
+            f"A system prompt has fewer than {MAX_CONTENT_CHARS + 1:,} characters; "
+            f"this one has {len(content):,}.",
+            field="content",
+            max_length=MAX_CONTENT_CHARS,
+        )
+    if any("\ud800" <= character <= "\udfff" for character in content):
+        raise ValidationFailed(
+            "The text holds half of a surrogate pair, which is no character.", field="content"
+        )
+
+
+def _preview(words: list[str]) -> str:
+    text = ""
+    for word in words:
+        text = f"{text} {word}" if text else word
+        if len(text) > PREVIEW_LENGTH:
+            return text[: PREVIEW_LENGTH - len(_ELLIPSIS)] + _ELLIPSIS
+    return text
