@@ -1,25 +1,45 @@
-"""A session as a value, and the pure operations on it."""
+"""A session as a value, and the pure operations on it.
+
+Every operation takes the time (``now``: UTC, ISO 8601 with microseconds) and returns a new session
+whose ``updated_at``, ``message_count`` and ``preview`` fit.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from sessions_app.messages import NO_EXTRA, Message
+from sessions_app.errors import (
+    InvalidMessageIndex,
+    MessageChanged,
+    SystemPromptNotSet,
+    ValidationFailed,
+)
+from sessions_app.messages import NO_EXTRA, Message, SystemMessage, UserMessage
 
 FORMAT_VERSION = "1.3"
 PREVIEW_LENGTH = 100
+WINDOW_HISTORY_LENGTH = 10
 
 ExecutionPolicy = Literal["always_confirm", "never_confirm", "confirm_destructive"]
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools a session offers to its model, and who is asked before they run."""
+    """Which tools a session offers to its model, and who is asked before they run.
+
+    Attributes:
+        tools: Names of single tools.
+        tool_group: A group whose tools are offered too.
+        execution_policy: An ``ExecutionPolicy``. A file may hold a policy that a newer tool knows;
+            it is kept, and counts as ``always_confirm``.
+        tool_policies: Policies of single tools, which override ``execution_policy``.
+        extra: Unknown keys of the file, kept for the next write.
+    """
 
     tools: Sequence[str] = ()
     tool_group: str | None = None
-    execution_policy: ExecutionPolicy = "always_confirm"
-    tool_policies: Mapping[str, ExecutionPolicy] = NO_EXTRA  # type: ignore[assignment]
+    execution_policy: str = "always_confirm"
+    tool_policies: Mapping[str, str] = NO_EXTRA  # type: ignore[assignment]
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -36,10 +56,11 @@ class WindowConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         dynamic_enabled: Whether the window grows by itself.
-        current_window: Tokens sent as ``num_ctx`` last time, or None before the first request.
-        last_adjustment: The reason of the last change.
+        current_window: Tokens sent as ``num_ctx`` last time, or None when the next request decides.
+        last_adjustment: The reason of the last change (seed 000 section 15.2).
         adjustment_history: The last ten changes, oldest first.
         manual_override: Whether ``current_window`` was set by hand.
+        extra: Unknown keys of the file, kept for the next write.
     """
 
     dynamic_enabled: bool = True
@@ -51,7 +72,25 @@ class WindowConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a session but its messages. Times are UTC, ISO 8601 with microseconds."""
+    """Everything about a session but its messages. Times are UTC, ISO 8601 with microseconds.
+
+    Attributes:
+        session_id: Ten hex digits; the name of the session's file.
+        model: The model that answers.
+        created_at: When the session was made.
+        updated_at: When the session was last changed.
+        message_count: All messages, system prompt included.
+        summary: ``{"summary": str, "topics": [str]}``, once there is one.
+        summary_model: The model that writes the summary, where it is another.
+        format_version: Version of the file's format; newer ones are kept as they are.
+        tool_settings: Tools offered to the model; None counts as none.
+        agent_settings: Agents offered to the model; None counts as none.
+        context_window_config: The context window; None counts as ``WindowConfig()``.
+        options: Sampling options (temperature, seed, ...), passed on as they are.
+        preview: The first user message, ``PREVIEW_LENGTH`` characters at most.
+        forked_from: ``{"session_id": str, "message_index": int}`` of a copy.
+        extra: Unknown keys of the file, kept for the next write.
+    """
 
     session_id: str
     model: str
@@ -81,3 +120,196 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def session_id(self) -> str:
         """The ten hex digits that name the session and its file."""
         return self.metadata.session_id
+
+    @property
+    def window(self) -> WindowConfig:
+        """The context window's configuration, the default where the file has none."""
+        return self.metadata.context_window_config or WindowConfig()
+
+    @property
+    def system_prompt(self) -> SystemMessage | None:
+        """The system prompt: the first message, if it is one."""
+        first = self.messages[0] if self.messages else None
+        return first if isinstance(first, SystemMessage) else None
+
+
+def preview_of(messages: Sequence[Message]) -> str | None:
+    """Return the beginning of the first user message, or None before there is one."""
+    for message in messages:
+        if isinstance(message, UserMessage):
+            return message.content[:PREVIEW_LENGTH]
+    return None
+
+
+def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
+    """Return the session with these messages instead of its own."""
+    metadata = msgspec.structs.replace(
+        session.metadata,
+        updated_at=now,
+        message_count=len(messages),
+        preview=preview_of(messages),
+    )
+    return msgspec.structs.replace(session, metadata=metadata, messages=tuple(messages))
+
+
+def with_metadata(session: Session, *, now: str, **changes: Any) -> Session:
+    """Return the session with these fields of its metadata changed."""
+    metadata = msgspec.structs.replace(session.metadata, updated_at=now, **changes)
+    return msgspec.structs.replace(session, metadata=metadata)
+
+
+def append(session: Session, *messages: Message, now: str) -> Session:
+    """Return the session with these messages at its end."""
+    return with_messages(session, (*session.messages, *messages), now=now)
+
+
+def edit_user_message(
+    session: Session, index: int, content: str, *, now: str, message_id: str | None = None
+) -> Session:
+    """Change what a person said, and cut off everything after it.
+
+    The message keeps its id; its timestamp is renewed.
+
+    Args:
+        session: The session.
+        index: Position among all messages, system prompt included, from 0.
+        content: The new text.
+        now: The time.
+        message_id: The message that is meant, as a guard against editing another.
+
+    Raises:
+        ValidationFailed: The new text is blank.
+        InvalidMessageIndex: There is no user message at the index.
+        MessageChanged: ``message_id`` was given and is another message's.
+    """
+    require_text(content, field="content")
+    message = _message_at(session, index)
+    if not isinstance(message, UserMessage):
+        raise InvalidMessageIndex(
+            f"Message {index} is a {message.role} message; only user messages can be edited.",
+            message_index=index,
+            role=message.role,
+        )
+    if message_id is not None and message_id != message.message_id:
+        raise MessageChanged(
+            f"Message {index} is not {message_id!r} but {message.message_id!r}. "
+            "Read the messages again.",
+            message_index=index,
+            message_id=message.message_id,
+        )
+    edited = msgspec.structs.replace(message, content=content, timestamp=now)
+    return with_messages(session, (*session.messages[:index], edited), now=now)
+
+
+def set_system_prompt(session: Session, prompt: SystemMessage, *, now: str) -> Session:
+    """Put the system prompt first, in place of the one that is there.
+
+    Raises:
+        ValidationFailed: The prompt is blank.
+    """
+    require_text(prompt.content, field="content")
+    rest = session.messages[1:] if session.system_prompt else session.messages
+    return with_messages(session, (prompt, *rest), now=now)
+
+
+def remove_system_prompt(session: Session, *, now: str) -> Session:
+    """Take the system prompt away.
+
+    Raises:
+        SystemPromptNotSet: There is none.
+    """
+    if session.system_prompt is None:
+        raise SystemPromptNotSet(
+            f"Session {session.session_id} has no system prompt.", session_id=session.session_id
+        )
+    return with_messages(session, session.messages[1:], now=now)
+
+
+def cut_after_last_user_message(session: Session, *, now: str) -> Session:
+    """Cut off everything after the last user message, so that it can be answered again.
+
+    A session without a user message is returned as it is.
+    """
+    for index in range(len(session.messages) - 1, -1, -1):
+        if isinstance(session.messages[index], UserMessage):
+            if index == len(session.messages) - 1:
+                break
+            return with_messages(session, session.messages[: index + 1], now=now)
+    return session
+
+
+def fork(
+    session: Session, *, session_id: str, now: str, message_index: int | None = None
+) -> Session:
+    """Copy a session up to and including a message (the last one unless told otherwise).
+
+    Messages keep their ids. A summary is copied only where the whole conversation is.
+
+    Raises:
+        InvalidMessageIndex: There is no message at the index.
+    """
+    last = len(session.messages) - 1
+    if message_index is None:
+        message_index = last
+    else:
+        _message_at(session, message_index)
+    copy = with_metadata(
+        session,
+        now=now,
+        session_id=session_id,
+        created_at=now,
+        summary=session.metadata.summary if message_index == last else None,
+        forked_from={"session_id": session.session_id, "message_index": message_index},
+    )
+    return with_messages(copy, session.messages[: message_index + 1], now=now)
+
+
+def override_window(config: WindowConfig, tokens: int, *, now: str) -> WindowConfig:
+    """Set the context window by hand; it stays so until ``follow_usage``."""
+    adjusted = adjust_window(config, tokens, reason="manual_override", now=now)
+    return msgspec.structs.replace(adjusted, manual_override=True)
+
+
+def follow_usage(config: WindowConfig) -> WindowConfig:
+    """Return to a window that grows by itself; the next request decides its size."""
+    return msgspec.structs.replace(
+        config, dynamic_enabled=True, manual_override=False, current_window=None
+    )
+
+
+def adjust_window(config: WindowConfig, tokens: int, *, reason: str, now: str) -> WindowConfig:
+    """Change the window's size and note why; the last ten changes are kept."""
+    adjustment = {
+        "timestamp": now,
+        "reason": reason,
+        "previous_window": config.current_window,
+        "new_window": tokens,
+    }
+    return msgspec.structs.replace(
+        config,
+        current_window=tokens,
+        last_adjustment=reason,
+        adjustment_history=(*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:],
+    )
+
+
+def require_text(text: str, *, field: str) -> None:
+    """Refuse blank text.
+
+    Raises:
+        ValidationFailed: There is nothing but white space; ``details.field`` names the field.
+    """
+    if not text.strip():
+        raise ValidationFailed(f"{field} must not be blank.", field=field)
+
+
+def _message_at(session: Session, index: int) -> Message:
+    if 0 <= index < len(session.messages):
+        return session.messages[index]
+    count = len(session.messages)
+    allowed = f"0 to {count - 1}" if count else "nothing: the session has no messages"
+    raise InvalidMessageIndex(
+        f"There is no message {index}; message_index may be {allowed}.",
+        message_index=index,
+        message_count=count,
+    )

@@ -1,0 +1,181 @@
+"""Values of sessions as JSON-compatible objects: as they stand in files, and in HTTP answers. Pure.
+
+Keys of the format are always written; optional keys of ours only where they are set.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
+from sessions_app.session import (
+    AgentSettings,
+    Session,
+    SessionMetadata,
+    ToolSettings,
+    WindowConfig,
+)
+
+# Later formats have policies for single tools in the place of groups.
+_GROUPED_VERSIONS = frozenset({"1.0", "1.1", "1.2", "1.3"})
+
+
+def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
+    """Return the metadata as they stand in a file."""
+    document: dict[str, Any] = {
+        "session_id": metadata.session_id,
+        "model": metadata.model,
+        "created_at": metadata.created_at,
+        "updated_at": metadata.updated_at,
+        "message_count": metadata.message_count,
+        "summary": metadata.summary,
+        "summary_model": metadata.summary_model,
+        "format_version": metadata.format_version,
+        "tool_settings": tool_settings_to_json(
+            metadata.tool_settings, with_group=metadata.format_version in _GROUPED_VERSIONS
+        ),
+        "agent_settings": agent_settings_to_json(metadata.agent_settings),
+        "context_window_config": window_to_json(metadata.context_window_config),
+    }
+    for key in ("options", "preview", "forked_from"):
+        value = getattr(metadata, key)
+        if value is not None:
+            document[key] = value
+    return {**document, **metadata.extra}
+
+
+def tool_settings_to_json(
+    settings: ToolSettings | None, *, with_group: bool = True
+) -> dict[str, Any] | None:
+    """Return tool settings as they stand in a file."""
+    if settings is None:
+        return None
+    document: dict[str, Any] = {"tools": list(settings.tools)}
+    if with_group or settings.tool_group is not None:
+        document["tool_group"] = settings.tool_group
+    document["execution_policy"] = settings.execution_policy
+    if settings.tool_policies:
+        document["tool_policies"] = dict(settings.tool_policies)
+    return {**document, **settings.extra}
+
+
+def agent_settings_to_json(settings: AgentSettings | None) -> dict[str, Any] | None:
+    """Return agent settings as they stand in a file."""
+    if settings is None:
+        return None
+    return {
+        "enabled_agents": list(settings.enabled_agents),
+        "selection_metadata": settings.selection_metadata,
+        **settings.extra,
+    }
+
+
+def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
+    """Return the context window's configuration as it stands in a file."""
+    if config is None:
+        return None
+    return {
+        "dynamic_enabled": config.dynamic_enabled,
+        "current_window": config.current_window,
+        "last_adjustment": config.last_adjustment,
+        "adjustment_history": list(config.adjustment_history),
+        "manual_override": config.manual_override,
+        **config.extra,
+    }
+
+
+def messages_to_json(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages as they stand in a file, and as the HTTP routes give them out."""
+    return [message_to_json(message) for message in messages]
+
+
+def message_to_json(message: Message) -> dict[str, Any]:
+    """Return a message as it stands in a file, and as the HTTP routes give it out."""
+    document: dict[str, Any] = {"role": message.role, "content": message.content}
+    match message:
+        case SystemMessage():
+            document["source_file"] = message.source_file
+        case AssistantMessage():
+            document["model"] = message.model
+        case ToolMessage():
+            document["tool_name"] = message.tool_name
+            if message.tool_call_id is not None:
+                document["tool_call_id"] = message.tool_call_id
+    document["message_id"] = message.message_id
+    document["timestamp"] = message.timestamp
+    if isinstance(message, AssistantMessage):
+        _add_answer(document, message)
+    if message.extra:
+        document.update(message.extra)
+    return document
+
+
+def _add_answer(document: dict[str, Any], message: AssistantMessage) -> None:
+    document["eval_count"] = message.eval_count
+    document["prompt_eval_count"] = message.prompt_eval_count
+    if message.tool_calls:
+        document["tool_calls"] = [_call_to_json(call) for call in message.tool_calls]
+    if message.thinking is not None:
+        document["thinking"] = message.thinking
+    if message.done_reason is not None:
+        document["done_reason"] = message.done_reason
+    if message.cancelled:
+        document["cancelled"] = True
+    if message.interrupted:
+        document["interrupted"] = True
+
+
+def _call_to_json(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments, **call.extra.get("function", {})}
+    return {**call.extra, "id": call.id, "function": function}
+
+
+def session_overview(session: Session) -> dict[str, Any]:
+    """Return what create, PATCH and fork answer."""
+    metadata = session.metadata
+    document = {
+        "session_id": metadata.session_id,
+        "model": metadata.model,
+        "created_at": metadata.created_at,
+        "updated_at": metadata.updated_at,
+        "message_count": metadata.message_count,
+        "tool_settings": tool_settings_to_json(metadata.tool_settings),
+        "agent_settings": agent_settings_to_json(metadata.agent_settings),
+    }
+    for key in ("options", "forked_from"):
+        value = getattr(metadata, key)
+        if value is not None:
+            document[key] = value
+    return document
+
+
+def session_detail(session: Session) -> dict[str, Any]:
+    """Return a session as a whole, messages included."""
+    metadata = session.metadata
+    return {
+        **session_overview(session),
+        "summary": metadata.summary,
+        "summary_model": metadata.summary_model,
+        "context_window_config": window_to_json(session.window),
+        "format_version": metadata.format_version,
+        "preview": metadata.preview,
+        "messages": messages_to_json(session.messages),
+    }
+
+
+def listing_entry(metadata: SessionMetadata) -> dict[str, Any]:
+    """Return a session as it stands in a list."""
+    return {
+        "session_id": metadata.session_id,
+        "model": metadata.model,
+        "created_at": metadata.created_at,
+        "updated_at": metadata.updated_at,
+        "message_count": metadata.message_count,
+        "summary": metadata.summary,
+        "preview": metadata.preview,
+    }
