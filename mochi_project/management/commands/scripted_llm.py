@@ -1,0 +1,57 @@
+"""``manage.py scripted_llm``: the scripted model server by itself."""
+
+import asyncio
+import signal
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+
+class Command(BaseCommand):
+    """Serve the scripted models until Ctrl-C."""
+
+    help = (
+        "Serve the scripted models of test mode by themselves, over Ollama's and OpenAI's HTTP "
+        "routes, until Ctrl-C."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the address and the pace."""
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=int, default=0, help="port; 0 picks a free one")
+        parser.add_argument(
+            "--words-per-second", type=float, default=50.0, help="pace; 0 is unpaced"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
+        """Serve, and say where."""
+        if options["words_per_second"] < 0:
+            raise CommandError("--words-per-second must be 0 (unpaced) or more")
+        try:
+            asyncio.run(self._serve(options))
+        except (OSError, OverflowError) as error:
+            raise CommandError(
+                f"can't listen on {options['host']} port {options['port']}: {error}"
+            ) from error
+
+    async def _serve(self, options: dict[str, Any]) -> None:
+        from models_app.scripted.server import (  # noqa: PLC0415 - aiohttp is slow to import
+            ScriptedModelServer,
+        )
+
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        server = ScriptedModelServer(
+            options["host"], options["port"], words_per_second=options["words_per_second"]
+        )
+        await server.start()
+        try:
+            self.stdout.write(f"scripted models on {server.url} (OpenAI: {server.url}/v1)")
+            self.stdout.flush()
+            await stopped.wait()
+        finally:
+            await server.stop()

@@ -1,0 +1,63 @@
+"""The two models that the scripted server offers."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+
+class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a model; ``size`` in bytes, ``context_length`` in tokens."""
+
+    name: str
+    family: str
+    parameter_size: str
+    quantization_level: str
+    size: int
+    context_length: int
+    capabilities: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """What tells versions of the model apart; stable, as the models never change."""
+        return hashlib.sha256(self.name.encode()).hexdigest()
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The ``details`` object of Ollama's answers."""
+        return {
+            "parent_model": "",
+            "format": "gguf",
+            "family": self.family,
+            "families": [self.family],
+            "parameter_size": self.parameter_size,
+            "quantization_level": self.quantization_level,
+        }
+
+
+# The first has the name that the README's quick start uses, so that it works in test mode too.
+THINKER = ModelCard(
+    name="qwen3:14b",
+    family="qwen3",
+    parameter_size="14.8B",
+    quantization_level="Q4_K_M",
+    size=9_276_198_565,
+    context_length=40_960,
+    capabilities=("completion", "tools", "thinking"),
+)
+PLAIN = ModelCard(
+    name="scripted-plain:latest",
+    family="llama",
+    parameter_size="1B",
+    quantization_level="Q8_0",
+    size=1_321_098_329,
+    context_length=8192,
+    capabilities=("completion",),
+)
+CARDS = (THINKER, PLAIN)
+
+
+def find_card(name: str) -> ModelCard | None:
+    """Return the model of this name; ``:latest`` may be left out."""
+    full = name if ":" in name else f"{name}:latest"
+    return next((card for card in CARDS if card.name == full), None)

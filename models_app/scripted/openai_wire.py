@@ -1,0 +1,230 @@
+"""OpenAI's Chat Completions as seed 002 describes the stream: SSE, one choice for each message."""
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from models_app.scripted.model_cards import CARDS, ModelCard, find_card
+from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
+from models_app.scripted.wire import ChatRequest, Refused, joined
+
+FRAGMENT_CHARACTERS = 12
+PULLED = 1_767_225_600
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+encode = msgspec.json.encode
+
+
+def error_body(status: int, message: str) -> bytes:
+    """Return the body of an error."""
+    kind = ERROR_TYPES.get(status, "api_error")
+    return encode({"error": {"message": message, "type": kind, "param": None, "code": None}})
+
+
+def read_json(raw: bytes) -> dict[str, Any]:
+    """Return the request's body as an object.
+
+    Raises:
+        Refused: It is none.
+    """
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        raise Refused(400, "The body is no JSON.") from None
+    if not isinstance(body, dict):
+        raise Refused(400, "The body is no JSON object.")
+    return body
+
+
+def read_chat(body: Mapping[str, Any]) -> ChatRequest:
+    """Check a body of ``POST /v1/chat/completions``.
+
+    Thinking is asked for by ``reasoning_effort`` or ``reasoning.effort`` (not ``"none"``).
+
+    Raises:
+        Refused: With an HTTP status.
+    """
+    card = find_model(body.get("model"))
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise Refused(400, "[] is too short - 'messages'")
+    reasoning = body.get("reasoning")
+    effort = body.get("reasoning_effort") or (
+        reasoning.get("effort") if isinstance(reasoning, dict) else None
+    )
+    think = effort not in (None, "none")
+    if think and "thinking" not in card.capabilities:
+        raise Refused(400, f'"{body["model"]}" does not support thinking')
+    if body.get("tools") and "tools" not in card.capabilities:
+        raise Refused(400, f"registry.ollama.ai/library/{card.name} does not support tools")
+    options = body.get("stream_options")
+    return ChatRequest(
+        card=card,
+        name=body["model"],
+        messages=[_message(item) for item in messages],
+        stream=body.get("stream") is True,
+        think=think,
+        format=_format(body.get("response_format")),
+        include_usage=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+
+
+def find_model(name: Any) -> ModelCard:
+    """Return the model of this name.
+
+    Raises:
+        Refused: There is none.
+    """
+    if not isinstance(name, str) or not name:
+        raise Refused(400, "model is required")
+    card = find_card(name)
+    if card is None:
+        raise Refused(404, f"model '{name}' not found")
+    return card
+
+
+def model(card: ModelCard) -> dict[str, Any]:
+    """Return a model as ``GET /v1/models/{name}`` shows it."""
+    return {"id": card.name, "object": "model", "created": PULLED, "owned_by": "library"}
+
+
+def models() -> dict[str, Any]:
+    """Return the body of ``GET /v1/models``."""
+    return {"object": "list", "data": [model(card) for card in CARDS]}
+
+
+class OpenAIReply:
+    """One reply of ``POST /v1/chat/completions``."""
+
+    content_type = "text/event-stream"
+
+    def __init__(self, request: ChatRequest) -> None:
+        self._request = request
+        self._created = int(time.time())
+        self._id = f"gen-{self._created}-{secrets.token_hex(4)}"
+
+    def frames(self, chunk: Chunk) -> Iterator[bytes]:
+        """Yield one event for a text; a tool call's name and arguments come progressively."""
+        index = chunk.message_index
+        match chunk:
+            case TextChunk(text):
+                yield self._delta(index, {"content": text})
+            case ReasoningChunk(text):
+                yield self._delta(index, {"reasoning": text})
+            case ToolCallChunk():
+                for call in _fragments(chunk):
+                    yield self._delta(index, {"tool_calls": [call]})
+
+    def closing(self, completion_tokens: int) -> bytes:
+        """Return the one finish chunk, the usage if it was asked for, and ``[DONE]``."""
+        events = self._event([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+        if self._request.include_usage:
+            events += self._event([], usage=self._usage(completion_tokens))
+        return events + b"data: [DONE]\n\n"
+
+    def broken(self) -> bytes:
+        """Return an event whose JSON breaks off."""
+        event = self._delta(0, {"content": "lorem"}).rstrip()
+        return event[: len(event) // 2] + b"\n\n"
+
+    def error(self, message: str) -> bytes:
+        """Return an error event."""
+        return b"data: " + error_body(500, message) + b"\n\n"
+
+    def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
+        """Return a ``chat.completion`` with one choice for each message."""
+        groups = [list(group) for _, group in groupby(chunks, key=lambda each: each.message_index)]
+        return encode(
+            {
+                "id": self._id,
+                "object": "chat.completion",
+                "created": self._created,
+                "model": self._request.name,
+                "choices": [_choice(group) for group in groups or [[]]],
+                "usage": self._usage(completion_tokens),
+            }
+        )
+
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> bytes:
+        return self._event([{"index": index, "delta": delta}])
+
+    def _event(self, choices: Sequence[Mapping[str, Any]], **rest: Any) -> bytes:
+        chunk = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "model": self._request.name,
+            "created": self._created,
+            "choices": choices,
+            **rest,
+        }
+        return b"data: " + encode(chunk) + b"\n\n"
+
+    def _usage(self, completion_tokens: int) -> dict[str, int]:
+        prompt = self._request.prompt_tokens
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt + completion_tokens,
+        }
+
+
+def _fragments(chunk: ToolCallChunk) -> Iterator[dict[str, Any]]:
+    function = {"name": chunk.name, "arguments": ""}
+    yield {"index": chunk.call_index, "id": chunk.id, "type": "function", "function": function}
+    arguments = encode(chunk.arguments).decode()
+    for at in range(0, len(arguments), FRAGMENT_CHARACTERS):
+        fragment = arguments[at : at + FRAGMENT_CHARACTERS]
+        yield {"index": chunk.call_index, "function": {"arguments": fragment}}
+
+
+def _choice(chunks: Sequence[Chunk]) -> dict[str, Any]:
+    calls = [chunk for chunk in chunks if isinstance(chunk, ToolCallChunk)]
+    text = joined(chunks, TextChunk)
+    message: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
+    if reasoning := joined(chunks, ReasoningChunk):
+        message["reasoning"] = reasoning
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": encode(call.arguments).decode()},
+            }
+            for call in calls
+        ]
+    index = chunks[0].message_index if chunks else 0
+    return {"index": index, "message": message, "finish_reason": "stop"}
+
+
+def _message(item: Any) -> Said:
+    if not isinstance(item, dict):
+        raise Refused(400, "'messages' must be a list of objects")
+    content = item.get("content")
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        content = "".join(part for part in parts if isinstance(part, str))
+    return Said(str(item.get("role", "")), content if isinstance(content, str) else "")
+
+
+def _format(response_format: Any) -> str | Mapping[str, Any] | None:
+    if not isinstance(response_format, dict):
+        return None
+    match response_format.get("type"):
+        case "json_object":
+            return "json"
+        case "json_schema":
+            named = response_format.get("json_schema")
+            schema = named.get("schema") if isinstance(named, dict) else None
+            return schema if isinstance(schema, dict) and schema else "json"
+        case _:
+            return None

@@ -1,0 +1,104 @@
+"""What a wire format has to know: how to read a request and how to write a reply's chunks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from models_app.scripted.model_cards import ModelCard
+from models_app.scripted.replies import (
+    Chunk,
+    ReasoningChunk,
+    ReplyPlan,
+    Said,
+    TextChunk,
+    estimate_tokens,
+    plan_reply,
+)
+
+
+class Refused(Exception):
+    """The request gets no reply but an error: HTTP ``status`` and the server's words."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat request, read and checked.
+
+    Attributes:
+        card: The model.
+        name: The model's name as the client wrote it.
+        messages: The conversation, oldest first.
+        stream: Whether the reply comes in pieces.
+        think: Whether thinking was asked for.
+        format: ``"json"``, a JSON schema, or None.
+        context_window: The most tokens the request may have; None is unlimited.
+        include_usage: Whether a stream ends with the token counts (OpenAI only).
+    """
+
+    card: ModelCard
+    name: str
+    messages: Sequence[Said]
+    stream: bool
+    think: bool = False
+    format: str | Mapping[str, Any] | None = None
+    context_window: int | None = None
+    include_usage: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The estimated tokens of the messages' text (4 characters each)."""
+        return estimate_tokens(sum(len(said.text) for said in self.messages))
+
+    def plan(self) -> ReplyPlan:
+        """Return the reply to this request.
+
+        Raises:
+            Refused: No object can satisfy the requested schema.
+        """
+        try:
+            return plan_reply(self.messages, think=self.think, format=self.format)
+        except ValueError as error:
+            raise Refused(500, f"invalid JSON schema in format: {error}") from error
+
+
+class ReplyWire(Protocol):
+    """Writes one reply in one wire format."""
+
+    content_type: str
+
+    def frames(self, chunk: Chunk) -> Iterator[bytes]:
+        """Yield what a chunk looks like in the stream, each to be sent by itself."""
+        ...
+
+    def closing(self, completion_tokens: int) -> bytes:
+        """Return what ends a complete stream."""
+        ...
+
+    def broken(self) -> bytes:
+        """Return a frame that no client can read."""
+        ...
+
+    def error(self, message: str) -> bytes:
+        """Return the frame of an error inside the stream."""
+        ...
+
+    def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
+        """Return the body of a reply that is not streamed."""
+        ...
+
+
+def characters(chunk: Chunk) -> int:
+    """Return how many characters a chunk counts as a model's output."""
+    if isinstance(chunk, ReasoningChunk | TextChunk):
+        return len(chunk.text)
+    return len(chunk.name) + len(msgspec.json.encode(chunk.arguments))
+
+
+def joined(chunks: Sequence[Chunk], kind: type[ReasoningChunk] | type[TextChunk]) -> str:
+    """Return the text of all chunks of one kind."""
+    return "".join(chunk.text for chunk in chunks if isinstance(chunk, kind))
