@@ -3,10 +3,13 @@
 Shared by every room that keeps its data in files of its own. Linux and macOS.
 """
 
+import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
+import sys
 from pathlib import Path
 
 from sessions_app.errors import StorageFull
@@ -17,6 +20,7 @@ PRIVATE_DIRECTORY = 0o700
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class UnreadableFileError(OSError):
@@ -27,7 +31,9 @@ class UnreadableFileError(OSError):
         self.reason = reason
 
 
-def write_atomically(path: Path, data: bytes, *, exclusive: bool = False) -> None:
+def write_atomically(
+    path: Path, data: bytes, *, exclusive: bool = False, durable: bool = True
+) -> None:
     """Put ``data`` at ``path``, whole and on disk, or leave what was there untouched.
 
     The file gets mode 0600. Missing directories are made with mode 0700. A symbolic link at
@@ -37,6 +43,7 @@ def write_atomically(path: Path, data: bytes, *, exclusive: bool = False) -> Non
         path: Where the file shall be.
         data: Its whole content.
         exclusive: Fail if something stands there already; of several writers exactly one succeeds.
+        durable: Wait until it would survive a power cut; False for what dies with the machine.
 
     Raises:
         FileExistsError: ``exclusive``, and ``path`` exists (as anything, a dangling link too).
@@ -46,20 +53,26 @@ def write_atomically(path: Path, data: bytes, *, exclusive: bool = False) -> Non
     try:
         make_private_directory(path.parent)
         try:
-            _write_new(temporary, data)
+            _write_new(temporary, data, durable=durable)
             if exclusive:
                 os.link(temporary, path, follow_symlinks=False)
             else:
                 temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_directory(path.parent)
+        if durable:
+            sync_directory(path.parent)
     except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(
-                "The disk is full, nothing was changed. Free some space and try again."
-            ) from error
+        raise_if_full(error)
         raise
+
+
+def raise_if_full(error: OSError) -> None:
+    """Raise ``StorageFull`` when the error says that no space is left."""
+    if error.errno in _FULL:
+        raise StorageFull(
+            "The disk is full, nothing was changed. Free some space and try again."
+        ) from error
 
 
 def read_regular(path: Path, *, limit: int) -> bytes:
@@ -76,6 +89,8 @@ def read_regular(path: Path, *, limit: int) -> bytes:
     except (FileNotFoundError, UnreadableFileError):
         raise
     except OSError as error:
+        if error.errno in _NOT_THE_FILES_FAULT:
+            raise
         raise UnreadableFileError(path, _why_not(error)) from error
     if len(data) > limit:
         raise UnreadableFileError(path, f"larger than {limit} bytes")
@@ -113,13 +128,23 @@ def _read_at_most(path: Path, size: int) -> bytes:
         os.close(descriptor)
 
 
-def _write_new(path: Path, data: bytes) -> None:
+def _write_new(path: Path, data: bytes, *, durable: bool) -> None:
     descriptor = os.open(path, _WRITE_NEW, PRIVATE_FILE)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
         remaining = memoryview(data)
         while remaining:
             remaining = remaining[file.write(remaining) :]
-        os.fsync(descriptor)
+        if durable:
+            _sync(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        # There, fsync leaves the data in the drive's own cache. Not every file system knows this.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 def _why_not(error: OSError) -> str:

@@ -15,7 +15,16 @@ from sessions_app.errors import (
     SystemPromptNotSet,
     ValidationFailed,
 )
-from sessions_app.messages import NO_EXTRA, Message, SystemMessage, UserMessage
+from sessions_app.messages import (
+    INTERRUPTED_RESULT,
+    NO_EXTRA,
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
 FORMAT_VERSION = "1.3"
 PREVIEW_LENGTH = 100
@@ -39,7 +48,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[str] = ()
     tool_group: str | None = None
     execution_policy: str = "always_confirm"
-    tool_policies: Mapping[str, str] = NO_EXTRA  # type: ignore[assignment]
+    tool_policies: Mapping[str, str] = NO_EXTRA
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -143,13 +152,9 @@ def preview_of(messages: Sequence[Message]) -> str | None:
 
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
     """Return the session with these messages instead of its own."""
-    metadata = msgspec.structs.replace(
-        session.metadata,
-        updated_at=now,
-        message_count=len(messages),
-        preview=preview_of(messages),
-    )
-    return msgspec.structs.replace(session, metadata=metadata, messages=tuple(messages))
+    metadata = msgspec.structs.replace(session.metadata, updated_at=now)
+    changed = msgspec.structs.replace(session, metadata=metadata, messages=tuple(messages))
+    return counted(changed)
 
 
 def with_metadata(session: Session, *, now: str, **changes: Any) -> Session:
@@ -158,7 +163,16 @@ def with_metadata(session: Session, *, now: str, **changes: Any) -> Session:
     return msgspec.structs.replace(session, metadata=metadata)
 
 
-def append(session: Session, *messages: Message, now: str) -> Session:
+def counted(session: Session) -> Session:
+    """Return the session with a ``message_count`` and ``preview`` that fit its messages."""
+    count, preview = len(session.messages), preview_of(session.messages)
+    if (session.metadata.message_count, session.metadata.preview) == (count, preview):
+        return session
+    metadata = msgspec.structs.replace(session.metadata, message_count=count, preview=preview)
+    return msgspec.structs.replace(session, metadata=metadata)
+
+
+def append_messages(session: Session, *messages: Message, now: str) -> Session:
     """Return the session with these messages at its end."""
     return with_messages(session, (*session.messages, *messages), now=now)
 
@@ -264,33 +278,71 @@ def fork(
     return with_messages(copy, session.messages[: message_index + 1], now=now)
 
 
-def override_window(config: WindowConfig, tokens: int, *, now: str) -> WindowConfig:
+def override_window(session: Session, tokens: int, *, now: str) -> Session:
     """Set the context window by hand; it stays so until ``follow_usage``."""
-    adjusted = adjust_window(config, tokens, reason="manual_override", now=now)
-    return msgspec.structs.replace(adjusted, manual_override=True)
-
-
-def follow_usage(config: WindowConfig) -> WindowConfig:
-    """Return to a window that grows by itself; the next request decides its size."""
-    return msgspec.structs.replace(
-        config, dynamic_enabled=True, manual_override=False, current_window=None
-    )
-
-
-def adjust_window(config: WindowConfig, tokens: int, *, reason: str, now: str) -> WindowConfig:
-    """Change the window's size and note why; the last ten changes are kept."""
+    config = session.window
     adjustment = {
         "timestamp": now,
-        "reason": reason,
-        "previous_window": config.current_window,
-        "new_window": tokens,
+        "model": session.metadata.model,
+        "from_window": config.current_window,
+        "to_window": tokens,
+        "reason": "manual_override",
     }
-    return msgspec.structs.replace(
+    history = (*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:]
+    changed = msgspec.structs.replace(
         config,
         current_window=tokens,
-        last_adjustment=reason,
-        adjustment_history=(*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:],
+        last_adjustment="manual_override",
+        adjustment_history=history,
+        manual_override=True,
     )
+    return with_metadata(session, now=now, context_window_config=changed)
+
+
+def follow_usage(session: Session, *, now: str) -> Session:
+    """Return to a window that grows by itself; the next request decides its size."""
+    changed = msgspec.structs.replace(
+        session.window, dynamic_enabled=True, manual_override=False, current_window=None
+    )
+    return with_metadata(session, now=now, context_window_config=changed)
+
+
+def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the history as it is sent: every tool call followed by exactly one result.
+
+    Providers refuse a history in which a call has no result, for ever. So a call whose result was
+    lost gets one that says ``INTERRUPTED_RESULT`` (made here, never saved, without a message id),
+    results come in the order of their calls and carry the calls' ids, and a result that no call
+    asked for is left out.
+    """
+    paired: list[Message] = []
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            continue
+        paired.append(message)
+        if isinstance(message, AssistantMessage) and message.tool_calls:
+            results = _match_results(message.tool_calls, _results_after(messages, index))
+            paired += [
+                result or _interrupted_result(call, message)
+                for call, result in zip(message.tool_calls, results, strict=True)
+            ]
+    return tuple(paired)
+
+
+def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """Return the calls at the end of the history that have no result yet.
+
+    Empty unless the last message but tool results is an assistant's that asked for tools.
+    """
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage):
+            results = _match_results(message.tool_calls, _results_after(messages, index))
+            pairs = zip(message.tool_calls, results, strict=True)
+            return tuple(call for call, result in pairs if result is None)
+        if not isinstance(message, ToolMessage):
+            break
+    return ()
 
 
 def require_text(text: str, *, field: str) -> None:
@@ -312,4 +364,44 @@ def _message_at(session: Session, index: int) -> Message:
         f"There is no message {index}; message_index may be {allowed}.",
         message_index=index,
         message_count=count,
+    )
+
+
+def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]:
+    results = []
+    for message in messages[index + 1 :]:
+        if not isinstance(message, ToolMessage):
+            break
+        results.append(message)
+    return results
+
+
+def _match_results(
+    calls: Sequence[ToolCall], results: Sequence[ToolMessage]
+) -> list[ToolMessage | None]:
+    waiting = list(results)
+    matched: list[ToolMessage | None] = []
+    for call in calls:
+        found = next((result for result in waiting if _answers(result, call)), None)
+        if found is not None:
+            waiting.remove(found)
+            found = msgspec.structs.replace(found, tool_call_id=call.id)
+        matched.append(found)
+    return matched
+
+
+def _answers(result: ToolMessage, call: ToolCall) -> bool:
+    if result.tool_call_id is not None:
+        return result.tool_call_id == call.id
+    # Files of older tools name only the tool; there, results stand in the order of their calls.
+    return result.tool_name in {call.name, ""}
+
+
+def _interrupted_result(call: ToolCall, asked_by: AssistantMessage) -> ToolMessage:
+    return ToolMessage(
+        content=INTERRUPTED_RESULT,
+        message_id="",
+        timestamp=asked_by.timestamp,
+        tool_name=call.name,
+        tool_call_id=call.id,
     )
