@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sessions_app.messages import ToolSpec
+from tools_app.errors import ToolNotFound
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,3 +39,19 @@ class Toolset(Protocol):
             ToolNotFound: No tool of this name is in the set.
         """
         ...
+
+
+class NoTools:
+    """A toolset without tools: every call of a model is a call of an unknown tool."""
+
+    async def list_tools(self) -> Sequence[ToolSpec]:
+        """Return nothing."""
+        return ()
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:  # noqa: ARG002
+        """Refuse the call.
+
+        Raises:
+            ToolNotFound: Always.
+        """
+        raise ToolNotFound(name)

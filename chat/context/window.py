@@ -1,0 +1,85 @@
+"""The context window: how many tokens Ollama is asked to hold. Pure.
+
+Coarse steps (powers of two up to the safe limit) because Ollama reloads a model whenever
+``num_ctx`` changes; within a model the window never shrinks by itself.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from sessions_app.session import WindowConfig, adjust_window
+
+FIRST_WINDOW = 8192
+SAFE_FRACTION = 0.9
+BUFFER = 1.5
+CHARACTERS_PER_TOKEN = 4
+
+Reason = Literal[
+    "initial_setup", "usage_threshold", "model_change", "no_adjustment", "manual_override"
+]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The window for the next request, in tokens; None sends no ``num_ctx`` at all."""
+
+    window: int | None
+    reason: Reason
+
+
+def safe_limit(max_context: int) -> int:
+    """Return the largest window that is used without being asked: 90 % of the model's maximum."""
+    return max(1, int(max_context * SAFE_FRACTION))
+
+
+def fit(needed: int, limit: int) -> int:
+    """Return the smallest step that holds ``needed`` tokens: a power of two, or the limit."""
+    step = 1 << max(0, needed - 1).bit_length()
+    return min(step, limit)
+
+
+def decide(
+    *,
+    dynamic_enabled: bool,
+    manual_override: bool,
+    current_window: int | None,
+    model_changed: bool,
+    max_context: int | None,
+    usage_tokens: int,
+) -> Decision:
+    """Choose the window of the next request.
+
+    Args:
+        dynamic_enabled: Whether the window may grow by itself.
+        manual_override: Whether ``current_window`` was set by hand.
+        current_window: What was sent last time, or None before the first request.
+        model_changed: Whether the session's model is another than at the last decision.
+        max_context: The model's maximum in tokens, or None when it is unknown.
+        usage_tokens: Tokens that the next request will use.
+    """
+    if manual_override and current_window is not None:
+        return Decision(window=current_window, reason="manual_override")
+    if not dynamic_enabled:
+        return Decision(window=None, reason="no_adjustment")
+    limit = safe_limit(max_context) if max_context else FIRST_WINDOW
+    needed = fit(max(int(usage_tokens * BUFFER), min(limit, FIRST_WINDOW)), limit)
+    if current_window is None:
+        return Decision(window=needed, reason="initial_setup")
+    if model_changed:
+        return Decision(window=needed, reason="model_change")
+    if needed > current_window:
+        return Decision(window=needed, reason="usage_threshold")
+    return Decision(window=current_window, reason="no_adjustment")
+
+
+def estimate(texts: Sequence[str]) -> int:
+    """Estimate the tokens of some texts: four characters a token."""
+    return sum(map(len, texts)) // CHARACTERS_PER_TOKEN
+
+
+def record_decision(config: WindowConfig, decision: Decision, *, now: str) -> WindowConfig:
+    """Return the session's window settings after a decision."""
+    if decision.window is None or decision.window == config.current_window:
+        return config
+    return adjust_window(config, decision.window, reason=decision.reason, now=now)

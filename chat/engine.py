@@ -1,0 +1,400 @@
+"""Drives a turn through the table of ``turn.py``: model, tools, session file, stream."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from chat.context.window import Decision
+from chat.errors import TurnCrashed, TurnLimitReached
+from chat.events import (
+    Cancelled,
+    Done,
+    Event,
+    Failed,
+    MessageComplete,
+    StatusChanged,
+    ToolContinuationStarted,
+    TurnStarted,
+)
+from chat.history import Continuation, for_model
+from chat.recording import SessionRecorder
+from chat.round import Round
+from chat.stream import TurnStream
+from chat.tool_calls import ToolCallRunner
+from chat.turn import FINAL, Action, Input, State, transition
+from models_app.language_model import LanguageModel, ModelRequest, Think
+from sessions_app.errors import MochiError, StorageFull
+from sessions_app.identity import new_message_id
+from sessions_app.messages import AssistantMessage, ToolCall, ToolSpec, UserMessage
+from sessions_app.session import Session
+
+log = structlog.get_logger(__name__)
+
+COMMIT_SECONDS = 1.5
+LOADING_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnJob:
+    """Everything a turn needs to know before it starts.
+
+    Attributes:
+        turn_id: The turn.
+        session: The claimed session as it was when the turn began.
+        continuation: What happens to the history first.
+        message: The user message to append, if any.
+        language_model: Who answers.
+        model: The model's name as the provider knows it.
+        think: Whether and how hard to reason; None leaves it to the provider.
+        window: The context window to ask for.
+        tools: What the model is offered.
+        max_rounds: How many times the model is asked at most.
+    """
+
+    turn_id: str
+    session: Session
+    continuation: Continuation
+    message: UserMessage | None
+    language_model: LanguageModel
+    model: str
+    think: Think | None
+    window: Decision
+    tools: Sequence[ToolSpec] = ()
+    max_rounds: int = 25
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a turn ended.
+
+    Attributes:
+        state: The final state.
+        message: The answer that was saved, whole or partial; None when there was none.
+        tool_calls: The tool calls that were executed, in order (seed 000 section 9.4).
+        context_window: ``current_window``, ``usage_tokens`` and ``reason``.
+        error: What ended the turn, for a failed or interrupted one.
+        stopped: What was running when it was stopped: upstream, tools, agents.
+    """
+
+    state: State = State.STARTING
+    message: AssistantMessage | None = None
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    context_window: dict[str, Any] = field(default_factory=dict)
+    error: MochiError | None = None
+    stopped: dict[str, Any] = field(default_factory=dict)
+
+
+class TurnEngine:
+    """One turn, from the claimed session to the last event.
+
+    ``state`` is where the turn is; ``committed`` is set once the first event was sent, and fails
+    with the turn's error when it ended before that (a plain HTTP error then).
+    """
+
+    def __init__(
+        self,
+        job: TurnJob,
+        *,
+        stream: TurnStream,
+        recorder: SessionRecorder,
+        tools: ToolCallRunner,
+    ) -> None:
+        self.state = State.STARTING
+        self.outcome = Outcome()
+        self.committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._job = job
+        self._stream = stream
+        self._recorder = recorder
+        self._tools = tools
+        self._round: Round | None = None
+        self._rounds = 0
+        self._window = job.window
+        self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
+        self._held: list[Event] = []
+        self._stop: Input | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._commit_task: asyncio.Task[None] | None = None
+        self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
+            Action.ASK_MODEL: self._ask_model,
+            Action.SAVE_CALLS: self._save_calls,
+            Action.RUN_TOOLS: self._run_tools,
+            Action.SAVE_ANSWER: self._save_answer,
+            Action.SAVE_CANCELLED: self._save_cancelled,
+            Action.SAVE_INTERRUPTED: self._save_interrupted,
+            Action.REPORT_COMPLETE: self._report_complete,
+            Action.REPORT_CANCELLED: self._report_cancelled,
+            Action.REPORT_ERROR: self._report_error,
+        }
+
+    def start(self) -> asyncio.Task[Outcome]:
+        """Run the turn in a task of its own and return that task; it never raises."""
+        self._opening = asyncio.create_task(self._recorder.save_opening(self._job))
+        self._opening.add_done_callback(_mark_retrieved)
+        self.committed.add_done_callback(_mark_retrieved)
+        self._task = asyncio.create_task(self._run(), name=f"turn-{self._job.turn_id}")
+        return self._task
+
+    def stop(self, reason: Input, error: MochiError | None = None) -> bool:
+        """End the turn before its time; False when it is ending already."""
+        if self.state in FINAL or self._stop is not None or self._task is None:
+            return False
+        self._stop = reason
+        self.outcome.error = error
+        self.outcome.stopped = {
+            "upstream": self.state is State.GENERATING,
+            "tools": [call.name for call in self._tools.running],
+            "agents": [],
+        }
+        self._task.cancel()
+        return True
+
+    async def _run(self) -> Outcome:
+        structlog.contextvars.bind_contextvars(
+            session_id=self._job.session.session_id, turn_id=self._job.turn_id
+        )
+        given: Input | None = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
+        self._call_later(COMMIT_SECONDS, self._commit_soon)
+        while given is not None:
+            self.state, actions = transition(self.state, given)
+            given = await self._do(actions)
+        self.outcome.state = self.state
+        log.info("turn_ended", state=self.state.value, rounds=self._rounds)
+        return self.outcome
+
+    async def _do(self, actions: Sequence[Action]) -> Input | None:
+        given: Input | None = None
+        try:
+            for action in actions:
+                given = await self._perform[action]()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            return self._stop or Input.SHUTDOWN
+        except MochiError as error:
+            self.outcome.error = error
+            return Input.ERROR
+        except Exception:
+            log.exception("turn_crashed")
+            self.outcome.error = TurnCrashed()
+            return Input.ERROR
+        return given
+
+    # The model
+
+    async def _ask_model(self) -> Input:
+        self._rounds += 1
+        answer = self._round = Round(new_message_id())
+        self._stream.note("round", {"message_id": answer.message_id, "model": self._job.model})
+        loading = self._call_later(LOADING_SECONDS, self._say_loading)
+        request = ModelRequest(
+            model=self._job.model,
+            messages=for_model(self._recorder.history()),
+            tools=self._job.tools,
+            think=self._job.think,
+            context_window=self._window.window,
+            options=self._job.session.metadata.options or {},
+        )
+        try:
+            async with aclosing(self._job.language_model.stream(request)) as batches:
+                async for batch in batches:
+                    events = answer.absorb(batch)
+                    if not answer.has_output:
+                        self._send_or_hold(events)
+                        continue
+                    loading.cancel()
+                    if not self.committed.done():
+                        await self._commit()
+                    if events:
+                        self._stream.emit(events)
+                    if self._stream.failure is not None:
+                        raise StorageFull("The turn can't be recorded: the disk is full.")
+        finally:
+            loading.cancel()
+        if answer.context_window is not None:
+            self._window = Decision(window=answer.context_window, reason="usage_threshold")
+        return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
+
+    def _say_loading(self) -> None:
+        self._send_or_hold([StatusChanged(state="loading_model")])
+
+    def _send_or_hold(self, events: Sequence[Event]) -> None:
+        """Send events that do not commit the response; before that they wait."""
+        if self.committed.done():
+            self._stream.emit(events)
+        else:
+            self._held.extend(events)
+
+    # The first event
+
+    async def _commit(self) -> None:
+        """Send the first event, once the user's message is on disk."""
+        await self._opened()
+        if self.committed.done():
+            return
+        started = TurnStarted(
+            turn_id=self._job.turn_id,
+            session_id=self._job.session.session_id,
+            model=self._job.session.metadata.model,
+        )
+        self._stream.emit([started, *self._held])
+        self._held.clear()
+        self.committed.set_result(None)
+
+    async def _opened(self) -> None:
+        """Wait until the user's message is on disk."""
+        if self._opening is not None:
+            await asyncio.shield(self._opening)
+
+    def _commit_soon(self) -> None:
+        async def commit_or_stop() -> None:
+            try:
+                await self._commit()
+            except MochiError as error:
+                self.stop(Input.ERROR, error)
+
+        if not self.committed.done() and self.state not in FINAL:
+            self._commit_task = asyncio.create_task(commit_or_stop())
+
+    def _call_later(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        timer = asyncio.get_running_loop().call_later(seconds, callback)
+        self._timers.append(timer)
+        return timer
+
+    # Tools
+
+    async def _save_calls(self) -> None:
+        answer = self._current_round()
+        await self._recorder.append(answer.message(**self._stamp()))
+        self._open_calls = answer.calls
+        self._round = None
+
+    async def _run_tools(self) -> Input:
+        await self._commit()
+        calls, self._open_calls = self._open_calls, ()
+        async with aclosing(self._tools.run(calls, self._stream.emit)) as results:
+            async for message, event, record in results:
+                await self._recorder.append(message)
+                self._stream.emit([event])
+                self.outcome.tool_calls.append(record)
+        if self._rounds >= self._job.max_rounds:
+            self.outcome.error = TurnLimitReached(
+                f"The model asked for tools in {self._rounds} rounds; that is the limit.",
+                limit=self._job.max_rounds,
+            )
+            return Input.ROUNDS_USED_UP
+        self._stream.emit([ToolContinuationStarted()])
+        return Input.TOOLS_RETURNED
+
+    # The end
+
+    async def _save_answer(self) -> None:
+        answer = self._current_round()
+        await self._opened()
+        await self._finish(answer.message(**self._stamp()))
+
+    async def _save_cancelled(self) -> None:
+        await self._commit()
+        answer = self._round or Round(new_message_id())
+        await self._recorder.append(*self._tools.unanswered("The call was cancelled."))
+        await self._finish(answer.message(**self._stamp(), cancelled=True))
+
+    async def _save_interrupted(self) -> None:
+        answer = self._round
+        try:
+            await self._opened()
+            await self._recorder.append(*self._tools.unanswered("The call was interrupted."))
+            has_text = answer is not None and answer.text
+            message = answer.message(**self._stamp(), interrupted=True) if has_text else None  # type: ignore[union-attr]
+            await self._finish(message)
+        except MochiError as error:
+            log.error("partial_answer_not_saved", code=error.code, reason=error.message)  # noqa: TRY400 - expected failure
+            await self._recorder.release()
+
+    async def _finish(self, message: AssistantMessage | None) -> None:
+        """Save the last message and let go of the session: the next turn may start."""
+        usage = (message.prompt_eval_count or 0) + (message.eval_count or 0) if message else 0
+        self.outcome.context_window = {
+            "current_window": self._window.window,
+            "usage_tokens": usage,
+            "reason": self._window.reason,
+        }
+        self.outcome.message = message
+        await self._recorder.finish(message, self._window)
+
+    async def _report_complete(self) -> None:
+        message = self.outcome.message
+        if message is None:
+            raise TurnCrashed
+        await self._commit()
+        prompt, output = message.prompt_eval_count, message.eval_count
+        self._close(
+            MessageComplete(
+                message_id=message.message_id,
+                model=message.model,
+                eval_count=output,
+                prompt_eval_count=prompt,
+                context_window=self.outcome.context_window,
+                content=message.content,
+                thinking=message.thinking,
+                tool_calls=self.outcome.tool_calls,
+                turn_id=self._job.turn_id,
+                done_reason=message.done_reason,
+                usage={
+                    "prompt_tokens": prompt,
+                    "completion_tokens": output,
+                    "total_tokens": (prompt or 0) + (output or 0),
+                },
+            )
+        )
+
+    async def _report_cancelled(self) -> None:
+        message = self.outcome.message
+        if message is None:
+            raise TurnCrashed
+        self._stream.note("stopped", self.outcome.stopped)
+        answer = self._round
+        self._close(
+            Cancelled(
+                content=answer.text if answer else "",
+                thinking=message.thinking,
+                model=message.model,
+                message_id=message.message_id,
+            )
+        )
+
+    async def _report_error(self) -> None:
+        error = self.outcome.error or TurnCrashed()
+        self.outcome.error = error
+        if not self.committed.done():
+            self._stream.close()
+            self.committed.set_exception(error)
+            return
+        details = {**error.details, "retryable": error.retryable}
+        self._close(Failed(code=error.code, message=error.message, details=details))
+
+    def _close(self, last: Event) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._stream.emit([last, Done(session_id=self._job.session.session_id)])
+        self._stream.close()
+
+    def _current_round(self) -> Round:
+        if self._round is None:
+            raise TurnCrashed
+        return self._round
+
+    def _stamp(self) -> dict[str, str]:
+        return {"model": self._job.session.metadata.model, "timestamp": self._recorder.now()}
+
+
+def _mark_retrieved(future: asyncio.Future[None]) -> None:
+    """Look at a future's error, which somebody else reports, so that asyncio does not warn."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,76 @@
+"""What can go wrong with a turn.
+
+The tree::
+
+    MochiError
+      + TurnError
+        * NoActiveTurn          NO_ACTIVE_TURN
+        * TooManyTurns          TOO_MANY_TURNS (retryable)
+        * ShuttingDown          SHUTTING_DOWN (retryable)
+        * TurnLimitReached      TURN_LIMIT_REACHED
+        * NothingToContinue     VALIDATION_ERROR
+        * TurnCrashed           INTERNAL_ERROR (retryable)
+"""
+
+from sessions_app.errors import MochiError
+
+
+class TurnError(MochiError):
+    """Something about a turn as a whole."""
+
+
+class NoActiveTurn(TurnError):
+    """The session has no running turn to stop."""
+
+    code = "NO_ACTIVE_TURN"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session {session_id} has no running turn.", session_id=session_id)
+
+
+class TooManyTurns(TurnError):
+    """This worker runs as many turns as it may (``MOCHI_MAX_ACTIVE_TURNS``)."""
+
+    code = "TOO_MANY_TURNS"
+    retryable = True
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} turns are running already. Try again shortly.", limit=limit)
+
+
+class ShuttingDown(TurnError):
+    """The server is stopping; what there was of the answer is on disk."""
+
+    code = "SHUTTING_DOWN"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("The server is shutting down.")
+
+
+class TurnLimitReached(TurnError):
+    """The turn took too long, or its model asked for tools too often."""
+
+    code = "TURN_LIMIT_REACHED"
+
+
+class NothingToContinue(TurnError):
+    """A chat request without a message found no user message to answer."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            "There is nothing to continue from: send a message.",
+            session_id=session_id,
+            field="message",
+        )
+
+
+class TurnCrashed(TurnError):
+    """A defect of this server ended the turn; the log has the traceback."""
+
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("An unexpected error ended the turn.")

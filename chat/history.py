@@ -1,0 +1,65 @@
+"""How a turn continues a conversation, and what of it the model is sent. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    open_calls,
+    pair_calls,
+    unmark_cancelled,
+)
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """What a turn does to the history before it asks the model.
+
+    Attributes:
+        keep: How many messages stay; what comes after them is replaced.
+        append: Whether the request's message is appended (it may stand there already).
+        open_calls: Tool calls that were asked for and never answered; they run first.
+    """
+
+    keep: int
+    append: bool
+    open_calls: Sequence[ToolCall] = ()
+
+
+def continue_from(messages: Sequence[Message], message: str | None) -> Continuation | None:
+    """Decide how a chat request continues from ``messages``; None: there is nothing to answer.
+
+    A message that equals the last one, which is a user message that got no answer, is a retry of
+    it: it is not said twice.
+    """
+    last = messages[-1] if messages else None
+    if message is not None:
+        said_already = isinstance(last, UserMessage) and last.content == message
+        return Continuation(keep=len(messages), append=not said_already)
+    if isinstance(last, ToolMessage) or (isinstance(last, AssistantMessage) and last.tool_calls):
+        return Continuation(keep=len(messages), append=False, open_calls=open_calls(messages))
+    for index in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[index], UserMessage):
+            return Continuation(keep=index + 1, append=False)
+    return None
+
+
+def for_model(messages: Sequence[Message]) -> list[Message]:
+    """Return the history as a model is sent it.
+
+    Every tool call has its result (providers refuse orphans), the marker of cancelled answers is
+    off, and cancelled or interrupted answers without any text are left out.
+    """
+    sent: list[Message] = []
+    for message in pair_calls(messages):
+        if isinstance(message, AssistantMessage) and (message.cancelled or message.interrupted):
+            content = unmark_cancelled(message.content)
+            if content:
+                sent.append(msgspec.structs.replace(message, content=content))
+        else:
+            sent.append(message)
+    return sent

@@ -1,0 +1,62 @@
+"""The journal of a turn: the append-only record of its events, readable from any worker."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of a journal.
+
+    Attributes:
+        n: The event's number, from 1 without gaps; 0 for a note, which is not sent to clients.
+        event: The event's name, or the note's.
+        data: The payload as JSON, byte for byte as it was sent.
+    """
+
+    n: int
+    event: str
+    data: msgspec.Raw
+
+    def value(self) -> Mapping[str, Any]:
+        """Return the payload as an object."""
+        decoded: Mapping[str, Any] = msgspec.json.decode(self.data)
+        return decoded
+
+
+class JournalWriter(Protocol):
+    """The one writer of a turn's journal. Its calls take microseconds and may run inline."""
+
+    def append(self, lines: str) -> None:
+        """Write whole lines, as ``line`` makes them."""
+
+    def close(self) -> None:
+        """Stop writing; the journal stays readable."""
+
+
+class TurnJournal(Protocol):
+    """Keeps journals. All calls block for milliseconds: call them from a worker thread."""
+
+    def open(self, session_id: str, turn_id: str) -> JournalWriter:
+        """Begin the journal of a new turn."""
+
+    def turns(self, session_id: str) -> Sequence[str]:
+        """Return the session's turns that have a journal, oldest first."""
+
+    def read(self, session_id: str, turn_id: str, after: int = 0) -> Sequence[Entry]:
+        """Return the whole entries whose number is above ``after`` (all, notes too, for -1).
+
+        A journal that does not exist is empty; a torn last line is not there yet.
+        """
+
+    def discard(self, session_id: str, turn_id: str) -> None:
+        """Forget one turn's journal."""
+
+    def discard_session(self, session_id: str) -> None:
+        """Forget all journals of a session."""
+
+
+def line(number: int, name: str, data: str) -> str:
+    """Return an entry as a line; ``data`` is one line of ASCII JSON."""
+    return f'{{"n":{number},"event":"{name}","data":{data}}}\n'

@@ -1,0 +1,113 @@
+"""What a turn writes into its session's file, each write whole or not at all."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from chat.context.window import Decision, record_decision
+from sessions_app.identity import utc_now
+from sessions_app.messages import AssistantMessage, Message
+from sessions_app.repository import SessionRepository
+from sessions_app.session import Session, append, with_messages, with_metadata
+
+if TYPE_CHECKING:
+    from chat.engine import TurnJob
+
+
+class SessionRecorder:
+    """Writes one turn's messages, in a thread, and hands the claim back at its end.
+
+    A write that has begun is waited for even when the turn is stopped meanwhile, so that messages
+    are never out of order; a message whose id is there already is not written again.
+    """
+
+    def __init__(
+        self,
+        repository: SessionRepository,
+        *,
+        session: Session,
+        turn_id: str,
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self.now = now
+        self._repository = repository
+        self._session = session
+        self._turn_id = turn_id
+        self._released = False
+
+    def history(self) -> tuple[Message, ...]:
+        """Return the messages so far, those being written included."""
+        return self._session.messages
+
+    async def save_opening(self, job: "TurnJob") -> None:
+        """Cut off what is replaced, append the user's message and note the context window."""
+        now = self.now()
+
+        def open_turn(session: Session) -> Session:
+            kept = with_messages(session, session.messages[: job.continuation.keep], now=now)
+            if job.message is not None:
+                kept = append(kept, job.message, now=now)
+            return _with_window(kept, job.window, now)
+
+        self._session = open_turn(self._session)
+        await self._write(open_turn)
+
+    async def append(self, *messages: Message) -> None:
+        """Append messages that are not there yet."""
+        if messages:
+            await self._write(lambda session: _append_new(session, messages, self.now()))
+
+    async def finish(self, message: AssistantMessage | None, window: Decision) -> None:
+        """Append the last message, if there is one, and release the session."""
+        now = self.now()
+
+        def close_turn(session: Session) -> Session:
+            closed = session if message is None else _append_new(session, (message,), now)
+            return _with_window(closed, window, now)
+
+        def write_and_release() -> None:
+            try:
+                if message is not None:
+                    self._update(close_turn)
+            finally:
+                self._release()
+
+        await _finish_even_if_cancelled(write_and_release)
+
+    async def release(self) -> None:
+        """Let the next turn start; doing it twice is harmless."""
+        await _finish_even_if_cancelled(self._release)
+
+    async def _write(self, change: Callable[[Session], Session]) -> None:
+        await _finish_even_if_cancelled(lambda: self._update(change))
+
+    def _update(self, change: Callable[[Session], Session]) -> None:
+        self._session = self._repository.update(
+            self._session.session_id, change, turn_id=self._turn_id
+        )
+
+    def _release(self) -> None:
+        if not self._released:
+            self._repository.release(self._session.session_id, self._turn_id)
+            self._released = True
+
+
+def _append_new(session: Session, messages: tuple[Message, ...], now: str) -> Session:
+    known = {message.message_id for message in session.messages}
+    new = [message for message in messages if message.message_id not in known]
+    return append(session, *new, now=now) if new else session
+
+
+def _with_window(session: Session, decision: Decision, now: str) -> Session:
+    config = record_decision(session.window, decision, now=now)
+    return with_metadata(session, now=now, context_window_config=config)
+
+
+async def _finish_even_if_cancelled(write: Callable[[], None]) -> None:
+    """Run a write in a thread; when cancelled, wait for its end before going on being cancelled."""
+    task = asyncio.create_task(asyncio.to_thread(write))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise

@@ -1,0 +1,102 @@
+"""One model call within a turn: deltas come in, events go out, the answer so far is kept. Pure."""
+
+from collections.abc import Sequence
+
+from chat.events import ContentDelta, Event, StatusChanged, ThinkingContentDelta
+from models_app.cleaning import StreamCleaner
+from models_app.language_model import (
+    CallDelta,
+    Delta,
+    Finished,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    WindowGrown,
+)
+from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
+
+
+class Round:
+    """The answer of one model call while it arrives.
+
+    Attributes:
+        message_id: The id that the answer is saved under, fixed before the model is asked.
+        calls: The tool calls so far, in order.
+        finished: The last delta, once it is there.
+        context_window: The window that the provider grew to, if it did.
+    """
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        self.calls: list[ToolCall] = []
+        self.finished: Finished | None = None
+        self.context_window: int | None = None
+        self.has_output = False
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._cleaner = StreamCleaner()
+
+    @property
+    def text(self) -> str:
+        """The clean text so far, without white space at its edges."""
+        return "".join(self._text).strip()
+
+    @property
+    def thinking(self) -> str | None:
+        """The clean reasoning so far, or None where there is none."""
+        return "".join(self._thinking).strip() or None
+
+    def absorb(self, batch: Sequence[Delta]) -> list[Event]:
+        """Take in what one read brought and return the events that it makes."""
+        events: list[Event] = []
+        for delta in batch:
+            if type(delta) is TextDelta:
+                self._add(events, *self._cleaner.feed_text(delta.text))
+            elif type(delta) is ThinkingDelta:
+                self._add(events, "", self._cleaner.feed_thinking(delta.text))
+            elif type(delta) is CallDelta:
+                self.calls.append(delta.call)
+                self.has_output = True
+            elif type(delta) is Finished:
+                self._add(events, *self._cleaner.finish())
+                self.finished = delta
+                self.has_output = True
+            elif type(delta) is WindowGrown:
+                self.context_window = delta.context_window
+            elif type(delta) is Retrying:
+                events.append(StatusChanged(state="retrying"))
+        return events
+
+    def message(
+        self,
+        *,
+        model: str,
+        timestamp: str,
+        cancelled: bool = False,
+        interrupted: bool = False,
+    ) -> AssistantMessage:
+        """Return the answer as it is saved. A cancelled one loses its calls: nothing ran."""
+        finished = self.finished or Finished()
+        return AssistantMessage(
+            content=mark_cancelled(self.text) if cancelled else self.text,
+            message_id=self.message_id,
+            timestamp=timestamp,
+            model=model,
+            eval_count=finished.eval_count,
+            prompt_eval_count=finished.prompt_eval_count,
+            tool_calls=() if cancelled or interrupted else tuple(self.calls),
+            thinking=self.thinking,
+            done_reason=finished.done_reason,
+            cancelled=cancelled,
+            interrupted=interrupted,
+        )
+
+    def _add(self, events: list[Event], text: str, thinking: str) -> None:
+        if thinking:
+            self._thinking.append(thinking)
+            self.has_output = True
+            events.append(ThinkingContentDelta(content=thinking))
+        if text:
+            self._text.append(text)
+            self.has_output = True
+            events.append(ContentDelta(content=text))

@@ -1,0 +1,164 @@
+"""Bodies of the chat routes."""
+
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool
+
+ThinkLevel = Literal["low", "medium", "high"]
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank; leave it out to continue from the last user message")
+    return value
+
+
+MessageText = Annotated[str, AfterValidator(_not_blank)]
+
+
+class ChatRequest(Schema):
+    """A chat request. Without a message the answer to the last user message is (re)generated."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"message": "What is the capital of France?", "think": False}]
+        }
+    )
+
+    message: MessageText | None = Field(
+        None, description="What the user says; absent or null regenerates or resumes."
+    )
+    think: StrictBool | ThinkLevel | None = Field(
+        None, description="Whether, or how hard, a thinking model reasons before it answers."
+    )
+    selected_tools: list[str] | None = Field(
+        None, description="The tools of this turn; absent leaves it to the session's settings."
+    )
+    detached: StrictBool = Field(
+        default=False, description="Whether the turn goes on when its client leaves."
+    )
+
+
+class OpenChatRequest(ChatRequest):
+    """A chat request that names its session, or makes one."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"model": "qwen3:14b", "message": "Hello!"}]}
+    )
+
+    session_id: str | None = Field(None, description="The session; absent makes a new one.")
+    model: str | None = Field(None, description="The model of a new session.")
+
+
+class ChatMessage(Schema):
+    """The assistant's message as it is in the session."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+    model: str
+    message_id: str
+    timestamp: str
+    eval_count: int | None = None
+    prompt_eval_count: int | None = None
+    thinking: str | None = None
+    done_reason: str | None = None
+
+
+class ExecutedToolCall(Schema):
+    """One tool call of the turn."""
+
+    tool_name: str
+    tool_call_id: str
+    call_index: int
+    arguments: dict[str, Any]
+    success: bool
+    result: str | None
+    error_message: str | None
+    execution_time_ms: float
+
+
+class ContextWindow(Schema):
+    """The context window of the request: tokens asked for, tokens used, and why."""
+
+    current_window: int | None
+    usage_tokens: int
+    reason: str
+
+
+class ChatReply(Schema):
+    """A whole turn in one answer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_id": "a1b2c3d4e5",
+                    "message": {
+                        "role": "assistant",
+                        "content": "The capital of France is Paris.",
+                        "model": "qwen3:14b",
+                        "message_id": "f1e2d3c4b5",
+                        "timestamp": "2026-01-15T10:35:00.000000+00:00",
+                        "eval_count": 45,
+                        "prompt_eval_count": 120,
+                    },
+                    "tool_calls_executed": [],
+                    "context_window": {
+                        "current_window": 8192,
+                        "usage_tokens": 165,
+                        "reason": "initial_setup",
+                    },
+                }
+            ]
+        }
+    )
+
+    session_id: str
+    message: ChatMessage
+    tool_calls_executed: list[ExecutedToolCall]
+    context_window: ContextWindow
+
+
+class BatchMetadata(Schema):
+    """Says that the answer came whole."""
+
+    batch_mode: Literal[True] = True
+
+
+class OpenChatReply(ChatReply):
+    """The answer of ``POST /chat``, with the fields that batch clients read."""
+
+    response: str = Field(description="The answer's text.")
+    model: str
+    metadata: BatchMetadata = BatchMetadata()
+
+
+class Stopped(Schema):
+    """What was running when the turn was stopped."""
+
+    upstream: bool = Field(description="Whether the model was being asked.")
+    tools: list[str]
+    agents: list[str]
+
+
+class CancelReply(Schema):
+    """A turn was stopped."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "turn_id": "0199f3a2b4c51f2e3d4c",
+                    "cancelled": True,
+                    "partial_content": "The capital of",
+                    "stopped": {"upstream": True, "tools": [], "agents": []},
+                }
+            ]
+        }
+    )
+
+    turn_id: str
+    cancelled: Literal[True] = True
+    partial_content: str
+    stopped: Stopped

@@ -1,0 +1,180 @@
+"""The stream of one running turn: numbers its events, journals them, and wakes who listens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from chat import sse
+from chat.events import Event
+from chat.journal import Entry, JournalWriter, line
+
+log = structlog.get_logger(__name__)
+
+MAX_PENDING_BYTES = 256 * 1024
+HEARTBEAT_SECONDS = 15.0
+
+ReadEntries = Callable[[int], Awaitable[Sequence[Entry]]]
+
+
+class TurnStream:
+    """Numbers, journals and hands out the events of one turn.
+
+    ``last_number`` is the number of the newest event; ``failure`` is why the journal could not be
+    written, if so. Everything but ``Subscription.next`` is
+    synchronous, so no event is ever between two states.
+    """
+
+    def __init__(self, turn_id: str, writer: JournalWriter, read_entries: ReadEntries) -> None:
+        self.turn_id = turn_id
+        self.last_number = 0
+        self.ended = False
+        self.failure: OSError | None = None
+        self._writer = writer
+        self._read_entries = read_entries
+        self._subscriptions: set[Subscription] = set()
+
+    @property
+    def subscriber_count(self) -> int:
+        """How many listeners there are now."""
+        return len(self._subscriptions)
+
+    def emit(self, events: Sequence[Event]) -> None:
+        """Send events, in order: one journal write and one chunk for every listener."""
+        number = self.last_number
+        turn_id = self.turn_id
+        lines: list[str] = []
+        frames: list[str] = []
+        for event in events:
+            number += 1
+            data = sse.payload(event)
+            name = event.event
+            lines.append(line(number, name, data))
+            frames.append(sse.frame(turn_id, number, name, data))
+        self._write("".join(lines))
+        self.last_number = number
+        if self._subscriptions:
+            chunk = "".join(frames).encode("ascii")
+            for subscription in self._subscriptions:
+                subscription.push(chunk, number)
+
+    def note(self, name: str, value: object) -> None:
+        """Write down something for recovery that clients are not sent."""
+        self._write(line(0, name, sse.ascii_json(value)))
+
+    def _write(self, lines: str) -> None:
+        if self.failure is not None:
+            return
+        try:
+            self._writer.append(lines)
+        except OSError as error:
+            # Who listens now still gets every event; the engine ends the turn because of it.
+            log.exception("journal_not_written")
+            self.failure = error
+
+    def subscribe(self, after: int | None = None) -> "Subscription":
+        """Listen to what comes, or to everything after event number ``after``."""
+        subscription = Subscription(self, self._read_entries, after)
+        if not self.ended:
+            self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: "Subscription") -> None:
+        """Stop sending to a listener; doing it twice is harmless."""
+        self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """End the stream after its last event; listeners get what is left, then the end."""
+        self.ended = True
+        self._writer.close()
+        for subscription in self._subscriptions:
+            subscription.wake()
+        self._subscriptions.clear()
+
+
+class Subscription:
+    """One listener of a running turn.
+
+    What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
+    behind reads the rest from the journal, so a slow client costs no memory and misses nothing.
+    After 15 s of silence it gets a comment, so that nobody between takes the connection for dead.
+    """
+
+    def __init__(self, stream: TurnStream, read_entries: ReadEntries, after: int | None) -> None:
+        self._stream = stream
+        self._read_entries = read_entries
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._behind = after is not None and after < stream.last_number
+        self._fetched = stream.last_number if after is None else after
+        self._pushed = self._fetched
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
+        self._heartbeat = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
+
+    def push(self, chunk: bytes, last_number: int) -> None:
+        """Take in events up to ``last_number``; called by the stream."""
+        if self._behind:
+            return
+        self._pending.append(chunk)
+        self._pending_bytes += len(chunk)
+        if self._pending_bytes > MAX_PENDING_BYTES:
+            self._pending.clear()
+            self._behind = True
+        else:
+            self._pushed = last_number
+        self.wake()
+
+    def wake(self) -> None:
+        """Let ``next`` look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> bytes:
+        """Wait for the next events and return their frames, all that wait at once.
+
+        Returns:
+            Bytes of whole frames; ``b""`` when the stream has ended and everything was fetched.
+        """
+        while not self._pending:
+            if self._behind:
+                return await self._catch_up()
+            if self._stream.ended:
+                return b""
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        self._last_sent = self._loop.time()
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        self._fetched = self._pushed
+        return pending[0] if len(pending) == 1 else b"".join(pending)
+
+    def close(self) -> None:
+        """Stop listening; doing it twice is harmless."""
+        self._heartbeat.cancel()
+        self._stream.unsubscribe(self)
+
+    def _beat(self) -> None:
+        silent_until = self._last_sent + HEARTBEAT_SECONDS
+        if self._loop.time() >= silent_until:
+            if not self._pending and not self._behind:
+                self._pending.append(sse.HEARTBEAT)
+                self.wake()
+            silent_until = self._loop.time() + HEARTBEAT_SECONDS
+        self._heartbeat = self._loop.call_at(silent_until, self._beat)
+
+    async def _catch_up(self) -> bytes:
+        entries = await self._read_entries(self._fetched)
+        self._pending_bytes = 0
+        if entries:
+            self._fetched = entries[-1].n
+        self._behind = self._fetched < self._stream.last_number
+        return encode_entries(self._stream.turn_id, entries)
+
+
+def encode_entries(turn_id: str, entries: Sequence[Entry]) -> bytes:
+    """Return journalled events as the frames that were sent."""
+    return "".join(
+        sse.frame(turn_id, entry.n, entry.event, bytes(entry.data).decode("ascii"))
+        for entry in entries
+    ).encode("ascii")

@@ -1,0 +1,95 @@
+"""The turn as a table. Rule 1: everything that decides what happens next is in this file.
+
+No await and no I/O: ``engine.py`` performs the actions and reports back what came of them.
+A missing entry in the table is a defect of the engine, never of a model or a client.
+"""
+
+from enum import Enum, auto
+
+
+class State(Enum):
+    """Where a turn is. The values are what ``/status`` shows."""
+
+    STARTING = "starting"
+    GENERATING = "generating"
+    RUNNING_TOOLS = "running_tools"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+class Input(Enum):
+    """What can happen to a turn."""
+
+    HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that nobody answered
+    HISTORY_READY = auto()
+    ANSWERED = auto()
+    ASKED_FOR_TOOLS = auto()
+    TOOLS_RETURNED = auto()
+    ROUNDS_USED_UP = auto()
+    CANCEL_REQUESTED = auto()
+    ERROR = auto()
+    SHUTDOWN = auto()
+
+
+class Action(Enum):
+    """What the engine does on entering a state. The last action of a list reports an input."""
+
+    ASK_MODEL = auto()
+    SAVE_CALLS = auto()
+    RUN_TOOLS = auto()
+    SAVE_ANSWER = auto()
+    SAVE_CANCELLED = auto()
+    SAVE_INTERRUPTED = auto()
+    REPORT_COMPLETE = auto()
+    REPORT_CANCELLED = auto()
+    REPORT_ERROR = auto()
+
+
+FINAL = frozenset({State.COMPLETED, State.CANCELLED, State.FAILED, State.INTERRUPTED})
+
+_CANCEL = (State.CANCELLED, (Action.SAVE_CANCELLED, Action.REPORT_CANCELLED))
+_ERROR = (State.FAILED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
+_SHUTDOWN = (State.INTERRUPTED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
+_STOPS = {Input.CANCEL_REQUESTED: _CANCEL, Input.ERROR: _ERROR, Input.SHUTDOWN: _SHUTDOWN}
+
+TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
+    State.STARTING: {
+        Input.HISTORY_READY: (State.GENERATING, (Action.ASK_MODEL,)),
+        Input.HISTORY_ENDS_OPEN: (State.RUNNING_TOOLS, (Action.RUN_TOOLS,)),
+        **_STOPS,
+    },
+    State.GENERATING: {
+        Input.ANSWERED: (State.COMPLETED, (Action.SAVE_ANSWER, Action.REPORT_COMPLETE)),
+        Input.ASKED_FOR_TOOLS: (State.RUNNING_TOOLS, (Action.SAVE_CALLS, Action.RUN_TOOLS)),
+        **_STOPS,
+    },
+    State.RUNNING_TOOLS: {
+        Input.TOOLS_RETURNED: (State.GENERATING, (Action.ASK_MODEL,)),
+        Input.ROUNDS_USED_UP: _ERROR,
+        **_STOPS,
+    },
+    # What should have been saved could not be: that is an error after all.
+    State.COMPLETED: {Input.ERROR: _ERROR},
+    State.CANCELLED: {Input.ERROR: _ERROR},
+    # Saving what is left of a broken turn is an attempt: its own failure changes nothing.
+    State.INTERRUPTED: {},
+    State.FAILED: {},
+}
+
+
+class ImpossibleTransition(Exception):
+    """The engine reported something that can't happen in this state."""
+
+
+def transition(state: State, given: Input) -> tuple[State, tuple[Action, ...]]:
+    """Return the next state and what to do on entering it.
+
+    Raises:
+        ImpossibleTransition: The table has no entry.
+    """
+    try:
+        return TRANSITIONS[state][given]
+    except KeyError:
+        raise ImpossibleTransition(f"{given.name} in state {state.name}") from None

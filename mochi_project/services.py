@@ -1,0 +1,82 @@
+"""The composition root: builds every service once, from the configuration.
+
+The only place that picks adapters. ``api.py`` modules and management commands ask ``get_services``;
+nothing below them knows that it exists.
+"""
+
+from dataclasses import dataclass
+
+from django.conf import settings as django_settings
+
+from chat.journals.files import FileTurnJournal
+from chat.preparation import TurnPreparer
+from chat.turns import TurnLimits, TurnRegistry
+from mochi_project.config import MochiSettings
+from models_app.catalogue import ModelCatalogue
+from models_app.providers.ollama import OllamaModel
+from prompts_app.service import SystemPromptService
+from sessions_app.service import SessionManager
+from tools_app.toolset import NoTools
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Every service of one process, built from one configuration."""
+
+    settings: MochiSettings
+    sessions: SessionManager
+    prompts: SystemPromptService
+    models: ModelCatalogue
+    turns: TurnRegistry
+
+    async def aclose(self) -> None:
+        """End what still runs and close shared clients; nothing can be used afterwards."""
+        await self.turns.shutdown(grace_seconds=0)
+        await self.models.aclose()
+
+
+_current: Services | None = None
+
+
+def build_services(settings: MochiSettings) -> Services:
+    """Build every service from the configuration. Opens nothing: clients connect on first use."""
+    ollama = OllamaModel(
+        host=settings.ollama_host, silence_timeout=settings.upstream_timeout_seconds
+    )
+    models = ModelCatalogue(ollama)
+    journal = FileTurnJournal(settings.resolved_state_dir / "turns")
+    sessions = SessionManager(
+        sessions_dir=settings.resolved_sessions_dir, on_delete=journal.discard_session
+    )
+    turns = TurnRegistry(
+        repository=sessions.repository,
+        journal=journal,
+        preparer=TurnPreparer(
+            models=models,
+            toolset=NoTools(),
+            max_rounds=settings.max_tool_rounds,
+            dynamic_window=settings.dynamic_context_window_enabled,
+        ),
+        limits=TurnLimits(active=settings.max_active_turns, seconds=settings.turn_timeout_seconds),
+    )
+    return Services(
+        settings=settings,
+        sessions=sessions,
+        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
+        models=models,
+        turns=turns,
+    )
+
+
+def get_services() -> Services:
+    """Return this process's services, building them on first use."""
+    global _current  # noqa: PLW0603 - one composition root per process
+    if _current is None:
+        _current = build_services(django_settings.MOCHI)
+    return _current
+
+
+def install_services(services: Services | None) -> None:
+    """Make these the process's services (the lifespan and tests); None forgets them."""
+    global _current  # noqa: PLW0603 - one composition root per process
+    _current = services
