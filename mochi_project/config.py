@@ -71,10 +71,15 @@ class ConfigurationError(Exception):
     """A variable or flag has an unusable value; the message names it and says what is allowed."""
 
 
+class AlreadyConfiguredError(ConfigurationError):
+    """The process has been configured otherwise, and can't be configured twice."""
+
+
 class MochiSettings(BaseSettings):
     """The configuration of one server, from ``MOCHI_`` variables, ``.env`` and flags.
 
-    An empty variable counts as one that is not set. Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute.
+    An empty variable counts as one that is not set. Directories are relative to ``data_dir``; the
+    ``resolved_*`` properties are absolute.
     """
 
     model_config = SettingsConfigDict(
@@ -106,7 +111,9 @@ class MochiSettings(BaseSettings):
     ollama_host: HttpUrl = Field("http://localhost:11434", description="URL of the Ollama server")
     providers: dict[str, ProviderConfig] = Field(
         default_factory=dict,
-        description="OpenAI-compatible providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`",
+        description=(
+            "OpenAI-compatible providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`"
+        ),
     )
 
     data_dir: DataPath = Field(Path(), description="Base directory of all data")

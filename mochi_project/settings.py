@@ -5,6 +5,7 @@ first used, so that commands that need neither run in a read-only directory.
 """
 
 from mochi_project.config import ConfigurationError, load_settings
+from mochi_project.logs import logging_config
 from mochi_project.scratch import with_fresh_data_dir
 from mochi_project.state import SECRET_KEY_FILE, LazySecret
 
@@ -26,8 +27,8 @@ INSTALLED_APPS = [
     "ninja",
     "django_q",
 ]
-# None: Django runs the hooks of a synchronous middleware in a thread, for every request.
-MIDDLEWARE: list[str] = []
+# Async functions only: Django runs the hooks of other middleware in a thread, for every request.
+MIDDLEWARE = ["mochi_project.middleware.envelope_middleware"]
 ROOT_URLCONF = "mochi_project.urls"
 ASGI_APPLICATION = "mochi_project.asgi.application"
 APPEND_SLASH = False
@@ -67,3 +68,5 @@ Q_CLUSTER = {
     "catch_up": False,
     "scheduler": False,
 }
+
+LOGGING = logging_config(MOCHI)

@@ -5,7 +5,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
-SECRET_KEY_FILE = "secret_key"
+SECRET_KEY_FILE = "secret_key"  # noqa: S105 - a file name
 API_TOKEN_FILE = "api_token"  # noqa: S105 - a file name
 
 

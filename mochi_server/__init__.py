@@ -1,0 +1,42 @@
+"""A headless server for LLM conversations, and its parts as a library.
+
+``create_app`` gives the ASGI application; :mod:`mochi_server.sessions` and
+:mod:`mochi_server.ollama` work on their own, without Django settings. Importing this package
+imports none of them.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mochi_project.application import MochiApplication
+
+__all__ = ["__version__", "create_app"]
+
+try:
+    __version__ = version("mochi-server")
+except PackageNotFoundError:  # a source tree that nobody installed
+    __version__ = "0"
+
+
+def create_app(
+    *, ollama_host: str | None = None, data_dir: str | Path | None = None, **settings: Any
+) -> "MochiApplication":
+    """Return the ASGI application of this process; see :func:`mochi_project.embedding.create_app`.
+
+    ``uvicorn.run(create_app(data_dir="./my_data"), port=8000)`` serves it.
+
+    Args:
+        ollama_host: URL of the Ollama server.
+        data_dir: Directory of sessions, tools, agents and prompts.
+        **settings: Every other setting, by the lower-case name of its ``MOCHI_`` variable.
+
+    Raises:
+        mochi_server.errors.ConfigurationError: A value is unusable; the message names it.
+        mochi_server.errors.AlreadyConfiguredError: The process has an application with other
+            settings.
+    """
+    from mochi_project import embedding  # noqa: PLC0415 - keeps `import mochi_server` light
+
+    return embedding.create_app(ollama_host=ollama_host, data_dir=data_dir, **settings)

@@ -1,0 +1,131 @@
+"""The application of one web process: its lifespan around the guard around Django."""
+
+import asyncio
+import importlib
+import ipaddress
+import logging
+from typing import TYPE_CHECKING, cast
+
+from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.guard import ASGIApp, Guard, Receive, Scope, Send
+from mochi_project.handler import LeanHandler
+from mochi_project.scratch import remove_fresh_data_dir
+from mochi_project.services import build_services, get_services, install_services
+from mochi_project.startup import api_token, prepare_data_dir
+
+if TYPE_CHECKING:
+    from models_app.scripted.server import ScriptedModelServer
+
+logger = logging.getLogger(__name__)
+
+# What the first chat needs and the start does not: together they would double its time.
+WARM_UP_MODULES = ("structlog", "aiohttp", "ollama")
+
+
+class MochiApplication:
+    """ASGI: opens the services when the server starts and closes them when it stops.
+
+    A server that speaks no lifespan (``uvicorn --lifespan off``) gets its services with the first
+    request, and nothing is closed at its end.
+
+    Raises:
+        ConfigurationError: A setting of the guard is unusable.
+    """
+
+    def __init__(self, settings: MochiSettings) -> None:
+        self._settings = settings
+        # Django's stubs want a dict where ASGI promises a mapping.
+        self._django = cast("ASGIApp", LeanHandler())
+        token = api_token(settings, on_network=not settings.is_loopback)
+        self._guard = Guard(self._django, settings, token=token)
+        # Whoever runs `uvicorn --host 0.0.0.0` does not tell us: the connections do.
+        self._check_connections = token is None and not settings.insecure_no_auth
+        self._network_guard: Guard | None = None
+        self._scripted: ScriptedModelServer | None = None
+        self._warm_up: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._started = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, or the lifespan."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if not self._started:
+            await self._start()
+        guard = self._guard
+        if self._check_connections and _comes_from_network(scope):
+            guard = self._guard_of_network()
+        await guard(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self._start()
+        except ConfigurationError as error:
+            await send({"type": "lifespan.startup.failed", "message": f"mochi-server: {error}"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        self._warm_up = asyncio.create_task(asyncio.to_thread(_import_modules, WARM_UP_MODULES))
+        await receive()
+        await self._stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        """Make everything ready that a request needs; once."""
+        async with self._starting:
+            if self._started:
+                return
+            for sentence in unknown_variables():
+                logger.warning(sentence)
+            await asyncio.to_thread(prepare_data_dir, self._settings)
+            settings = self._settings
+            if settings.test_mode:
+                settings = await self._with_scripted_model(settings)
+            install_services(build_services(settings))
+            self._started = True
+
+    async def _with_scripted_model(self, settings: MochiSettings) -> MochiSettings:
+        """Start the scripted model server and return settings that point at it."""
+        from models_app.scripted.server import ScriptedModelServer  # noqa: PLC0415 - aiohttp
+
+        self._scripted = ScriptedModelServer(words_per_second=settings.test_words_per_second)
+        await self._scripted.start()
+        return settings.model_copy(update={"ollama_host": self._scripted.url})
+
+    async def _stop(self) -> None:
+        """Undo what ``_start`` did, last things first."""
+        await get_services().aclose()
+        install_services(None)
+        if self._scripted:
+            await self._scripted.stop()
+        if self._warm_up:
+            await self._warm_up
+        self._started = False
+        remove_fresh_data_dir()
+
+    def _guard_of_network(self) -> Guard:
+        """Return the guard for callers from other machines, who need a token."""
+        if self._network_guard is None:
+            token = api_token(self._settings, on_network=True)
+            self._network_guard = Guard(self._django, self._settings, token=token)
+            logger.warning(
+                "requests come from other machines: they need the bearer token in %s "
+                "(set MOCHI_API_TOKEN to choose it)",
+                self._settings.resolved_state_dir / "api_token",
+            )
+        return self._network_guard
+
+
+def _comes_from_network(scope: Scope) -> bool:
+    """Whether the connection was made to an address that other machines can reach."""
+    address = (scope.get("server") or ("",))[0]
+    try:
+        return not ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a Unix socket, or a test client's made-up name
+        return False
+
+
+def _import_modules(names: tuple[str, ...]) -> None:
+    for name in names:
+        importlib.import_module(name)

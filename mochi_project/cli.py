@@ -1,0 +1,125 @@
+"""The ``mochi-server`` command: flags become variables, then one or many web processes serve."""
+
+import argparse
+import logging.config
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+FLAG_VARIABLES = {
+    "host": "MOCHI_HOST",
+    "port": "MOCHI_PORT",
+    "ollama_host": "MOCHI_OLLAMA_HOST",
+    "data_dir": "MOCHI_DATA_DIR",
+    "workers": "MOCHI_WORKERS",
+    "log_level": "MOCHI_LOG_LEVEL",
+    "test_mode": "MOCHI_TEST_MODE",
+    "insecure_no_auth": "MOCHI_INSECURE_NO_AUTH",
+    "worker": "MOCHI_WORKER",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the server until it is stopped; return the exit code."""
+    flags = _parser().parse_args(arguments)
+    # Everything else is imported after --help and --version have been answered.
+    from mochi_project.config import ConfigurationError  # noqa: PLC0415
+
+    for name, variable in FLAG_VARIABLES.items():
+        if (value := getattr(flags, name)) is not None:
+            # Web workers, the background worker and tools get the same configuration this way.
+            os.environ[variable] = str(value)
+    try:
+        return _serve()
+    except ConfigurationError as error:
+        for line in str(error).splitlines():
+            _say(line)
+        return 1
+    except KeyboardInterrupt:  # CTRL-C before the server handled it
+        return 0
+
+
+def _serve() -> int:
+    from mochi_project.config import load_settings, unknown_variables  # noqa: PLC0415
+    from mochi_project.logs import logging_config  # noqa: PLC0415
+    from mochi_project.scratch import with_fresh_data_dir  # noqa: PLC0415
+    from mochi_project.server import WebServer, listen, server_config, url_of  # noqa: PLC0415
+    from mochi_project.startup import (  # noqa: PLC0415
+        announce,
+        prepare_data_dir,
+        warn_without_auth,
+    )
+    from mochi_project.workers import WorkerPool  # noqa: PLC0415
+
+    settings = load_settings()
+    for sentence in unknown_variables():
+        _say(f"warning: {sentence}")
+    if warning := warn_without_auth(settings):
+        _say(f"warning: {warning}")
+    sockets = listen(settings.host, settings.port)
+    settings = with_fresh_data_dir(settings)
+    prepare_data_dir(settings)
+    logging.config.dictConfig(logging_config(settings))
+    url = url_of(settings.host, sockets)
+
+    def on_listening() -> None:
+        announce(settings, url)
+
+    if settings.workers > 1:
+        return WorkerPool(
+            settings.workers,
+            sockets,
+            on_listening=on_listening,
+            kill_after=settings.shutdown_grace_seconds + 10,
+        ).run()
+    server = WebServer(server_config(settings), on_listening=on_listening)
+    server.run(sockets=sockets)
+    return 0 if server.started else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mochi-server",
+        description="A headless server for LLM conversations, beside Ollama or in test mode.",
+        epilog="Every flag, and more, can be set as a MOCHI_ variable or in .env; flags win.",
+    )
+    parser.add_argument("--host", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", metavar="N", help="port to listen on (8000; 0: a free one)")
+    parser.add_argument("--ollama-host", metavar="URL", help="Ollama (http://localhost:11434)")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="where sessions, tools, agents and prompts are (.)"
+    )
+    parser.add_argument("--workers", metavar="N", help="number of web processes (1)")
+    parser.add_argument(
+        "--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING, ERROR or CRITICAL (INFO)"
+    )
+    parser.add_argument(
+        "--test-mode",
+        action="store_true",
+        default=None,
+        help="answer from a scripted model, offline, with fresh data, on port 5099",
+    )
+    parser.add_argument(
+        "--no-worker",
+        dest="worker",
+        action="store_false",
+        default=None,
+        help="do not run the background worker (summaries) beside the server",
+    )
+    parser.add_argument(
+        "--insecure-no-auth",
+        action="store_true",
+        default=None,
+        help="listen beyond this machine without asking for a token",
+    )
+    parser.add_argument("--version", action="version", version=version("mochi-server"))
+    return parser
+
+
+def _say(text: str) -> None:
+    print(f"mochi-server: {text}", file=sys.stderr)  # noqa: T201 - the interface of a command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

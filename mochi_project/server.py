@@ -1,0 +1,120 @@
+"""The web server of one process: uvicorn on sockets that are bound before anything is imported."""
+
+import contextlib
+import errno
+import socket
+from collections.abc import Callable, Iterator, Sequence
+
+import uvicorn
+
+from mochi_project.config import ConfigurationError, MochiSettings
+
+APPLICATION = "mochi_project.asgi:application"
+MAX_HEADER_BYTES = 65_536
+# The application has drained its turns before uvicorn sees the signal (DESIGN section 6): this is
+# for streams whose client does not read, and must be longer than it takes to say goodbye.
+STREAM_GRACE_SECONDS = 3
+BACKLOG = 2048
+
+
+class WebServer(uvicorn.Server):
+    """A uvicorn server that says when it listens and ends with exit code 0 when told to stop."""
+
+    def __init__(self, config: uvicorn.Config, *, on_listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_listening = on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, listen, then call ``on_listening`` in the running loop."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._on_listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals while serving; uvicorn would die of them again after a clean stop."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+def server_config(settings: MochiSettings) -> uvicorn.Config:
+    """Return uvicorn's configuration: uvloop and httptools where they are installed."""
+    return uvicorn.Config(
+        APPLICATION,
+        host=settings.host,
+        port=settings.port,
+        loop="auto",
+        http="auto",
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,  # mochi_project.logs, applied by Django
+        access_log=settings.log_level == "DEBUG",
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+    )
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return listening sockets on every address of ``host``; port 0 takes a free one.
+
+    They listen at once: a port that is taken is noticed before seconds of imports, and whoever
+    connects early is served as soon as the application runs.
+
+    Raises:
+        ConfigurationError: The address can't be used; the message says what to change.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in _addresses(host, port):
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            sockets.append(_listen_on(family, address, chosen))
+    except OSError as error:
+        for opened in sockets:
+            opened.close()
+        raise ConfigurationError(_why_not(host, port, error)) from error
+    return sockets
+
+
+def url_of(host: str, sockets: Sequence[socket.socket]) -> str:
+    """Return the URL at which a server on these sockets is reached."""
+    port = sockets[0].getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+    found = socket.getaddrinfo(
+        host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    unique = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
+    # IPv4 first: "localhost" may name an IPv6 address that the machine does not have.
+    return sorted(unique, key=lambda item: item[0] != socket.AF_INET)
+
+
+def _listen_on(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind((address, port))
+        opened.listen(BACKLOG)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is in use; stop what uses it or choose another port "
+            "with --port or MOCHI_PORT"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights; choose one above 1023 with --port or MOCHI_PORT"
+    why = error.strerror or str(error)
+    return f"can't listen on {host}:{port} (--host, MOCHI_HOST): {why}"

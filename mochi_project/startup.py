@@ -1,0 +1,78 @@
+"""What must be true before the server runs, and what it says when it does."""
+
+import os
+import sys
+
+from mochi_project.config import ConfigurationError, MochiSettings
+from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret, ensure_state_dir
+
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+
+
+def prepare_data_dir(settings: MochiSettings) -> None:
+    """Make the state directory and the secret key, so that every process finds them.
+
+    Raises:
+        ConfigurationError: The data directory can't be used.
+    """
+    directory = settings.resolved_state_dir
+    try:
+        ensure_state_dir(directory)
+        ensure_secret(directory / SECRET_KEY_FILE)
+        writable = os.access(directory, os.W_OK | os.X_OK)
+    except OSError as error:
+        raise ConfigurationError(
+            f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.strerror}"
+            f" ({error.filename})"
+        ) from error
+    if not writable:
+        raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
+
+
+def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
+    """Return the token that callers must show; None when they need none.
+
+    A server that others can reach makes itself one, unless it was told not to.
+
+    Raises:
+        OSError: A token can't be kept in the state directory.
+    """
+    if settings.api_token:
+        return settings.api_token.get_secret_value()
+    if not on_network or settings.insecure_no_auth:
+        return None
+    return ensure_secret(settings.resolved_state_dir / API_TOKEN_FILE)
+
+
+def announce(settings: MochiSettings, url: str) -> None:
+    """Say on stdout that the server listens: the first line for scripts, the rest for people."""
+    shown = url
+    for wildcard, local in WILDCARD_HOSTS.items():
+        if settings.host.strip("[]") == wildcard:
+            shown = url.replace(wildcard, local)
+    model = "scripted, offline (test mode)" if settings.test_mode else settings.ollama_host
+    lines = [
+        f"mochi-server listening on {url}",
+        f"  docs    {shown}/api/v1/docs",
+        f"  models  {model}",
+        f"  data    {settings.resolved_data_dir}",
+    ]
+    on_network = not settings.is_loopback
+    if settings.api_token is None and (token := api_token(settings, on_network=on_network)):
+        path = settings.resolved_state_dir / API_TOKEN_FILE
+        lines.append(f"  token   {token}  (kept in {path})")
+    lines.append("  stop    CTRL-C")
+    try:
+        print("\n".join(lines), flush=True)  # noqa: T201 - the interface of a command
+    except BrokenPipeError:  # whoever read the first line left: no reason to stop serving
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+
+def warn_without_auth(settings: MochiSettings) -> str | None:
+    """Return the warning that a server open to everybody deserves."""
+    if not settings.insecure_no_auth or settings.is_loopback or settings.api_token:
+        return None
+    return (
+        f"everybody who reaches {settings.host} can use this server, its tools included: "
+        "--insecure-no-auth turned the token off"
+    )

@@ -1,0 +1,179 @@
+"""Several web processes on the same listening sockets, and the process that looks after them.
+
+Workers are started by exec, never by fork. Each holds one end of a socket pair, its lifeline:
+over it the worker says that it listens, its end closing tells the parent that the worker is gone,
+and the parent's end closing (even by ``kill -9``) tells the worker to stop.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from mochi_project.config import load_settings
+from mochi_project.server import WebServer, server_config
+
+logger = logging.getLogger(__name__)
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LISTENING = b"."
+
+
+class _Worker:
+    """One web process and the parent's end of its lifeline."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self.lifeline, theirs = socket.socketpair()
+        self.listens = False
+        descriptors = [theirs.fileno(), *(opened.fileno() for opened in sockets)]
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-m", "mochi_project.workers", *map(str, descriptors)],
+                pass_fds=descriptors,
+                process_group=0,  # CTRL-C is for the parent, which passes it on once
+            )
+
+
+class WorkerPool:
+    """Keeps ``count`` web processes running until a signal stops them.
+
+    Workers get ``kill_after`` seconds to end when they are told to; a second signal kills them.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        sockets: Sequence[socket.socket],
+        *,
+        on_listening: Callable[[], None],
+        kill_after: float,
+    ) -> None:
+        self._count = count
+        self._sockets = sockets
+        self._on_listening = on_listening
+        self._kill_after = kill_after
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> int:
+        """Run until SIGINT or SIGTERM; ``on_listening`` is called once, when every worker listens.
+
+        Returns:
+            The exit code: 1 when a worker could not start, which would happen again.
+        """
+        with self._selector, _stop_signals() as signals:
+            self._selector.register(signals, selectors.EVENT_READ)
+            try:
+                for _ in range(self._count):
+                    self._start()
+                return self._supervise()
+            finally:
+                self._stop()
+
+    def _start(self) -> None:
+        worker = _Worker(self._sockets)
+        self._workers.append(worker)
+        self._selector.register(worker.lifeline, selectors.EVENT_READ, worker)
+
+    def _supervise(self) -> int:
+        announced = False
+        while True:
+            signalled, ended = self._wait(timeout=None)
+            if signalled:
+                return 0
+            for worker in ended:
+                if not worker.listens:
+                    logger.error("a web worker could not start; stopping")
+                    return 1
+                logger.error("a web worker ended by itself; starting another")
+                self._start()
+            if not announced and all(worker.listens for worker in self._workers):
+                announced = True
+                self._on_listening()
+
+    def _wait(self, timeout: float | None) -> tuple[bool, list[_Worker]]:
+        """Wait for news: whether a signal came, and which workers have ended."""
+        signalled = False
+        ended = []
+        for key, _ in self._selector.select(timeout):
+            assert isinstance(key.fileobj, socket.socket)  # noqa: S101 - all that is registered
+            word = key.fileobj.recv(64)
+            worker: _Worker | None = key.data
+            if worker is None:
+                signalled = True
+            elif word:
+                worker.listens = True
+            else:
+                self._selector.unregister(worker.lifeline)
+                worker.lifeline.close()
+                worker.process.wait()
+                self._workers.remove(worker)
+                ended.append(worker)
+        return signalled, ended
+
+    def _stop(self) -> None:
+        for opened in self._sockets:
+            opened.close()
+        for worker in self._workers:
+            worker.process.terminate()
+        deadline = time.monotonic() + self._kill_after
+        while self._workers:
+            signalled, _ = self._wait(max(0.0, deadline - time.monotonic()))
+            if signalled or time.monotonic() >= deadline:
+                for worker in self._workers:
+                    worker.process.kill()
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[socket.socket]:
+    """Give a socket that becomes readable with SIGINT or SIGTERM."""
+    readable, wakeup = socket.socketpair()
+    with readable, wakeup:
+        wakeup.setblocking(False)
+        previous_wakeup = signal.set_wakeup_fd(wakeup.fileno())
+        previous = {number: signal.signal(number, _do_nothing) for number in STOP_SIGNALS}
+        try:
+            yield readable
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(previous_wakeup)
+
+
+def _do_nothing(*_: object) -> None:
+    """Stand in for the default action; the wake-up descriptor carries the signal."""
+
+
+def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
+    """Serve on inherited sockets until told to stop, or until the parent is gone."""
+
+    def stop_with_parent() -> None:
+        asyncio.get_running_loop().remove_reader(lifeline)
+        os.kill(os.getpid(), signal.SIGTERM)  # the same way out as any other stop
+
+    def on_listening() -> None:
+        asyncio.get_running_loop().add_reader(lifeline, stop_with_parent)
+        with contextlib.suppress(BrokenPipeError):  # the parent is gone: the reader says so too
+            lifeline.send(LISTENING)
+
+    WebServer(server_config(load_settings()), on_listening=on_listening).run(sockets=sockets)
+
+
+def main() -> None:
+    """Run one worker; the arguments are the descriptors of its lifeline and its sockets."""
+    inherited = [socket.socket(fileno=int(argument)) for argument in sys.argv[1:]]
+    for opened in inherited:
+        opened.set_inheritable(False)
+    # Until uvicorn handles it, SIGTERM ends a worker at once and without a traceback.
+    work(inherited[0], inherited[1:])
+
+
+if __name__ == "__main__":
+    main()
