@@ -1,0 +1,1 @@
+"""Language models: the port to them, their providers, and the scripted one of test mode."""

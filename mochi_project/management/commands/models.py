@@ -1,0 +1,89 @@
+"""``manage.py models``: look at the models that this server can talk to."""
+
+import asyncio
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import IO, Any, cast
+
+import msgspec
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.table import Table
+
+from mochi_project.services import get_services
+from models_app.catalogue import ModelCatalogue
+from models_app.language_model import ModelInfo
+from sessions_app.errors import MochiError
+
+
+class Command(BaseCommand):
+    """List the models, or show one."""
+
+    help = "List the models that can chat, or show one."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare ``list`` and ``show``, each with ``--json``."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        listing = actions.add_parser("list", help="list all models")
+        show = actions.add_parser("show", help="show one model")
+        show.add_argument("name")
+        for action in (listing, show):
+            action.add_argument("--json", action="store_true", help="print JSON, for scripts")
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
+        """Run one of the two actions."""
+        catalogue = get_services().models
+        name = options["name"] if action == "show" else None
+        try:
+            infos = asyncio.run(_ask(catalogue, name))
+        except MochiError as error:
+            raise CommandError(error.message) from error
+        if options["json"]:
+            value = {"models": infos} if name is None else infos[0]
+            self.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode())
+        elif name is None:
+            self._print_table(infos)
+        else:
+            self._print_one(infos[0])
+
+    def _print_table(self, infos: Sequence[ModelInfo]) -> None:
+        table = Table("Model", "Size", "Parameters", "Context", "Can")
+        for info in infos:
+            table.add_row(
+                info.name, _size(info), info.parameter_size, _context(info), _abilities(info)
+            )
+        self._print(table)
+
+    def _print_one(self, info: ModelInfo) -> None:
+        table = Table.grid(padding=(0, 2))
+        table.add_row("Model", info.name)
+        table.add_row("Size", _size(info))
+        table.add_row("Format", info.format)
+        table.add_row("Family", info.family)
+        table.add_row("Parameters", info.parameter_size)
+        table.add_row("Quantization", info.quantization_level)
+        table.add_row("Context", _context(info))
+        table.add_row("Can", _abilities(info))
+        self._print(table)
+
+    def _print(self, table: Table) -> None:
+        Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False).print(table)
+
+
+async def _ask(catalogue: ModelCatalogue, name: str | None) -> list[ModelInfo]:
+    try:
+        return await catalogue.list() if name is None else [await catalogue.get(name)]
+    finally:
+        await catalogue.aclose()
+
+
+def _size(info: ModelInfo) -> str:
+    return f"{info.size_mb:,.1f} MB"
+
+
+def _context(info: ModelInfo) -> str:
+    return "unknown" if info.context_length is None else f"{info.context_length:,} tokens"
+
+
+def _abilities(info: ModelInfo) -> str:
+    return ", ".join(info.capabilities)

@@ -1,0 +1,38 @@
+"""The ``/models`` routes: parse, call, encode."""
+
+from django.http import HttpRequest
+from ninja import Router
+
+from mochi_project.services import get_services
+from models_app.language_model import ModelInfo
+from models_app.schemas import ModelListOut, ModelOut
+from sessions_app.schemas import ErrorResponse
+
+router = Router(tags=["models"])
+
+
+@router.get(
+    "/models",
+    response={200: ModelListOut, 502: ErrorResponse},
+    summary="List models",
+    description=(
+        "The models that can chat (those with the capability `completion`), in the provider's "
+        "order. 502 when the provider can't be asked."
+    ),
+    operation_id="list_models",
+)
+async def list_models(request: HttpRequest) -> dict[str, list[ModelInfo]]:
+    """List the models that can chat."""
+    return {"models": await get_services().models.list()}
+
+
+@router.get(
+    "/models/{path:model_name}",
+    response={200: ModelOut, 404: ErrorResponse, 502: ErrorResponse},
+    summary="Get a model",
+    description="One model by name. The name may hold `/` and `:`, as they are or URL-encoded.",
+    operation_id="get_model",
+)
+async def get_model(request: HttpRequest, model_name: str) -> ModelInfo:
+    """Return what is known of one model."""
+    return await get_services().models.get(model_name)

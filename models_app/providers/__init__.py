@@ -1,0 +1,1 @@
+"""Who runs models: one module (or family of modules) per provider."""

@@ -1,0 +1,345 @@
+"""Ollama's chat protocol: messages to a request body, reply bytes to deltas. Pure.
+
+A reply is a stream of JSON lines. The hot path of the whole server runs through
+``ReplyParser.feed``, so it works on whole network reads and makes nothing but the deltas.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from models_app.errors import ModelError
+from models_app.language_model import (
+    CallDelta,
+    Delta,
+    Finished,
+    ModelRequest,
+    TextDelta,
+    Think,
+    ThinkingDelta,
+)
+from models_app.providers import ollama_errors
+from models_app.providers.tool_schemas import inline_references
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+    unmark_cancelled,
+)
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
+    """Return the body of ``POST /api/chat`` for a request, with this context window."""
+    return encode_body(
+        chat_body(
+            model=request.model,
+            messages=wire_messages(request.messages),
+            tools=[wire_tool(tool) for tool in request.tools],
+            think=request.think,
+            context_window=context_window,
+            options=request.options,
+        )
+    )
+
+
+def chat_body(
+    *,
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] = (),
+    think: Think | None = None,
+    context_window: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the body of a streaming chat request, as a JSON-compatible dict.
+
+    ``truncate`` is off: an overflow is then an error that can be acted upon, where Ollama would
+    otherwise drop the oldest messages without a word.
+    """
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "truncate": False,
+    }
+    if tools:
+        body["tools"] = tools
+    if think is not None:
+        body["think"] = think
+    settings = dict(options or {})
+    if context_window is not None:
+        settings["num_ctx"] = context_window
+    if settings:
+        body["options"] = settings
+    return body
+
+
+def encode_body(body: Mapping[str, Any]) -> bytes:
+    """Return a body as JSON bytes."""
+    try:
+        return _encoder.encode(body)
+    except UnicodeEncodeError:
+        # A lone surrogate (a tool can return one) has no UTF-8, but it has an escape, which
+        # Ollama reads as U+FFFD.
+        return json.dumps(body, default=_plain).encode("ascii")
+
+
+def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the conversation in Ollama's form, oldest first.
+
+    Reasoning is sent back only within the running tool round: a model needs it to go on from its
+    own calls, and older reasoning only costs context. Answers without text and calls (cancelled
+    before the first word) are left out.
+    """
+    last_user = max(
+        (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
+    )
+    wired: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        match message:
+            case AssistantMessage():
+                entry = _wire_assistant(message, with_thinking=index > last_user)
+                if entry is not None:
+                    wired.append(entry)
+            case ToolMessage():
+                wired.append(_wire_tool_result(message))
+            case UserMessage() | SystemMessage():
+                wired.append({"role": message.role, "content": message.content})
+    return wired
+
+
+def wire_tool(tool: ToolSpec) -> dict[str, Any]:
+    """Return a tool in Ollama's form."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": inline_references(tool.parameters),
+        },
+    }
+
+
+def _wire_assistant(message: AssistantMessage, *, with_thinking: bool) -> dict[str, Any] | None:
+    content = unmark_cancelled(message.content) if message.cancelled else message.content
+    if not content and not message.tool_calls:
+        return None
+    entry: dict[str, Any] = {"role": "assistant", "content": content}
+    if message.tool_calls:
+        if with_thinking and message.thinking:
+            entry["thinking"] = message.thinking
+        entry["tool_calls"] = [
+            {
+                "id": call.id,
+                "function": {"index": index, "name": call.name, "arguments": dict(call.arguments)},
+            }
+            for index, call in enumerate(message.tool_calls)
+        ]
+    return entry
+
+
+def _wire_tool_result(message: ToolMessage) -> dict[str, Any]:
+    entry = {"role": "tool", "content": message.content, "tool_name": message.tool_name}
+    if message.tool_call_id is not None:
+        entry["tool_call_id"] = message.tool_call_id
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    """Frozen mappings and other sequences, as JSON knows them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+
+
+# --- replies ------------------------------------------------------------------------------------
+
+
+class _WireFunction(msgspec.Struct, gc=False):
+    name: str = ""
+    arguments: dict[str, Any] | None = None
+
+
+class _WireCall(msgspec.Struct, gc=False):
+    function: _WireFunction
+    id: str | None = None
+
+
+class _WireMessage(msgspec.Struct, gc=False):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_WireCall] | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    message: _WireMessage | None = None
+    done: bool = False
+    error: Any = None
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+
+
+_decoder = msgspec.json.Decoder(_Chunk)
+# Bytes that are no UTF-8 raise UnicodeDecodeError, which is no DecodeError.
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+class LineSplitter:
+    """Cuts network reads into whole lines; what is left over waits for the next read."""
+
+    __slots__ = ("_held", "_held_bytes")
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    def push(self, data: bytes) -> bytes:
+        """Return the whole lines that this read completes (one block, or nothing)."""
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            if data:
+                self._held.append(data)
+                self._held_bytes += len(data)
+            return b""
+        rest = data[cut:]
+        lines = data if not rest else data[:cut]
+        if self._held:
+            lines = b"".join((*self._held, lines))
+            self._held.clear()
+            self._held_bytes = 0
+        if rest:
+            self._held.append(rest)
+            self._held_bytes = len(rest)
+        return lines
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes wait for the end of their line."""
+        return self._held_bytes
+
+    def take_rest(self) -> bytes:
+        """Return the last line, which no newline ended."""
+        rest = b"".join(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        return rest
+
+
+class ReplyParser:
+    """Turns the bytes of one reply into deltas, however they are cut into reads.
+
+    Attributes:
+        finished: The final line was seen; what comes after it is not read.
+        failure: What went wrong, to be raised after the deltas of the same call were handed on.
+    """
+
+    __slots__ = ("_call_ids", "_lines", "_model", "failure", "finished")
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._lines = LineSplitter()
+        self._call_ids: set[str] = set()
+        self.finished = False
+        self.failure: ModelError | None = None
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """Take one network read; return the deltas of the lines that it completes."""
+        lines = self._lines.push(data)
+        if self._lines.held_bytes > MAX_LINE_BYTES:
+            deltas = self._read_one_by_one(lines) if lines else []
+            self._fail(ollama_errors.line_too_long(MAX_LINE_BYTES))
+            return deltas
+        if not lines:
+            return []
+        if len(lines) > MAX_LINE_BYTES:
+            return self._read_one_by_one(lines)
+        try:
+            chunks = _decoder.decode_lines(lines)
+        except UNREADABLE:
+            return self._read_one_by_one(lines)
+        return self._deltas(chunks)
+
+    def end(self) -> list[Delta]:
+        """Take the end of the stream; sets ``failure`` unless the final line was seen."""
+        rest = self._lines.take_rest().strip()
+        deltas: list[Delta] = []
+        if rest and not self.finished:
+            try:
+                deltas = self._deltas([_decoder.decode(rest)])
+            except UNREADABLE:
+                self._fail(ollama_errors.broke_off("the connection closed within a line."))
+        if not self.finished:
+            self._fail(ollama_errors.broke_off("it ended without its final line."))
+        return deltas
+
+    def _deltas(self, chunks: Iterable[_Chunk]) -> list[Delta]:
+        deltas: list[Delta] = []
+        for chunk in chunks:
+            message = chunk.message
+            if message is not None:
+                if message.thinking:
+                    deltas.append(ThinkingDelta(message.thinking))
+                if message.content:
+                    deltas.append(TextDelta(message.content))
+                if message.tool_calls:
+                    deltas.extend([CallDelta(self._call(call)) for call in message.tool_calls])
+            if chunk.error is not None:
+                words = ollama_errors.unwrap_value(chunk.error)
+                self._fail(ollama_errors.error_of_answer(None, words, model=self._model))
+                break
+            if chunk.done:
+                self.finished = True
+                deltas.append(
+                    Finished(chunk.done_reason, chunk.prompt_eval_count, chunk.eval_count)
+                )
+                break
+        return deltas
+
+    def _read_one_by_one(self, lines: bytes) -> list[Delta]:
+        """Read lines of which one is unreadable: those before it still count."""
+        deltas: list[Delta] = []
+        for line in lines.split(b"\n"):
+            if not line.strip():
+                continue
+            if len(line) > MAX_LINE_BYTES:
+                self._fail(ollama_errors.line_too_long(MAX_LINE_BYTES))
+            else:
+                try:
+                    deltas += self._deltas(_decoder.decode_lines(line))
+                except UNREADABLE as error:
+                    self._fail(ollama_errors.made_no_sense(f"a line can't be read ({error})."))
+            if self.finished or self.failure is not None:
+                break
+        return deltas
+
+    def _call(self, wire: _WireCall) -> ToolCall:
+        # Results are paired with calls by id, so an id must be there, and only once.
+        call_id = wire.id
+        while not call_id or call_id in self._call_ids:
+            call_id = f"call_{secrets.token_hex(4)}"
+        self._call_ids.add(call_id)
+        return ToolCall(
+            id=call_id, name=wire.function.name, arguments=wire.function.arguments or {}
+        )
+
+    def _fail(self, error: ModelError) -> None:
+        if self.failure is None:
+            self.failure = error

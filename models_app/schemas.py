@@ -1,0 +1,42 @@
+"""Bodies of the ``/models`` routes."""
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+_QWEN = {
+    "name": "qwen3:14b",
+    "size_mb": 9048.2,
+    "format": "gguf",
+    "family": "qwen3",
+    "parameter_size": "14.8B",
+    "quantization_level": "Q4_K_M",
+    "capabilities": ["completion", "tools", "thinking"],
+    "context_length": 40960,
+}
+
+
+class ModelOut(Schema):
+    """A model and what it can do."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _QWEN})
+
+    name: str = Field(description="The name to ask for")
+    size_mb: float = Field(description="Size on disk in megabytes (10^6 bytes)")
+    format: str = Field(description="File format")
+    family: str = Field(description="Model family")
+    parameter_size: str = Field(description="Number of parameters, as the provider writes it")
+    quantization_level: str = Field(description="Quantization of the weights")
+    capabilities: list[str] = Field(
+        description="What the model can do: `completion`, `tools`, `thinking`, `vision`, ..."
+    )
+    context_length: int | None = Field(
+        description="Longest context that the model was made for, in tokens; null if unknown"
+    )
+
+
+class ModelListOut(Schema):
+    """The models that can chat."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"models": [_QWEN]}})
+
+    models: list[ModelOut]
