@@ -1,0 +1,137 @@
+"""The clean stream: takes thinking, end markers and control characters out of a model's text.
+
+Pure and incremental: the result is the same however the text is cut into chunks. Both outputs hold
+neither ``<think>``, ``<thinking>`` and their closing tags (in any case), nor the end marker ``␄``,
+nor control characters but newline and tab; this is true of the pieces joined together too.
+
+- A block counts anywhere, not only at the start: models reason again after a tool call. So an
+  answer that *explains* the tag loses it, in code too; no parser can tell the two apart in mid-
+  stream, and a front end that shows reasoning as an answer is the worse mistake.
+- A block that is never closed is thinking to its end.
+- A closing tag without a block goes; the text before it stays text (it has been sent already).
+- Tags do not nest: the first closing tag ends the block.
+- What removing a tag or a character joins together is looked at again, so that nothing can be
+  hidden in pieces (``<th<think>ink>``).
+"""
+
+import re
+
+END_MARKER = "␄"
+
+_OPENS = {
+    "<think>": True,
+    "<thinking>": True,
+    "</think>": False,
+    "</thinking>": False,
+}
+_BEGINNINGS = frozenset(tag[:end] for tag in _OPENS for end in range(1, len(tag)))
+_STRIPPED = rf"\x00-\x08\x0b-\x1f\x7f-\x9f{END_MARKER}"
+_unclean = re.compile(rf"[{_STRIPPED}]+")
+# A "<" is suspect only where a tag may follow or the text ends. The leading character class lets
+# the search skip clean text at full speed: the whole clean chunk costs about 0.1 us.
+_is_suspect = re.compile(rf"[<{_STRIPPED}](?:(?<!<)|(?=[/tT])|\Z)").search
+
+
+class StreamCleaner:
+    """Cleans one answer, chunk by chunk. Call ``finish`` at its end."""
+
+    __slots__ = ("_held_text", "_held_thinking", "_thinking")
+
+    def __init__(self) -> None:
+        self._thinking = False
+        # What may become a tag: its beginnings, outermost first. Each channel has its own, for a
+        # tag's two halves may lie before and after a block.
+        self._held_text: list[str] = []
+        self._held_thinking: list[str] = []
+
+    def feed_text(self, text: str) -> tuple[str, str]:
+        """Take the next piece of the answer's text; return the clean (text, thinking) in it."""
+        if not _is_suspect(text):
+            if self._thinking:
+                if not self._held_thinking:
+                    return "", text
+            elif not self._held_text:
+                return text, ""
+        return self._split(_unclean.sub("", text))
+
+    def feed_thinking(self, text: str) -> str:
+        """Take the next piece that the provider itself calls thinking; return it clean.
+
+        Tags in it are removed and do not change what the answer's text is.
+        """
+        held = self._held_thinking
+        if not held and not _is_suspect(text):
+            return text
+        text = _unclean.sub("", text)
+        out: list[str] = []
+        at = 0
+        while at < len(text):
+            at, _ = _until_tag(text, at, held, out)
+        return "".join(out)
+
+    def finish(self) -> tuple[str, str]:
+        """Return the (text, thinking) that was held back, and be as new."""
+        held = "".join(self._held_text), "".join(self._held_thinking)
+        self._thinking = False
+        self._held_text.clear()
+        self._held_thinking.clear()
+        return held
+
+    def _split(self, text: str) -> tuple[str, str]:
+        clean: list[str] = []
+        thought: list[str] = []
+        at = 0
+        while at < len(text):
+            held, out = (
+                (self._held_thinking, thought) if self._thinking else (self._held_text, clean)
+            )
+            at, opens = _until_tag(text, at, held, out)
+            if opens is not None:
+                self._thinking = opens
+        return "".join(clean), "".join(thought)
+
+
+def trim(text: str) -> str:
+    """Return the final text of an answer (or of its thinking) without whitespace at its edges."""
+    return text.strip()
+
+
+def _until_tag(text: str, at: int, held: list[str], out: list[str]) -> tuple[int, bool | None]:
+    """Move text into ``out`` until a tag is complete.
+
+    Args:
+        text: Text without control characters.
+        at: Where to go on in it.
+        held: The beginnings of tags so far; changed.
+        out: Where clean text goes.
+
+    Returns:
+        Where it stopped, and what the tag does: True opens a block, False closes one, None means
+        that the text came to its end first.
+    """
+    while at < len(text):
+        if not held:
+            bracket = text.find("<", at)
+            if bracket < 0:
+                out.append(text[at:])
+                return len(text), None
+            out.append(text[at:bracket])
+            held.append("<")
+            at = bracket + 1
+            continue
+        character = text[at]
+        at += 1
+        candidate = held[-1] + character
+        known = candidate.lower()
+        if known in _OPENS:
+            held.pop()
+            return at, _OPENS[known]
+        if known in _BEGINNINGS:
+            held[-1] = candidate
+        elif character == "<":
+            held.append("<")
+        else:
+            out += held
+            out.append(character)
+            held.clear()
+    return at, None
