@@ -1,0 +1,206 @@
+"""What is measured: our server, the yardstick, and the upstream itself (the harness's own cost)."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+from client import Connection
+
+HERE = Path(__file__).parent
+MESSAGE = "Tell me something about streams, at some length."
+TURNS_PER_SESSION = 5
+START_TIMEOUT = 30.0
+QUIET = {"MOCHI_LOG_LEVEL": "WARNING", "MOCHI_WORKER": "false"}
+
+
+class Server:
+    """A server process with its children, pinned to one core where the system can."""
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str], cwd: Path) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            env={**_clean_environment(), **environment},
+            cwd=cwd,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.process = psutil.Process(self.popen.pid)
+        pin(self.popen.pid, core=0)
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        """The process and its descendants."""
+        return [self.process, *self.process.children(recursive=True)]
+
+    def cpu_seconds(self) -> float:
+        """User and system time that the family has used so far."""
+        times = [process.cpu_times() for process in self.family]
+        return sum(time.user + time.system for time in times)
+
+    def rss(self) -> int:
+        """Resident memory of the family in bytes."""
+        return sum(process.memory_info().rss for process in self.family)
+
+    def threads(self) -> int:
+        """Threads of the family."""
+        return sum(process.num_threads() for process in self.family)
+
+    def stop(self) -> None:
+        """End the process and wait for it."""
+        self.popen.terminate()
+        try:
+            self.popen.wait(15)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+
+
+class Subject:
+    """Something that streams tokens over HTTP.
+
+    Attributes:
+        name: What the tables call it.
+        marker: Bytes that are in its stream once for every token.
+        health: The path that answers 200 once it works.
+    """
+
+    name: str
+    marker = b"event: content_delta"
+    health: str
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def connect(self) -> Connection:
+        """Open a connection."""
+        return await Connection.open(self.url, self.marker)
+
+    async def prepare(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        """Return the requests for so many replies, with whatever must exist before."""
+        raise NotImplementedError
+
+    def command(self, port: int) -> list[str]:
+        """Return the command that starts it."""
+        raise NotImplementedError
+
+
+class Ours(Subject):
+    """``mochi-server``: sessions saved, journal on. A session holds five turns, then the next."""
+
+    name = "ours"
+    health = "/api/v1/health"
+
+    async def prepare(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        requests: list[bytes] = []
+        while len(requests) < replies:
+            session = await connection.ask("POST", "/api/v1/sessions", {"model": model})
+            path = f"/api/v1/chat/{session['session_id']}/stream"
+            turn = connection.request_bytes("POST", path, {"message": MESSAGE})
+            requests += [turn] * min(TURNS_PER_SESSION, replies - len(requests))
+        return requests
+
+    def command(self, port: int) -> list[str]:
+        script = shutil.which("mochi-server", path=str(Path(sys.executable).parent))
+        start = [script] if script else [sys.executable, "-m", "mochi_server"]
+        return [*start, "--port", str(port)]
+
+
+class Yardstick(Subject):
+    """R: FastAPI, sse-starlette, ``ollama.AsyncClient``; keeps nothing."""
+
+    name = "R"
+    health = "/health"
+
+    async def prepare(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        body = {"model": model, "message": MESSAGE}
+        return [connection.request_bytes("POST", "/chat/stream", body)] * replies
+
+    def command(self, port: int) -> list[str]:
+        return [sys.executable, str(HERE / "yardstick.py"), "--port", str(port)]
+
+
+class Direct(Subject):
+    """The upstream without anything between."""
+
+    name = "direct"
+    marker = b'"done":false'
+    health = "/api/version"
+
+    async def prepare(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        body = {"model": model, "messages": [{"role": "user", "content": MESSAGE}]}
+        return [connection.request_bytes("POST", "/api/chat", body)] * replies
+
+
+def pin(pid: int, core: int) -> None:
+    """Bind a process to a core, where there is a choice and the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0) | {0})
+        if len(cores) > 1 or core == 0:
+            os.sched_setaffinity(pid, {core % (os.cpu_count() or 1)})
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def upstream() -> Iterator[str]:
+    """Run the scripted model server; the value is its URL."""
+    popen = subprocess.Popen(
+        [sys.executable, str(HERE / "upstream.py")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        pin(popen.pid, core=1)
+        assert popen.stdout is not None
+        yield popen.stdout.readline().removeprefix("listening on ").strip()
+    finally:
+        popen.terminate()
+        popen.wait()
+        popen.stdout.close()
+
+
+@contextmanager
+def running(kind: type[Subject], upstream_url: str) -> Iterator[tuple[Subject, Server, float]]:
+    """Start a subject in an empty folder; also gives the seconds until it said it was healthy."""
+    with TemporaryDirectory(prefix="mochi-bench-") as folder:
+        port = free_port()
+        subject = kind(f"http://127.0.0.1:{port}")
+        environment = {**QUIET, "MOCHI_OLLAMA_HOST": upstream_url, "MOCHI_DATA_DIR": folder}
+        began = time.perf_counter()
+        server = Server(subject.command(port), environment, Path(folder))
+        try:
+            wait_until_healthy(subject, server)
+            yield subject, server, time.perf_counter() - began
+        finally:
+            server.stop()
+
+
+def wait_until_healthy(subject: Subject, server: Server) -> None:
+    """Ask for its health every two milliseconds until it answers 200."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            with urllib.request.urlopen(subject.url + subject.health, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            if server.popen.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{subject.name} did not start") from None
+        time.sleep(0.002)
+
+
+def _clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("MOCHI_")}
