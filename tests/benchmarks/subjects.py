@@ -19,7 +19,11 @@ HERE = Path(__file__).parent
 MESSAGE = "Tell me something about streams, at some length."
 TURNS_PER_SESSION = 5
 START_TIMEOUT = 30.0
-QUIET = {"MOCHI_LOG_LEVEL": "WARNING", "MOCHI_WORKER": "false"}
+SETTINGS = {
+    "MOCHI_LOG_LEVEL": "WARNING",
+    "MOCHI_WORKER": "false",
+    "MOCHI_MAX_ACTIVE_TURNS": "10000",
+}
 
 
 class Server:
@@ -178,7 +182,7 @@ def running(kind: type[Subject], upstream_url: str) -> Iterator[tuple[Subject, S
     with TemporaryDirectory(prefix="mochi-bench-") as folder:
         port = free_port()
         subject = kind(f"http://127.0.0.1:{port}")
-        environment = {**QUIET, "MOCHI_OLLAMA_HOST": upstream_url, "MOCHI_DATA_DIR": folder}
+        environment = {**SETTINGS, "MOCHI_OLLAMA_HOST": upstream_url, "MOCHI_DATA_DIR": folder}
         began = time.perf_counter()
         server = Server(subject.command(port), environment, Path(folder))
         try:
