@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What the first chat needs and the start does not: together they would double its time.
-WARM_UP_MODULES = ("structlog", "aiohttp", "ollama")
-
 
 class MochiApplication:
     """ASGI: opens the services when the server starts and closes them when it stops.
@@ -66,7 +63,7 @@ class MochiApplication:
             await send({"type": "lifespan.startup.failed", "message": f"mochi-server: {error}"})
             return
         await send({"type": "lifespan.startup.complete"})
-        self._warm_up = asyncio.create_task(asyncio.to_thread(_import_modules, WARM_UP_MODULES))
+        self._warm_up = asyncio.create_task(_warm_up())
         await receive()
         await self._stop()
         await send({"type": "lifespan.shutdown.complete"})
@@ -126,6 +123,10 @@ def _comes_from_network(scope: Scope) -> bool:
         return False
 
 
-def _import_modules(names: tuple[str, ...]) -> None:
-    for name in names:
-        importlib.import_module(name)
+async def _warm_up() -> None:
+    """Import and open what the first chat needs and the start does not; that would double it."""
+    try:
+        await asyncio.to_thread(importlib.import_module, "structlog")  # for the first log line
+        await get_services().models.warm_up()
+    except Exception:  # the first chat meets it again, and says it to whoever asked
+        logger.exception("the warm-up failed")

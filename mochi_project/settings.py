@@ -32,8 +32,6 @@ MIDDLEWARE = ["mochi_project.middleware.envelope_middleware"]
 ROOT_URLCONF = "mochi_project.urls"
 ASGI_APPLICATION = "mochi_project.asgi.application"
 APPEND_SLASH = False
-STATIC_URL = "/static/"
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 # The guard cuts bodies off; Django's own limit must not be lower than the configured one.
 DATA_UPLOAD_MAX_MEMORY_SIZE = MOCHI.max_body_bytes
 

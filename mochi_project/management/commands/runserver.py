@@ -26,6 +26,8 @@ class Command(RunserverCommand):
     default_addr = settings.MOCHI.host
     default_port = str(settings.MOCHI.port)
 
+    addr: str  # Django's handle() has parsed these
+    port: str
     _server: WebServer | None = None
     _stopped = threading.Event()
 
@@ -42,7 +44,7 @@ class Command(RunserverCommand):
         """Check the project, then serve."""
         autoreload.raise_last_exception()
         if not options["skip_checks"]:
-            self.check(**super().get_check_kwargs(options), display_num_errors=True)
+            self.check(display_num_errors=True)
         mochi = settings.MOCHI.model_copy(update={"host": self.addr, "port": int(self.port)})
         try:
             sockets = listen(mochi.host, mochi.port)

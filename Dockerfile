@@ -1,0 +1,22 @@
+# docker build -t mochi-server . && docker run -p 127.0.0.1:8000:8000 -v mochi:/data mochi-server
+FROM python:3.13-slim AS build
+RUN pip install --no-cache-dir uv
+WORKDIR /src
+COPY . .
+ENV UV_PROJECT_ENVIRONMENT=/opt/mochi UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1
+# The constraints in pyproject.toml choose the versions that were tested.
+RUN uv sync --no-default-groups --no-editable --no-cache
+
+FROM python:3.13-slim
+RUN useradd --create-home --uid 1000 mochi && install -d -o mochi -g mochi -m 0700 /data
+COPY --from=build /opt/mochi /opt/mochi
+USER mochi
+# Beyond loopback the server asks for a token: MOCHI_API_TOKEN, or the one it makes and prints.
+ENV PATH=/opt/mochi/bin:$PATH PYTHONUNBUFFERED=1 MOCHI_HOST=0.0.0.0 MOCHI_DATA_DIR=/data
+VOLUME /data
+WORKDIR /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["python", "-c", \
+    "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ.get(\"MOCHI_PORT\", 8000)}/api/v1/health', timeout=2)"]
+CMD ["mochi-server"]

@@ -1,0 +1,40 @@
+# What developers run. `just` lists it.
+
+_default:
+    @just --list
+
+# Everything that CI checks: the tests run linter, formatter, types and import contracts too
+check: test
+
+# The tests; arguments go to pytest
+test *arguments:
+    uv run pytest {{ arguments }}
+
+# The tests with the newest Django
+test-django6 *arguments:
+    uv run --python 3.12 --isolated --with "django>=6,<7" pytest {{ arguments }}
+
+# Linter and formatter, mending what they can
+lint:
+    uv run ruff check --fix .
+    uv run ruff format .
+
+# Types
+types:
+    uv run mypy
+
+# Our server beside the yardstick; prints ratios, asserts nothing
+bench *arguments:
+    uv run --group bench python tests/benchmarks/run.py {{ arguments }}
+
+# Pin the newest versions that the ranges allow in pyproject.toml
+constraints:
+    uv run --no-project python scripts/constraints.py
+
+# What is written from code: .env.example
+docs:
+    uv run python -m mochi_project.reference env > .env.example
+
+# The wheel and the source distribution
+build:
+    uv build

@@ -1,0 +1,148 @@
+"""``manage.py doctor``: what works, what does not, and what to do about it."""
+
+import asyncio
+import fcntl
+import json
+import os
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import IO, Any, Literal, cast
+
+from django.core.management.base import BaseCommand
+from rich.console import Console
+from rich.table import Table
+
+from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.services import Services, get_services
+from mochi_project.startup import prepare_data_dir
+from sessions_app.errors import MochiError
+
+WORKER_LOCK = "worker.lock"
+MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "broken": "[red]broken[/red]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found; ``broken`` is what keeps the server from doing its job."""
+
+    check: str
+    state: Literal["ok", "note", "broken"]
+    detail: str
+
+
+class Command(BaseCommand):
+    """Check everything the server needs; exit code 1 when something essential is broken."""
+
+    help = "Says what works and what does not: configuration, data, Ollama, models, worker."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare ``--json``."""
+        parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
+        """Run the checks and print what they found."""
+        services = get_services()
+        findings = [*_configuration(), *_data(services), *asyncio.run(_models(services))]
+        findings.append(_worker(services.settings))
+        healthy = all(finding.state != "broken" for finding in findings)
+        if options["json"]:
+            report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
+            self.stdout.write(json.dumps(report, indent=2))
+        else:
+            self._print(findings)
+        if not healthy:
+            raise SystemExit(1)
+
+    def _print(self, findings: list[Finding]) -> None:
+        table = Table("", "Check", "Finding")
+        for finding in findings:
+            table.add_row(MARKS[finding.state], finding.check, finding.detail)
+        Console(file=cast("IO[str]", self.stdout)).print(table)
+
+
+def _configuration() -> Iterator[Finding]:
+    # A wrong value never gets here: it stops the settings from loading.
+    for sentence in unknown_variables():
+        yield Finding("configuration", "note", sentence)
+
+
+def _data(services: Services) -> Iterator[Finding]:
+    settings = services.settings
+    try:
+        prepare_data_dir(settings)
+    except ConfigurationError as error:
+        yield Finding("data directory", "broken", str(error))
+    else:
+        yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
+    yield _counted("sessions", lambda: _sessions(services))
+    yield _counted("system prompts", lambda: _prompts(services))
+
+
+def _counted(check: str, count: Callable[[], Finding]) -> Finding:
+    try:
+        return count()
+    except MochiError as error:
+        return Finding(check, "broken", error.message)
+    except OSError as error:
+        return Finding(check, "broken", f"{error.filename}: {error.strerror}")
+
+
+def _sessions(services: Services) -> Finding:
+    listing = services.sessions.repository.list()
+    if not listing.unreadable:
+        return Finding("sessions", "ok", f"{len(listing.sessions)} readable")
+    broken = "; ".join(f"{item.file}: {item.reason}" for item in listing.unreadable)
+    return Finding("sessions", "note", f"{len(listing.sessions)} readable, not readable: {broken}")
+
+
+def _prompts(services: Services) -> Finding:
+    return Finding("system prompts", "ok", f"{len(services.prompts.list())} files")
+
+
+async def _models(services: Services) -> list[Finding]:
+    host = services.models.public_host
+    if services.settings.test_mode:
+        return [
+            Finding("models", "note", "test mode: a scripted model answers, Ollama is not used")
+        ]
+    try:
+        if not await services.models.ping():
+            advice = (
+                f"{host} does not answer; start it with `ollama serve` or set MOCHI_OLLAMA_HOST"
+            )
+            return [Finding("Ollama", "broken", advice)]
+        models = await services.models.list()
+    except MochiError as error:
+        return [Finding("Ollama", "broken", error.message)]
+    finally:
+        await services.models.aclose()
+    reachable = Finding("Ollama", "ok", f"{host} answers")
+    if not models:
+        advice = "none can chat; get one with `ollama pull qwen3:14b`"
+        return [reachable, Finding("models", "broken", advice)]
+    return [reachable, Finding("models", "ok", ", ".join(model.name for model in models))]
+
+
+def _worker(settings: MochiSettings) -> Finding:
+    if not settings.worker:
+        return Finding("worker", "note", "MOCHI_WORKER is false: run `manage.py qcluster` yourself")
+    if _is_locked(settings):
+        return Finding("worker", "ok", "running")
+    return Finding("worker", "note", "not running")
+
+
+def _is_locked(settings: MochiSettings) -> bool:
+    """Whether a process holds the worker's lock, which ends with the process however it ends."""
+    try:
+        descriptor = os.open(settings.resolved_state_dir / WORKER_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,66 @@
+"""The configuration, written down for people: ``.env.example`` and the README's table.
+
+``python -m mochi_project.reference env`` and ``... table`` print them; a test keeps the files equal.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from mochi_project.config import ENV_PREFIX, MochiSettings
+
+HEADER = """\
+# Configuration of mochi-server. Copy this file to .env, next to where you start the server, and take
+# the # away from what you change. Variables of the environment win over this file, flags over both.
+# Written by `just docs` from mochi_project/config.py.
+"""
+
+
+def variables() -> Iterator[tuple[str, str, str]]:
+    """Yield ``(variable, default, description)`` of every setting; an empty default is none."""
+    for name, field in MochiSettings.model_fields.items():
+        yield f"{ENV_PREFIX}{name.upper()}", _default_of(field), field.description or ""
+
+
+def env_example() -> str:
+    """Return the text of ``.env.example``."""
+    parts = [
+        f"\n# {description}\n# {variable}={default}\n"
+        for variable, default, description in variables()
+    ]
+    return HEADER + "".join(parts)
+
+
+def markdown_table() -> str:
+    """Return the README's table of configuration."""
+    rows = [
+        f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
+        for variable, default, description in variables()
+    ]
+    return "| Variable | Default | Description |\n|---|---|---|\n" + "".join(rows)
+
+
+def _default_of(field: FieldInfo) -> str:
+    default: Any = field.get_default(call_default_factory=True)
+    if default is None or default in ([], {}):
+        return ""
+    if isinstance(default, list):
+        return ",".join(default)
+    return json.dumps(default) if isinstance(default, bool) else str(default)
+
+
+def main(arguments: list[str]) -> int:
+    """Print ``env`` (.env.example) or ``table`` (Markdown)."""
+    texts = {"env": env_example, "table": markdown_table}
+    if len(arguments) != 1 or arguments[0] not in texts:
+        sys.stderr.write("usage: python -m mochi_project.reference env|table\n")
+        return 2
+    sys.stdout.write(texts[arguments[0]]())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
