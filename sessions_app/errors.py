@@ -7,6 +7,7 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
       * StorageFull               STORAGE_FULL
       + SessionError
         * SessionNotFound         SESSION_NOT_FOUND
+        * SessionExists           SESSION_EXISTS
         * SessionCorrupt          SESSION_CORRUPT
         * SessionBusy             SESSION_BUSY (retryable)
         * InvalidMessageIndex     INVALID_MESSAGE_INDEX
@@ -62,6 +63,15 @@ class SessionNotFound(SessionError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"Session with ID {session_id!r} not found.", session_id=session_id)
+
+
+class SessionExists(SessionError):
+    """A session with this id is there already."""
+
+    code = "SESSION_EXISTS"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session {session_id} exists already.", session_id=session_id)
 
 
 class SessionCorrupt(SessionError):

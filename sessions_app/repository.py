@@ -13,9 +13,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session_id: The session.
-        turn_id: Its running turn.
-        worker_id: The process that owns the turn.
-        started_at: When the turn began (UTC, ISO 8601).
+        turn_id: Its running turn; empty when a crash of the machine lost the record.
+        worker_id: The process that owns the turn; empty likewise.
+        started_at: When the turn began (UTC, ISO 8601); empty likewise.
         alive: Whether the owner still lives; a dead owner's claim binds nobody.
     """
 
@@ -40,41 +40,54 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: Sequence[Unreadable]
 
 
+Change = Callable[[Session], Session]
+"""What to do with a session; runs under its lock, so it takes no time. Returning the session
+itself changes nothing."""
+
+Recover = Callable[[Session, Claim], Session]
+"""What to do first with a session whose turn died with its owner. Runs under the lock, and is saved
+before the dead claim is gone: after another crash it runs again, and must then change nothing."""
+
+
 class SessionRepository(Protocol):
     """Keeps sessions. Every call blocks for milliseconds: call it from a worker thread.
 
     Every method that takes a session id raises ``SessionNotFound`` for an unknown or malformed id
-    and ``SessionCorrupt`` for a file that can't be read; writes raise ``StorageFull``.
+    and ``SessionCorrupt`` for a file that can't be read; writes raise ``StorageFull``. Where a turn
+    may be running, ``SessionBusy`` is raised while its owner lives.
     """
 
     def create(self, session: Session) -> None:
-        """Keep a new session."""
+        """Keep a new session; ``SessionExists`` when its id is taken."""
 
     def load(self, session_id: str) -> Session:
         """Return the session."""
 
-    def update(
-        self, session_id: str, change: Callable[[Session], Session], *, turn_id: str | None = None
-    ) -> Session:
+    def update(self, session_id: str, change: Change, *, turn_id: str | None = None) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
         With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise).
         """
 
-    def update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
-        """Like ``update``, but raise ``SessionBusy`` while a turn runs."""
+    def update_idle(
+        self, session_id: str, change: Change, *, recover: Recover | None = None
+    ) -> Session:
+        """Like ``update``, but only while no turn runs; a dead turn is recovered first."""
 
     def delete(self, session_id: str) -> None:
-        """Forget the session; ``SessionBusy`` while a turn runs."""
+        """Forget the session, readable or not, while no turn runs."""
 
     def list(self) -> Listing:
         """Return what there is, reading only what changed since the last call."""
 
-    def claim(self, session_id: str, turn_id: str) -> Session:
-        """Claim the session for a turn and return it; ``SessionBusy`` if a live worker has it."""
+    def claim(self, session_id: str, turn_id: str, *, recover: Recover | None = None) -> Session:
+        """Claim the session for a turn and return it; a dead turn is recovered first."""
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Give up that turn's claim; does nothing when it is not the current one."""
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
+
+    def claims(self) -> Sequence[Claim]:
+        """Return every claim, dead or alive."""

@@ -1,0 +1,262 @@
+"""Sessions as files: one JSON file each, replaced whole, locked across processes.
+
+::
+
+    {sessions_dir}/{session_id}.json
+    {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
+    {sessions_dir}/.claims/{session_id}.json        the session has a running turn
+    {sessions_dir}/.claims/workers/{worker}.lock    held as long as that process lives
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from sessions_app.atomic import (
+    PRIVATE_FILE,
+    UnreadableFileError,
+    make_private_directory,
+    raise_if_full,
+    read_regular,
+    sync_directory,
+    write_atomically,
+)
+from sessions_app.claims import TurnClaims
+from sessions_app.codec import decode, encode
+from sessions_app.errors import (
+    SessionBusy,
+    SessionCorrupt,
+    SessionExists,
+    SessionNotFound,
+)
+from sessions_app.identity import utc_now
+from sessions_app.listing import CachedListing
+from sessions_app.repository import Change, Claim, Listing, Recover
+from sessions_app.session import Session, counted
+
+SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
+SIZE_LIMIT = 64 * 1024 * 1024
+LOCK_TIMEOUT_SECONDS = 30.0
+LOCK_POLL_SECONDS = 0.001
+
+_TEMPORARY = re.compile(r"\.([0-9a-f]{10})\.json\.[0-9a-f]+\.tmp", re.ASCII)
+
+
+class FileSessionRepository:
+    """Keeps sessions as files in a directory, which is made with the first write.
+
+    Safe to use from several threads and processes at once. Reading takes no lock: files are only
+    ever replaced whole.
+
+    Args:
+        sessions_dir: The directory.
+        now: Where the start times of claims come from.
+    """
+
+    def __init__(self, sessions_dir: Path, *, now: Callable[[], str] = utc_now) -> None:
+        self._directory = sessions_dir
+        self._now = now
+        self._claims = TurnClaims(sessions_dir / ".claims")
+        self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
+        self._stripes: dict[str, threading.Lock] = {}
+
+    def create(self, session: Session) -> None:
+        """Keep a new session.
+
+        Raises:
+            SessionExists: Its id is taken.
+            StorageFull: No space is left.
+        """
+        path = self._path(session.session_id)
+        with self._locked(session.session_id):
+            try:
+                write_atomically(path, encode(counted(session)), exclusive=True)
+            except FileExistsError as error:
+                raise SessionExists(session.session_id) from error
+
+    def load(self, session_id: str) -> Session:
+        """Return the session.
+
+        Raises:
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: Its file can't be read.
+        """
+        try:
+            data = read_regular(self._path(session_id), limit=SIZE_LIMIT)
+        except FileNotFoundError as error:
+            raise SessionNotFound(session_id) from error
+        except UnreadableFileError as error:
+            raise SessionCorrupt(session_id, error.reason) from error
+        return decode(data, session_id)
+
+    def update(self, session_id: str, change: Change, *, turn_id: str | None = None) -> Session:
+        """Replace the session by ``change(session)``, under its lock, and return the new one.
+
+        Raises:
+            SessionBusy: ``turn_id`` is given and does not hold the session's claim.
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: Its file can't be read; it is left untouched.
+            StorageFull: No space is left; what was there is intact.
+        """
+        with self._locked_existing(session_id):
+            if turn_id is not None:
+                claim = self._claims.read(session_id)
+                if claim is None or claim.turn_id != turn_id:
+                    raise SessionBusy(session_id, claim.turn_id if claim else None)
+            return self._save(self.load(session_id), change)
+
+    def update_idle(
+        self, session_id: str, change: Change, *, recover: Recover | None = None
+    ) -> Session:
+        """Like ``update``, but only while no turn runs; a dead turn is recovered first.
+
+        Without ``recover`` a dead turn's claim stays for somebody who can.
+
+        Raises:
+            SessionBusy: A turn is running.
+        """
+        with self._locked_existing(session_id):
+            return self._save(self._settle(session_id, recover), change)
+
+    def delete(self, session_id: str) -> None:
+        """Remove the session's file, readable or not; a symbolic link goes, not what it names.
+
+        Raises:
+            SessionBusy: A turn is running.
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: A directory stands in its place.
+        """
+        with self._locked_existing(session_id):
+            self._refuse_running(session_id)
+            path = self._path(session_id)
+            if path.is_dir() and not path.is_symlink():
+                raise SessionCorrupt(session_id, "not a regular file")
+            try:
+                path.unlink()
+            except FileNotFoundError as error:
+                raise SessionNotFound(session_id) from error
+            sync_directory(self._directory)
+            self._claims.remove(session_id)
+
+    def list(self) -> Listing:
+        """Return what there is, reading only what changed since the last call."""
+        return self._listing.list()
+
+    def claim(self, session_id: str, turn_id: str, *, recover: Recover | None = None) -> Session:
+        """Claim the session for a turn of this process and return it.
+
+        Raises:
+            SessionBusy: A turn is running.
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: Its file can't be read.
+            StorageFull: No space is left.
+        """
+        with self._locked_existing(session_id):
+            session = self._settle(session_id, recover)
+            self._claims.write(session_id, turn_id=turn_id, started_at=self._now())
+            return session
+
+    def release(self, session_id: str, turn_id: str) -> None:
+        """Give up that turn's claim; does nothing when it is not the current one."""
+        self._path(session_id)
+        with self._locked(session_id):
+            claim = self._claims.read(session_id)
+            if claim is not None and claim.turn_id == turn_id:
+                self._claims.remove(session_id)
+
+    def claim_of(self, session_id: str) -> Claim | None:
+        """Return the claim on the session, dead or alive, or None."""
+        self._path(session_id)
+        return self._claims.read(session_id)
+
+    def claims(self) -> Sequence[Claim]:
+        """Return every claim, dead or alive."""
+        ids = [name for name in self._claims.session_ids() if SESSION_ID.match(name)]
+        return [claim for name in ids if (claim := self._claims.read(name)) is not None]
+
+    def sweep(self) -> int:
+        """Remove what dead processes left behind, but no claims; return how many files.
+
+        That is temporary files of writes that were cut off, and liveness files.
+        """
+        swept = self._claims.sweep_workers()
+        for directory in (self._directory, self._directory / ".claims"):
+            for path in directory.glob(".*.tmp"):
+                if name := _TEMPORARY.fullmatch(path.name):
+                    # Whoever writes holds the lock: with it in hand, the file is nobody's.
+                    with self._locked(name[1]):
+                        path.unlink(missing_ok=True)
+                        swept += 1
+        return swept
+
+    def _path(self, session_id: str) -> Path:
+        if not SESSION_ID.match(session_id):
+            raise SessionNotFound(session_id)
+        return self._directory / f"{session_id}.json"
+
+    def _save(self, session: Session, change: Change) -> Session:
+        changed = change(session)
+        if changed is session:
+            return session
+        changed = counted(changed)
+        write_atomically(self._path(session.session_id), encode(changed))
+        return changed
+
+    def _refuse_running(self, session_id: str) -> Claim | None:
+        """Return the claim of a turn that died, if there is one."""
+        claim = self._claims.read(session_id)
+        if claim is not None and claim.alive:
+            raise SessionBusy(session_id, claim.turn_id)
+        return claim
+
+    def _settle(self, session_id: str, recover: Recover | None) -> Session:
+        """Return the session, on which no turn runs, after recovering one that died."""
+        dead = self._refuse_running(session_id)
+        session = self.load(session_id)
+        if dead is None or recover is None:
+            return session
+        session = self._save(session, lambda found: recover(found, dead))
+        self._claims.remove(session_id)
+        return session
+
+    @contextmanager
+    def _locked_existing(self, session_id: str) -> Iterator[None]:
+        # Asking for what does not exist must not leave directories behind.
+        path = self._path(session_id)
+        if not path.exists() and not path.is_symlink():
+            raise SessionNotFound(session_id)
+        with self._locked(session_id):
+            yield
+
+    @contextmanager
+    def _locked(self, session_id: str) -> Iterator[None]:
+        """Hold the session's lock; a sidecar, because a replaced file takes its lock with it.
+
+        Sessions share 256 locks. Threads wait for each other here, processes in the file system.
+        """
+        stripe = session_id[:2]
+        directory = self._directory / ".locks"
+        lock = FileLock(
+            directory / f"{stripe}.lock",
+            timeout=LOCK_TIMEOUT_SECONDS,
+            poll_interval=LOCK_POLL_SECONDS,
+            mode=PRIVATE_FILE,
+            thread_local=False,
+        )
+        with self._stripes.setdefault(stripe, threading.Lock()):
+            try:
+                make_private_directory(directory)
+                lock.acquire()
+            except Timeout as error:
+                raise SessionBusy(session_id) from error
+            except OSError as error:
+                raise_if_full(error)
+                raise
+            try:
+                yield
+            finally:
+                lock.release()
