@@ -1,10 +1,14 @@
-"""The one table from a domain error to an HTTP status, and the one error envelope."""
+"""The one table from a domain error to an HTTP status, and the one error envelope.
+
+Nothing here knows Django or Ninja: ``error_handlers.py`` turns exceptions into responses with it.
+"""
 
 from typing import Any
 
 STATUS_OF_CODE: dict[str, int] = {
     "VALIDATION_ERROR": 422,
     "SESSION_NOT_FOUND": 404,
+    "SESSION_EXISTS": 409,
     "SESSION_CORRUPT": 500,
     "SESSION_BUSY": 409,
     "INVALID_MESSAGE_INDEX": 400,
@@ -31,6 +35,14 @@ STATUS_OF_CODE: dict[str, int] = {
     "HEADERS_TOO_LARGE": 431,
     "BAD_REQUEST": 400,
     "INTERNAL_ERROR": 500,
+}
+
+
+# Seconds after which it makes sense to try again; sent as ``Retry-After``.
+RETRY_AFTER_OF_CODE: dict[str, int] = {
+    "SESSION_BUSY": 1,
+    "TOO_MANY_TURNS": 5,
+    "SHUTTING_DOWN": 5,
 }
 
 
