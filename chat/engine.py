@@ -21,6 +21,7 @@ from chat.events import (
     TurnStarted,
 )
 from chat.history import Continuation, for_model
+from chat.opening import Opening
 from chat.recording import SessionRecorder
 from chat.round import Round
 from chat.stream import TurnStream
@@ -34,7 +35,6 @@ from sessions_app.session import Session
 
 log = structlog.get_logger(__name__)
 
-COMMIT_SECONDS = 1.5
 LOADING_SECONDS = 2.0
 
 
@@ -91,8 +91,7 @@ class Outcome:
 class TurnEngine:
     """One turn, from the claimed session to the last event.
 
-    ``state`` is where the turn is; ``committed`` is set once the first event was sent, and fails
-    with the turn's error when it ended before that (a plain HTTP error then).
+    ``state`` is where the turn is, ``outcome`` fills as it goes.
     """
 
     def __init__(
@@ -105,7 +104,6 @@ class TurnEngine:
     ) -> None:
         self.state = State.STARTING
         self.outcome = Outcome()
-        self.committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._job = job
         self._stream = stream
         self._recorder = recorder
@@ -114,12 +112,18 @@ class TurnEngine:
         self._rounds = 0
         self._window = job.window
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
-        self._held: list[Event] = []
         self._stop: Input | None = None
         self._task: asyncio.Task[Outcome] | None = None
-        self._opening: asyncio.Task[None] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
-        self._commit_task: asyncio.Task[None] | None = None
+        self._opening = Opening(
+            stream,
+            TurnStarted(
+                turn_id=job.turn_id,
+                session_id=job.session.session_id,
+                model=job.session.metadata.model,
+            ),
+            saving=asyncio.create_task(recorder.save_opening(job)),
+            on_error=lambda error: self.stop(Input.ERROR, error),
+        )
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
             Action.ASK_MODEL: self._ask_model,
             Action.SAVE_CALLS: self._save_calls,
@@ -132,11 +136,13 @@ class TurnEngine:
             Action.REPORT_ERROR: self._report_error,
         }
 
+    @property
+    def committed(self) -> asyncio.Future[None]:
+        """Done once the first event was sent; fails with the error of a turn that ended before."""
+        return self._opening.committed
+
     def start(self) -> asyncio.Task[Outcome]:
         """Run the turn in a task of its own and return that task; it never raises."""
-        self._opening = asyncio.create_task(self._recorder.save_opening(self._job))
-        self._opening.add_done_callback(_mark_retrieved)
-        self.committed.add_done_callback(_mark_retrieved)
         self._task = asyncio.create_task(self._run(), name=f"turn-{self._job.turn_id}")
         return self._task
 
@@ -159,7 +165,6 @@ class TurnEngine:
             session_id=self._job.session.session_id, turn_id=self._job.turn_id
         )
         given: Input | None = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
-        self._call_later(COMMIT_SECONDS, self._commit_soon)
         while given is not None:
             self.state, actions = transition(self.state, given)
             given = await self._do(actions)
@@ -192,7 +197,9 @@ class TurnEngine:
         self._rounds += 1
         answer = self._round = Round(new_message_id())
         self._stream.note("round", {"message_id": answer.message_id, "model": self._job.model})
-        loading = self._call_later(LOADING_SECONDS, self._say_loading)
+        loading = asyncio.get_running_loop().call_later(
+            LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
+        )
         request = ModelRequest(
             model=self._job.model,
             messages=for_model(self._recorder.history()),
@@ -206,11 +213,11 @@ class TurnEngine:
                 async for batch in batches:
                     events = answer.absorb(batch)
                     if not answer.has_output:
-                        self._send_or_hold(events)
+                        self._opening.send_or_hold(events)
                         continue
                     loading.cancel()
-                    if not self.committed.done():
-                        await self._commit()
+                    if not self._opening.is_committed:
+                        await self._opening.commit()
                     if events:
                         self._stream.emit(events)
                     if self._stream.failure is not None:
@@ -221,62 +228,16 @@ class TurnEngine:
             self._window = Decision(window=answer.context_window, reason="usage_threshold")
         return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
 
-    def _say_loading(self) -> None:
-        self._send_or_hold([StatusChanged(state="loading_model")])
-
-    def _send_or_hold(self, events: Sequence[Event]) -> None:
-        """Send events that do not commit the response; before that they wait."""
-        if self.committed.done():
-            self._stream.emit(events)
-        else:
-            self._held.extend(events)
-
-    # The first event
-
-    async def _commit(self) -> None:
-        """Send the first event, once the user's message is on disk."""
-        await self._opened()
-        if self.committed.done():
-            return
-        started = TurnStarted(
-            turn_id=self._job.turn_id,
-            session_id=self._job.session.session_id,
-            model=self._job.session.metadata.model,
-        )
-        self._stream.emit([started, *self._held])
-        self._held.clear()
-        self.committed.set_result(None)
-
-    async def _opened(self) -> None:
-        """Wait until the user's message is on disk."""
-        if self._opening is not None:
-            await asyncio.shield(self._opening)
-
-    def _commit_soon(self) -> None:
-        async def commit_or_stop() -> None:
-            try:
-                await self._commit()
-            except MochiError as error:
-                self.stop(Input.ERROR, error)
-
-        if not self.committed.done() and self.state not in FINAL:
-            self._commit_task = asyncio.create_task(commit_or_stop())
-
-    def _call_later(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        timer = asyncio.get_running_loop().call_later(seconds, callback)
-        self._timers.append(timer)
-        return timer
-
     # Tools
 
     async def _save_calls(self) -> None:
         answer = self._current_round()
-        await self._recorder.append(answer.message(**self._stamp()))
+        await self._recorder.append(self._message(answer))
         self._open_calls = answer.calls
         self._round = None
 
     async def _run_tools(self) -> Input:
-        await self._commit()
+        await self._opening.commit()
         calls, self._open_calls = self._open_calls, ()
         async with aclosing(self._tools.run(calls, self._stream.emit)) as results:
             async for message, event, record in results:
@@ -295,24 +256,22 @@ class TurnEngine:
     # The end
 
     async def _save_answer(self) -> None:
-        answer = self._current_round()
-        await self._opened()
-        await self._finish(answer.message(**self._stamp()))
+        await self._opening.saved()
+        await self._finish(self._message(self._current_round()))
 
     async def _save_cancelled(self) -> None:
-        await self._commit()
+        await self._opening.commit()
         answer = self._round or Round(new_message_id())
         await self._recorder.append(*self._tools.unanswered("The call was cancelled."))
-        await self._finish(answer.message(**self._stamp(), cancelled=True))
+        await self._finish(self._message(answer, cancelled=True))
 
     async def _save_interrupted(self) -> None:
         answer = self._round
         try:
-            await self._opened()
+            await self._opening.saved()
             await self._recorder.append(*self._tools.unanswered("The call was interrupted."))
-            has_text = answer is not None and answer.text
-            message = answer.message(**self._stamp(), interrupted=True) if has_text else None  # type: ignore[union-attr]
-            await self._finish(message)
+            partial = answer if answer is not None and answer.text else None
+            await self._finish(self._message(partial, interrupted=True) if partial else None)
         except MochiError as error:
             log.error("partial_answer_not_saved", code=error.code, reason=error.message)  # noqa: TRY400 - expected failure
             await self._recorder.release()
@@ -332,7 +291,7 @@ class TurnEngine:
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
-        await self._commit()
+        await self._opening.commit()
         prompt, output = message.prompt_eval_count, message.eval_count
         self._close(
             MessageComplete(
@@ -372,16 +331,14 @@ class TurnEngine:
     async def _report_error(self) -> None:
         error = self.outcome.error or TurnCrashed()
         self.outcome.error = error
-        if not self.committed.done():
+        if not self._opening.is_committed:
             self._stream.close()
-            self.committed.set_exception(error)
+            self._opening.refuse(error)
             return
         details = {**error.details, "retryable": error.retryable}
         self._close(Failed(code=error.code, message=error.message, details=details))
 
     def _close(self, last: Event) -> None:
-        for timer in self._timers:
-            timer.cancel()
         self._stream.emit([last, Done(session_id=self._job.session.session_id)])
         self._stream.close()
 
@@ -390,11 +347,7 @@ class TurnEngine:
             raise TurnCrashed
         return self._round
 
-    def _stamp(self) -> dict[str, str]:
-        return {"model": self._job.session.metadata.model, "timestamp": self._recorder.now()}
-
-
-def _mark_retrieved(future: asyncio.Future[None]) -> None:
-    """Look at a future's error, which somebody else reports, so that asyncio does not warn."""
-    if not future.cancelled():
-        future.exception()
+    def _message(self, answer: Round, **how: bool) -> AssistantMessage:
+        return answer.message(
+            model=self._job.session.metadata.model, timestamp=self._recorder.now(), **how
+        )

@@ -10,10 +10,9 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    open_calls,
-    pair_calls,
     unmark_cancelled,
 )
+from sessions_app.session import open_calls, pair_calls
 
 
 class Continuation(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from chat.context.window import Decision, record_decision
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
-from sessions_app.session import Session, append, with_messages, with_metadata
+from sessions_app.session import Session, append_messages, with_messages, with_metadata
 
 if TYPE_CHECKING:
     from chat.engine import TurnJob
@@ -46,7 +46,7 @@ class SessionRecorder:
         def open_turn(session: Session) -> Session:
             kept = with_messages(session, session.messages[: job.continuation.keep], now=now)
             if job.message is not None:
-                kept = append(kept, job.message, now=now)
+                kept = append_messages(kept, job.message, now=now)
             return _with_window(kept, job.window, now)
 
         self._session = open_turn(self._session)
@@ -95,11 +95,11 @@ class SessionRecorder:
 def _append_new(session: Session, messages: tuple[Message, ...], now: str) -> Session:
     known = {message.message_id for message in session.messages}
     new = [message for message in messages if message.message_id not in known]
-    return append(session, *new, now=now) if new else session
+    return append_messages(session, *new, now=now) if new else session
 
 
 def _with_window(session: Session, decision: Decision, now: str) -> Session:
-    config = record_decision(session.window, decision, now=now)
+    config = record_decision(session.window, decision, model=session.metadata.model, now=now)
     return with_metadata(session, now=now, context_window_config=config)
 
 

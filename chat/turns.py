@@ -139,7 +139,7 @@ class TurnRegistry:
         """
         turn = self._live.get(session_id)
         if turn is None:
-            await asyncio.to_thread(self._repository.claim_of, session_id)
+            await asyncio.to_thread(self._repository.load, session_id)
             raise NoActiveTurn(session_id)
         turn.engine.stop(Input.CANCEL_REQUESTED)
         outcome = await turn.finished()

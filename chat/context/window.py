@@ -9,12 +9,13 @@ from typing import Literal
 
 import msgspec
 
-from sessions_app.session import WindowConfig, adjust_window
+from sessions_app.session import WindowConfig
 
 FIRST_WINDOW = 8192
 SAFE_FRACTION = 0.9
 BUFFER = 1.5
 CHARACTERS_PER_TOKEN = 4
+KEPT_ADJUSTMENTS = 10
 
 Reason = Literal[
     "initial_setup", "usage_threshold", "model_change", "no_adjustment", "manual_override"
@@ -78,8 +79,22 @@ def estimate(texts: Sequence[str]) -> int:
     return sum(map(len, texts)) // CHARACTERS_PER_TOKEN
 
 
-def record_decision(config: WindowConfig, decision: Decision, *, now: str) -> WindowConfig:
+def record_decision(
+    config: WindowConfig, decision: Decision, *, model: str, now: str
+) -> WindowConfig:
     """Return the session's window settings after a decision."""
     if decision.window is None or decision.window == config.current_window:
         return config
-    return adjust_window(config, decision.window, reason=decision.reason, now=now)
+    adjustment = {
+        "timestamp": now,
+        "model": model,
+        "from_window": config.current_window,
+        "to_window": decision.window,
+        "reason": decision.reason,
+    }
+    return msgspec.structs.replace(
+        config,
+        current_window=decision.window,
+        last_adjustment=decision.reason,
+        adjustment_history=(*config.adjustment_history, adjustment)[-KEPT_ADJUSTMENTS:],
+    )

@@ -1,0 +1,86 @@
+"""The first event of a turn: when it may be sent, and what waits for it until then."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from chat.events import Event, TurnStarted
+from chat.stream import TurnStream
+from sessions_app.errors import MochiError
+
+COMMIT_SECONDS = 1.5
+
+
+class Opening:
+    """Opens a turn's stream: with the first output, or after 1.5 s, but once the message is saved.
+
+    Until then a failure of the turn is a plain error for its caller, and nothing was sent.
+
+    Attributes:
+        committed: Done once the first event was sent; fails with the turn's error otherwise.
+    """
+
+    def __init__(
+        self,
+        stream: TurnStream,
+        first_event: TurnStarted,
+        saving: asyncio.Task[None],
+        on_error: Callable[[MochiError], object],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.committed: asyncio.Future[None] = loop.create_future()
+        self._stream = stream
+        self._first_event = first_event
+        self._saving = saving
+        self._on_error = on_error
+        self._held: list[Event] = []
+        self._timer = loop.call_later(COMMIT_SECONDS, self._commit_late)
+        self._late: asyncio.Task[None] | None = None
+        for future in (self.committed, saving):
+            future.add_done_callback(_mark_retrieved)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the first event was sent."""
+        return self.committed.done()
+
+    async def saved(self) -> None:
+        """Wait until the user's message is on disk; raises what kept it from there."""
+        await asyncio.shield(self._saving)
+
+    async def commit(self) -> None:
+        """Send the first event and what waits for it; does nothing the second time."""
+        await self.saved()
+        if self.committed.done():
+            return
+        self._stream.emit([self._first_event, *self._held])
+        self.committed.set_result(None)
+        self._timer.cancel()
+
+    def send_or_hold(self, events: Sequence[Event]) -> None:
+        """Send events that are no reason to commit; before the first event they wait for it."""
+        if self.committed.done():
+            if events:
+                self._stream.emit(events)
+        else:
+            self._held.extend(events)
+
+    def refuse(self, error: MochiError) -> None:
+        """End the turn without a single event."""
+        self._timer.cancel()
+        self.committed.set_exception(error)
+
+    def _commit_late(self) -> None:
+        async def commit() -> None:
+            try:
+                await self.commit()
+            except MochiError as error:
+                self._on_error(error)
+
+        if not self.committed.done():
+            self._late = asyncio.create_task(commit())
+
+
+def _mark_retrieved(future: asyncio.Future[None]) -> None:
+    """Look at an error that somebody else reports, so that asyncio does not warn of it."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,35 @@
+"""Fixtures of every test: no blocking call on an event loop, no network, a home of its own."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before Django reads its settings: nothing of a developer's own configuration reaches a test.
+for _name in [name for name in os.environ if name.startswith("MOCHI_") and "_E2E_" not in name]:
+    del os.environ[_name]
+os.environ["MOCHI_DATA_DIR"] = tempfile.mkdtemp(prefix="mochi-tests-")
+
+from blockbuster import BlockBuster, blockbuster_ctx  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def nothing_blocks_the_loop(request: pytest.FixtureRequest) -> Iterator[BlockBuster | None]:
+    """Fail a test in which a blocking call runs on an event loop."""
+    if request.node.get_closest_marker("allow_blocking"):
+        yield None
+        return
+    with blockbuster_ctx() as detector:
+        # The journal is written inline on purpose: a page-cache write is cheaper than a thread hop.
+        detector.functions["os.write"].can_block_in("chat/journals/files.py", {"append"})
+        yield detector
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Return an empty data directory."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    return directory

@@ -1,0 +1,110 @@
+"""A turn's collaborators: a model that says what a test tells it, and a real repository."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from chat.journals.files import FileTurnJournal
+from chat.preparation import TurnPreparer
+from chat.turns import TurnLimits, TurnRegistry
+from models_app.errors import ModelError, ModelNotFound
+from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
+from sessions_app.service import SessionManager
+from tools_app.toolset import NoTools, Toolset
+
+
+class ToldModel:
+    """A language model that answers what it was told, one script a request.
+
+    A script is a list of batches; an exception in it is raised, ``...`` waits until closed.
+    """
+
+    def __init__(self) -> None:
+        self.scripts: list[list[object]] = []
+        self.requests: list[ModelRequest] = []
+        self.info = ModelInfo(name="m", size_mb=1, capabilities=["completion"], context_length=40960)
+        self.closed = 0
+        self.asked = asyncio.Event()
+
+    def say(self, *script: object) -> None:
+        self.scripts.append(list(script))
+
+    def say_text(self, *texts: str) -> None:
+        done = Finished(done_reason="stop", prompt_eval_count=10, eval_count=len(texts))
+        self.say(*[[TextDelta(text)] for text in texts], [done])
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        self.requests.append(request)
+        try:
+            for step in self.scripts.pop(0):
+                if step is ...:
+                    self.asked.set()
+                    await asyncio.Event().wait()
+                elif isinstance(step, Exception):
+                    raise step
+                else:
+                    await asyncio.sleep(0)
+                    yield step
+        finally:
+            self.closed += 1
+
+    async def describe(self, model: str) -> ModelInfo:
+        if model == "missing":
+            raise ModelNotFound("model 'missing' not found")
+        return self.info
+
+
+class ToldCatalogue:
+    """Resolves every name to one model."""
+
+    def __init__(self, model: ToldModel) -> None:
+        self.model = model
+
+    def resolve(self, name: str) -> tuple[ToldModel, str]:
+        return self.model, name
+
+
+class House:
+    """Everything a test of turns needs."""
+
+    def __init__(self, data_dir: Path, toolset: Toolset, *, active: int = 10, seconds: float = 60):
+        self.model = ToldModel()
+        self.sessions = SessionManager(sessions_dir=data_dir / "chat_sessions")
+        self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
+        self.turns = TurnRegistry(
+            repository=self.sessions.repository,
+            journal=self.journal,
+            preparer=TurnPreparer(
+                models=ToldCatalogue(self.model),
+                toolset=toolset,
+                max_rounds=3,
+                dynamic_window=True,
+            ),
+            limits=TurnLimits(active=active, seconds=seconds),
+        )
+
+    async def new_session(self, model: str = "m") -> str:
+        session = await asyncio.to_thread(self.sessions.create, model=model)
+        return session.session_id
+
+    async def messages(self, session_id: str):
+        return (await asyncio.to_thread(self.sessions.get, session_id)).messages
+
+
+@pytest.fixture
+def make_house(data_dir):
+    def make(toolset: Toolset | None = None, **limits: float) -> House:
+        return House(data_dir, toolset or NoTools(), **limits)
+
+    return make
+
+
+@pytest.fixture
+async def house(make_house):
+    house = make_house()
+    yield house
+    with suppress(ModelError):
+        await house.turns.shutdown(grace_seconds=0)

@@ -1,0 +1,74 @@
+import ast
+from pathlib import Path
+
+import pytest
+
+import chat.turn
+from chat.turn import FINAL, TRANSITIONS, Action, ImpossibleTransition, Input, State, transition
+
+
+def walk(*inputs: Input) -> tuple[State, tuple[Action, ...]]:
+    state, actions = State.STARTING, ()
+    for given in inputs:
+        state, actions = transition(state, given)
+    return state, actions
+
+
+def test_an_answer_is_saved_before_it_is_reported():
+    state, actions = walk(Input.HISTORY_READY, Input.ANSWERED)
+    assert state is State.COMPLETED
+    assert actions == (Action.SAVE_ANSWER, Action.REPORT_COMPLETE)
+
+
+def test_calls_are_saved_before_a_tool_runs_and_the_model_is_asked_again_after():
+    state, actions = walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS)
+    assert (state, actions) == (State.RUNNING_TOOLS, (Action.SAVE_CALLS, Action.RUN_TOOLS))
+    assert walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.TOOLS_RETURNED) == (
+        State.GENERATING,
+        (Action.ASK_MODEL,),
+    )
+
+
+def test_open_calls_run_before_the_model_is_asked():
+    assert walk(Input.HISTORY_ENDS_OPEN) == (State.RUNNING_TOOLS, (Action.RUN_TOOLS,))
+
+
+def test_a_turn_that_asks_for_tools_for_ever_fails():
+    state, _ = walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.ROUNDS_USED_UP)
+    assert state is State.FAILED
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.GENERATING, State.RUNNING_TOOLS])
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        (Input.CANCEL_REQUESTED, State.CANCELLED),
+        (Input.ERROR, State.FAILED),
+        (Input.SHUTDOWN, State.INTERRUPTED),
+    ],
+)
+def test_every_running_state_can_be_stopped_and_saves_what_there_is(state, given, end):
+    ended, actions = transition(state, given)
+    assert ended is end
+    assert actions[0] in {Action.SAVE_CANCELLED, Action.SAVE_INTERRUPTED}
+
+
+def test_an_answer_that_can_not_be_saved_is_an_error():
+    assert walk(Input.HISTORY_READY, Input.ANSWERED, Input.ERROR)[0] is State.FAILED
+
+
+def test_a_final_state_can_not_be_cancelled():
+    for state in FINAL:
+        with pytest.raises(ImpossibleTransition):
+            transition(state, Input.CANCEL_REQUESTED)
+
+
+def test_every_state_has_a_row_and_every_row_leads_to_the_end():
+    assert set(TRANSITIONS) == set(State)
+    for state in set(State) - FINAL:
+        assert any(target in FINAL for target, _ in TRANSITIONS[state].values())
+
+
+def test_the_table_awaits_nothing():
+    tree = ast.parse(Path(chat.turn.__file__).read_text())
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)]
