@@ -1,6 +1,6 @@
 """The configuration, written down for people: ``.env.example`` and the README's table.
 
-``python -m mochi_project.reference env`` and ``... table`` print them; a test keeps the files equal.
+``python -m mochi_project.reference env`` and ``... table`` print them; tests keep the files equal.
 """
 
 import json
@@ -13,8 +13,8 @@ from pydantic.fields import FieldInfo
 from mochi_project.config import ENV_PREFIX, MochiSettings
 
 HEADER = """\
-# Configuration of mochi-server. Copy this file to .env, next to where you start the server, and take
-# the # away from what you change. Variables of the environment win over this file, flags over both.
+# Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
+# away from what you change. Variables of the environment win over this file, flags over both.
 # Written by `just docs` from mochi_project/config.py.
 """
 

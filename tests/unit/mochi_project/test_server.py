@@ -1,0 +1,47 @@
+"""Listening sockets, and what a person is told when there can be none."""
+
+import socket
+
+import pytest
+
+from mochi_project.config import ConfigurationError
+from mochi_project.server import listen, url_of
+
+
+def test_port_zero_takes_a_free_port_and_says_which() -> None:
+    sockets = listen("127.0.0.1", 0)
+    try:
+        port = sockets[0].getsockname()[1]
+        assert url_of("127.0.0.1", sockets) == f"http://127.0.0.1:{port}"
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+def test_every_address_of_a_name_gets_the_same_port() -> None:
+    sockets = listen("localhost", 0)
+    try:
+        assert len({opened.getsockname()[1] for opened in sockets}) == 1
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+def test_a_port_in_use_is_refused_with_advice() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"port {port} on 127.0.0.1 is in use.*--port"):
+            listen("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_refused_with_the_flag() -> None:
+    with pytest.raises(ConfigurationError, match=r"can't listen on 192\.0\.2\.1:0 \(--host"):
+        listen("192.0.2.1", 0)
+
+
+def test_an_ipv6_address_is_written_in_brackets() -> None:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        port = opened.getsockname()[1]
+        assert url_of("::1", [opened]) == f"http://[::1]:{port}"

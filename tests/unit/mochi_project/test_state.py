@@ -1,0 +1,89 @@
+"""The server's own secrets: made once, whole, and for their owner's eyes."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mochi_project.state import LazySecret, ensure_secret, ensure_state_dir
+
+
+def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / ".mochi" / "secret_key"
+
+    made = ensure_secret(path)
+
+    assert len(made) >= 40
+    assert ensure_secret(path) == made
+    assert [entry.name for entry in path.parent.iterdir()] == ["secret_key"]
+
+
+def test_the_secret_and_its_directory_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "data" / ".mochi" / "secret_key"
+
+    ensure_secret(path)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
+
+
+def test_a_directory_that_stood_there_keeps_its_mode(tmp_path: Path) -> None:
+    directory = tmp_path / ".mochi"
+    directory.mkdir(mode=0o755)
+
+    ensure_state_dir(directory)
+
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o755
+
+
+def test_an_empty_file_is_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "secret_key"
+    path.touch()
+
+    assert ensure_secret(path)
+
+
+def test_a_lazy_secret_touches_nothing_until_its_text_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / ".mochi" / "secret_key"
+
+    secret = LazySecret(path)
+
+    assert secret
+    assert not path.exists()
+    assert str(secret) == str(secret) == path.read_text()
+
+
+def test_processes_that_start_together_share_one_secret(tmp_path: Path) -> None:
+    path = tmp_path / ".mochi" / "secret_key"
+    code = (
+        "import sys; from pathlib import Path; from mochi_project.state import ensure_secret\n"
+        "sys.stdin.read(1); print(ensure_secret(Path(sys.argv[1])))"
+    )
+    starters = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(8)
+    ]
+    for starter in starters:
+        assert starter.stdin
+        starter.stdin.write("x")
+        starter.stdin.flush()
+    secrets = {starter.communicate()[0].strip() for starter in starters}
+
+    assert secrets == {path.read_text()}
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_read_only_directory_is_an_os_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(PermissionError):
+        ensure_secret(tmp_path / ".mochi" / "secret_key")
