@@ -1,0 +1,76 @@
+"""A session as Markdown, for people to read. Pure."""
+
+import json
+
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from sessions_app.session import Session
+
+
+def to_markdown(session: Session) -> str:
+    """Return the conversation: a title, what it was about, and every message under a heading.
+
+    The texts of messages stand as they are: most of them are Markdown already.
+    """
+    metadata = session.metadata
+    parts = [
+        f"# Session {metadata.session_id}",
+        (
+            f"- Model: {metadata.model}\n- Created: {metadata.created_at}\n"
+            f"- Updated: {metadata.updated_at}\n- Messages: {len(session.messages)}"
+        ),
+    ]
+    summary = (metadata.summary or {}).get("summary")
+    if isinstance(summary, str):
+        parts.append(f"> {' '.join(summary.split())}")
+    for message in session.messages:
+        parts += [_heading(message), *_body(message)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _heading(message: Message) -> str:
+    match message:
+        case UserMessage():
+            name = "User"
+        case SystemMessage():
+            name = f"System ({message.source_file})" if message.source_file else "System"
+        case AssistantMessage():
+            name = f"Assistant ({message.model})" if message.model else "Assistant"
+        case ToolMessage():
+            name = f"Tool ({message.tool_name})"
+    return f"## {name}\n\n_{message.timestamp}_"
+
+
+def _body(message: Message) -> list[str]:
+    if isinstance(message, ToolMessage):
+        return [_fenced(message.content)]
+    parts = []
+    if isinstance(message, AssistantMessage):
+        if message.thinking:
+            thoughts = message.thinking.strip().replace("\n", "\n> ")
+            parts.append(f"> {thoughts}")
+        parts += [message.content] if message.content else []
+        parts += [_call(call) for call in message.tool_calls]
+        if message.interrupted:
+            parts.append("_(interrupted)_")
+        return parts
+    return [message.content]
+
+
+def _call(call: ToolCall) -> str:
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, indent=2)
+    return f"Calls `{call.name}`:\n\n{_fenced(arguments, 'json')}"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """Put the text in a code block whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"

@@ -1,0 +1,364 @@
+"""Sessions for programs: the library behind ``/sessions``, usable without a server."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from sessions_app.codec import encode
+from sessions_app.errors import SessionCorrupt, SessionExists, SessionNotFound, ValidationFailed
+from sessions_app.export import to_markdown
+from sessions_app.files import FileSessionRepository
+from sessions_app.identity import new_message_id, new_session_id, utc_now
+from sessions_app.messages import Message, SystemMessage, UserMessage
+from sessions_app.repository import Recover, SessionRepository, Unreadable
+from sessions_app.session import (
+    AgentSettings,
+    Session,
+    SessionMetadata,
+    ToolSettings,
+    WindowConfig,
+    edit_user_message,
+    follow_usage,
+    fork,
+    override_window,
+    remove_system_prompt,
+    require_text,
+    set_system_prompt,
+    with_metadata,
+)
+
+ExportFormat = Literal["json", "markdown"]
+
+
+class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the sessions, most recently updated first.
+
+    Attributes:
+        sessions: The metadata of the sessions on this page.
+        total: How many sessions match, on all pages.
+        unreadable: Every session file that can't be read, and why.
+    """
+
+    sessions: Sequence[SessionMetadata]
+    total: int
+    unreadable: Sequence[Unreadable] = ()
+
+
+class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of editing a message.
+
+    Attributes:
+        session_id: The session.
+        message_index: Where the message stands.
+        message: The message as it is now.
+        message_count: How many messages there are now.
+        removed: How many messages after it were cut off.
+    """
+
+    session_id: str
+    message_index: int
+    message: UserMessage
+    message_count: int
+    removed: int
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether every session can be read: how many files there are, and what is wrong with some."""
+
+    checked: int
+    problems: Sequence[Unreadable]
+
+
+class SessionManager:
+    """Creates, reads, changes and deletes the sessions of one directory.
+
+    Safe to use from several threads, and beside a running server: changes run under a lock that
+    holds across processes, and what a running turn forbids raises ``SessionBusy``. Every call
+    blocks for milliseconds: in async code, call it from a worker thread.
+
+    Methods that take a session id raise ``SessionNotFound`` for one that is unknown or malformed,
+    and ``SessionCorrupt`` for a file that can't be read. What writes may raise ``StorageFull``;
+    then everything is as it was before.
+
+    Args:
+        sessions_dir: Where the session files are; made when the first session is.
+        on_delete: Called with the id of every session that was deleted.
+        recover: Called with a session whose turn died with its process, and the claim of that turn,
+            before the session is changed; returns the session as it shall be.
+        repository: Where sessions are kept instead of in files.
+
+    Attributes:
+        repository: Where the sessions are kept.
+    """
+
+    def __init__(
+        self,
+        sessions_dir: str | os.PathLike[str],
+        *,
+        on_delete: Callable[[str], None] | None = None,
+        recover: Recover | None = None,
+        repository: SessionRepository | None = None,
+    ) -> None:
+        self.repository: SessionRepository = repository or FileSessionRepository(Path(sessions_dir))
+        self._on_delete = on_delete
+        self._recover = recover
+
+    def create(
+        self,
+        model: str,
+        *,
+        system_prompt: str | None = None,
+        system_prompt_source_file: str | None = None,
+        tool_settings: ToolSettings | None = None,
+        agent_settings: AgentSettings | None = None,
+        options: Mapping[str, Any] | None = None,
+        summary_model: str | None = None,
+    ) -> Session:
+        """Make a new session.
+
+        Args:
+            model: The model that shall answer, e.g. ``qwen3:14b``. Not asked whether it exists.
+            system_prompt: The text of the system prompt, if there shall be one.
+            system_prompt_source_file: Name of the prompt file that the text came from, as a label.
+            tool_settings: Tools offered to the model; none unless given.
+            agent_settings: Agents offered to the model; none unless given.
+            options: Sampling options (temperature, seed, ...).
+            summary_model: The model that shall write summaries, where it is another.
+
+        Raises:
+            ValidationFailed: A text is blank, or a value can't be saved as JSON.
+            StorageFull: No space is left.
+        """
+        require_text(model, field="model")
+        now = utc_now()
+        session = Session(
+            metadata=SessionMetadata(
+                session_id=new_session_id(),
+                model=model,
+                created_at=now,
+                updated_at=now,
+                summary_model=summary_model,
+                tool_settings=tool_settings or ToolSettings(),
+                agent_settings=agent_settings or AgentSettings(),
+                context_window_config=WindowConfig(),
+                options=options,
+            )
+        )
+        if system_prompt is not None:
+            require_text(system_prompt, field="system_prompt")
+            prompt = _system_message(system_prompt, system_prompt_source_file, now)
+            session = set_system_prompt(session, prompt, now=now)
+        return self._keep_new(session)
+
+    def get(self, session_id: str) -> Session:
+        """Return a session with all its messages."""
+        return self.repository.load(session_id)
+
+    def messages(self, session_id: str) -> Sequence[Message]:
+        """Return the messages of a session, oldest first, the system prompt included."""
+        return self.repository.load(session_id).messages
+
+    def list(self, *, limit: int | None = None, offset: int = 0, q: str = "") -> SessionPage:
+        """Return a page of sessions, most recently updated first.
+
+        Args:
+            limit: How many at most; None for all.
+            offset: How many to leave out at the beginning.
+            q: Only sessions with this text in preview, summary or topics, in upper or lower case.
+        """
+        listing = self.repository.list()
+        wanted = q.strip().casefold()
+        sessions = listing.sessions
+        if wanted:
+            sessions = [metadata for metadata in sessions if wanted in _searched_text(metadata)]
+        end = None if limit is None else offset + limit
+        return SessionPage(
+            sessions=sessions[offset:end], total=len(sessions), unreadable=listing.unreadable
+        )
+
+    def update(
+        self,
+        session_id: str,
+        *,
+        model: str | UnsetType = UNSET,
+        tool_settings: ToolSettings | UnsetType | None = UNSET,
+        agent_settings: AgentSettings | UnsetType | None = UNSET,
+        options: Mapping[str, Any] | UnsetType | None = UNSET,
+        summary_model: str | UnsetType | None = UNSET,
+        context_window: int | UnsetType | None = UNSET,
+    ) -> Session:
+        """Change settings of a session; what is not given stays as it is.
+
+        Works while a turn runs, for which the settings stay those it began with.
+
+        Args:
+            session_id: The session.
+            model: The model that shall answer from now on.
+            tool_settings: Replaced whole; None goes back to no tools.
+            agent_settings: Replaced whole; None goes back to no agents.
+            options: Sampling options, replaced whole; None removes them.
+            summary_model: None leaves summaries to the session's model.
+            context_window: A size in tokens set by hand; None returns to one that grows by itself.
+
+        Raises:
+            ValidationFailed: The model is blank, the window not positive, or a value is no JSON.
+        """
+        if model is not UNSET:
+            require_text(model, field="model")
+        if isinstance(context_window, int) and context_window < 1:
+            raise ValidationFailed("context_window must be at least 1.", field="context_window")
+        settings = {
+            "model": model,
+            "tool_settings": ToolSettings() if tool_settings is None else tool_settings,
+            "agent_settings": AgentSettings() if agent_settings is None else agent_settings,
+            "options": options,
+            "summary_model": summary_model,
+        }
+        given = {name: value for name, value in settings.items() if value is not UNSET}
+
+        def change(session: Session) -> Session:
+            now = utc_now()
+            if given:
+                session = with_metadata(session, now=now, **given)
+            if context_window is UNSET:
+                return session
+            if context_window is None:
+                return follow_usage(session, now=now)
+            return override_window(session, context_window, now=now)
+
+        return self.repository.update(session_id, change)
+
+    def edit_message(
+        self, session_id: str, index: int, content: str, *, message_id: str | None = None
+    ) -> MessageEdit:
+        """Change what the user said, and cut off every message after it.
+
+        Args:
+            session_id: The session.
+            index: Position among all messages, system prompt included, from 0.
+            content: The new text.
+            message_id: The message that is meant, as a guard against editing another.
+
+        Raises:
+            ValidationFailed: The new text is blank.
+            InvalidMessageIndex: There is no user message at the index.
+            MessageChanged: ``message_id`` is another message's.
+            SessionBusy: A turn is running.
+        """
+        removed = 0
+
+        def change(session: Session) -> Session:
+            nonlocal removed
+            edited = edit_user_message(
+                session, index, content, now=utc_now(), message_id=message_id
+            )
+            removed = len(session.messages) - len(edited.messages)
+            return edited
+
+        session = self._update_idle(session_id, change)
+        message = session.messages[index]
+        assert isinstance(message, UserMessage)  # noqa: S101 - edit_user_message saw to it
+        return MessageEdit(
+            session_id=session_id,
+            message_index=index,
+            message=message,
+            message_count=len(session.messages),
+            removed=removed,
+        )
+
+    def set_system_prompt(
+        self, session_id: str, content: str, *, source_file: str | None = None
+    ) -> SystemMessage:
+        """Give a session a system prompt, in place of the one it has.
+
+        Raises:
+            ValidationFailed: The text is blank.
+            SessionBusy: A turn is running.
+        """
+        now = utc_now()
+        prompt = _system_message(content, source_file, now)
+        self._update_idle(session_id, lambda session: set_system_prompt(session, prompt, now=now))
+        return prompt
+
+    def remove_system_prompt(self, session_id: str) -> None:
+        """Take a session's system prompt away.
+
+        Raises:
+            SystemPromptNotSet: It has none.
+            SessionBusy: A turn is running.
+        """
+        self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
+
+    def fork(self, session_id: str, *, message_index: int | None = None) -> Session:
+        """Copy a session up to and including a message (the last one unless told otherwise).
+
+        Raises:
+            InvalidMessageIndex: There is no message at the index.
+        """
+        original = self.repository.load(session_id)
+        copy = fork(
+            original, session_id=new_session_id(), now=utc_now(), message_index=message_index
+        )
+        return self._keep_new(copy)
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session for good; one that can't be read too.
+
+        Raises:
+            SessionBusy: A turn is running.
+        """
+        self.repository.delete(session_id)
+        if self._on_delete is not None:
+            self._on_delete(session_id)
+
+    def check(self) -> CheckReport:
+        """Read every session whole, and return what is wrong with those that can't be read."""
+        listing = self.repository.list()
+        problems = list(listing.unreadable)
+        for metadata in listing.sessions:
+            try:
+                self.repository.load(metadata.session_id)
+            except SessionNotFound:
+                continue  # deleted since
+            except SessionCorrupt as error:
+                problems.append(Unreadable(file=f"{metadata.session_id}.json", reason=error.reason))
+        return CheckReport(
+            checked=len(listing.sessions) + len(listing.unreadable), problems=tuple(problems)
+        )
+
+    def export(self, session_id: str, *, format: ExportFormat = "json") -> str:  # noqa: A002
+        """Return a session as text: JSON as in its file (format 1.3), or Markdown to read."""
+        session = self.repository.load(session_id)
+        return to_markdown(session) if format == "markdown" else encode(session).decode()
+
+    def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
+        return self.repository.update_idle(session_id, change, recover=self._recover)
+
+    def _keep_new(self, session: Session) -> Session:
+        while True:
+            try:
+                self.repository.create(session)
+            except SessionExists:
+                metadata = msgspec.structs.replace(session.metadata, session_id=new_session_id())
+                session = msgspec.structs.replace(session, metadata=metadata)
+            else:
+                return session
+
+
+def _system_message(content: str, source_file: str | None, now: str) -> SystemMessage:
+    return SystemMessage(
+        content=content, source_file=source_file, message_id=new_message_id(), timestamp=now
+    )
+
+
+def _searched_text(metadata: SessionMetadata) -> str:
+    summary = metadata.summary or {}
+    topics = summary.get("topics")
+    texts = [metadata.preview, summary.get("summary")]
+    if isinstance(topics, Sequence) and not isinstance(topics, str):
+        texts += topics
+    return "\n".join(text for text in texts if isinstance(text, str)).casefold()
