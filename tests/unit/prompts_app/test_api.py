@@ -3,8 +3,6 @@ from urllib.parse import quote
 import pytest
 from django.test import AsyncClient
 
-from prompts_app.service import SystemPromptService
-
 URL = "/api/v1/system-prompts"
 
 
@@ -31,16 +29,13 @@ async def test_a_prompt_can_be_created_read_listed_updated_and_deleted(client: A
     assert (await client.get(URL)).json() == {"prompts": []}
 
 
-async def test_a_taken_name_is_a_conflict(
-    client: AsyncClient, prompts: SystemPromptService
-) -> None:
-    prompts.create("a.md", "first")
-    answer = await client.post(
-        URL, {"filename": "a.md", "content": "second"}, content_type="application/json"
-    )
+async def test_a_taken_name_is_a_conflict(client: AsyncClient) -> None:
+    for content in ("first", "second"):
+        body = {"filename": "a.md", "content": content}
+        answer = await client.post(URL, body, content_type="application/json")
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "PROMPT_EXISTS"
-    assert prompts.get("a.md").content == "first"
+    assert (await client.get(f"{URL}/a.md")).json()["content"] == "first"
 
 
 async def test_an_unknown_prompt_is_not_found(client: AsyncClient) -> None:
@@ -72,10 +67,10 @@ async def test_a_hostile_name_in_the_path_is_refused(client: AsyncClient, name: 
     ],
 )
 async def test_an_invalid_prompt_is_refused_by_field(
-    client: AsyncClient, prompts: SystemPromptService, body: dict[str, str], field: str
+    client: AsyncClient, body: dict[str, str], field: str
 ) -> None:
     answer = await client.post(URL, body, content_type="application/json")
     assert answer.status_code == 422
     assert answer.json()["error"]["code"] == "VALIDATION_ERROR"
     assert answer.json()["error"]["details"]["field"] == field
-    assert prompts.list() == []
+    assert (await client.get(URL)).json() == {"prompts": []}
