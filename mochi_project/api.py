@@ -1,0 +1,112 @@
+"""The HTTP API: the apps' routers, ``/health``, and what the OpenAPI schema says of all routes."""
+
+import asyncio
+from collections.abc import Coroutine
+from importlib.metadata import version
+from typing import Any
+
+from django.http import HttpRequest
+from django.views.decorators.http import require_safe
+from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
+from pydantic import BaseModel, ConfigDict, Field
+
+from chat.api import router as chat_router
+from mochi_project.docs import PackagedSwagger
+from mochi_project.error_handlers import install_error_handlers
+from mochi_project.openapi import describe_common_answers
+from mochi_project.parsing import StrictJsonParser
+from mochi_project.services import get_services
+from models_app.api import router as models_router
+from prompts_app.api import router as prompts_router
+from sessions_app.api import router as sessions_router
+
+HEALTH_TIMEOUT_SECONDS = 1.5
+VERSION = version("mochi-server")
+
+
+class HealthOut(BaseModel):
+    """Whether the server works, and what it works with."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "status": "ok",
+                "ollama_connected": True,
+                "ollama_host": "http://localhost:11434",
+                "version": "0.1.0",
+                "worker_alive": False,
+                "test_mode": False,
+                "providers": ["ollama"],
+            }
+        }
+    )
+
+    status: str = Field(description="`ok` whenever this server works, whatever Ollama does")
+    ollama_connected: bool = Field(description="Whether Ollama answered just now")
+    ollama_host: str = Field(description="Ollama's URL, without credentials")
+    version: str
+    worker_alive: bool = Field(description="Whether the background worker runs")
+    test_mode: bool = Field(description="Whether a scripted model answers instead of Ollama")
+    providers: list[str] = Field(description="Configured providers of models")
+
+
+class MochiAPI(NinjaAPI):
+    """Ninja's API with what all routes have in common in its schema."""
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        """Return the schema, with the answers of the guard and the error handlers."""
+        schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+        describe_common_answers(schema)
+        return schema
+
+
+api = MochiAPI(
+    title="mochi-server",
+    version=VERSION,
+    description=(
+        "Conversations with language models: sessions as plain files, answers as server-sent "
+        'events. Every error is `{"error": {code, message, details}}`.'
+    ),
+    docs=PackagedSwagger(),
+    docs_decorator=require_safe,
+    parser=StrictJsonParser(),
+    urls_namespace="api",
+)
+install_error_handlers(api)
+
+
+@api.get(
+    "/health",
+    response=HealthOut,
+    tags=["server"],
+    operation_id="health",
+    summary="Health of the server",
+    description="Answers within two seconds and needs no token.",
+)
+async def health(request: HttpRequest) -> HealthOut:
+    """Tell whether the server works, and whether Ollama answers."""
+    services = get_services()
+    settings = services.settings
+    return HealthOut(
+        status="ok",
+        ollama_connected=await _answers(services.models.ping()),
+        ollama_host=services.models.public_host,
+        version=VERSION,
+        worker_alive=False,
+        test_mode=settings.test_mode,
+        providers=["ollama", *settings.providers],
+    )
+
+
+for _router in (sessions_router, chat_router, prompts_router, models_router):
+    api.add_router("", _router)
+
+
+async def _answers(ping: Coroutine[Any, Any, bool]) -> bool:
+    try:
+        return await asyncio.wait_for(ping, HEALTH_TIMEOUT_SECONDS)
+    except TimeoutError:
+        return False

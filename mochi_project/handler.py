@@ -1,0 +1,239 @@
+"""Django's ASGI handler without its thread hops: what remains is what async views need.
+
+Stock Django 5.2 hops into a fresh thread three times for every request, and keeps that thread for
+as long as a stream lasts: for ``request_started``, for ``request_finished`` (whose only receivers
+tidy up databases and caches), and for ``response.close()``. Here:
+
+* Those receivers are disconnected in this process, because no view here uses a database or a
+  cache backend; whoever does (queueing a background task) closes its own connections. Receivers
+  that anybody else connects are called as in stock Django.
+* ``response.close()`` runs inline when it has nothing to close that could block.
+* A view runs in the server's own task. So a cancellation by the server (its shutdown) reaches the
+  view and its generator instead of orphaning them, and one task fewer is started.
+* A stream's generator is closed here, by name, with its ``finally`` run to completion, not left to
+  the garbage collector.
+
+Synchronous views and middleware keep working as in stock Django, in a thread of their request's
+own. Works with Django 5.2 and 6.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
+from io import BytesIO
+from types import TracebackType
+from typing import IO, Any, Self
+
+from asgiref.sync import sync_to_async
+from django.core import signals
+from django.core.cache import close_caches
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.core.handlers.base import reset_urlconf
+from django.db import close_old_connections, reset_queries
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import set_script_prefix
+
+from mochi_project.error_handlers import plain_error
+from mochi_project.guard import Message, Receive, Scope, Send
+
+# A generator that never waits would keep the loop, and the notice that its client left, to itself.
+CHUNKS_BETWEEN_YIELDS = 64
+
+
+class LeanHandler(ASGIHandler):
+    """Serves Django's views over ASGI; see the module for what it leaves out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_flight: set[asyncio.Task[Any]] = set()
+        detach_database_receivers()
+
+    async def wait_closed(self, timeout: float = 5.0) -> bool:
+        """Wait until every request has ended, at most ``timeout`` seconds; tell whether it has.
+
+        For the lifespan's shutdown: the server cancels what still runs and then, without waiting
+        for it, ends the process.
+        """
+        current = asyncio.current_task()
+        requests = {task for task in self._in_flight if task is not current}
+        if not requests:
+            return True
+        _, pending = await asyncio.wait(requests, timeout=timeout)
+        return not pending
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            body_file = await self.read_body(receive)
+        except RequestAborted:
+            return
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine of a server runs in a task
+        self._in_flight.add(task)
+        try:
+            set_script_prefix(get_script_prefix(scope))
+            await signals.request_started.asend(sender=self.__class__, scope=scope)
+            request, error_response = self.create_request(scope, body_file)
+            if request is not None:
+                await self._serve(request, task, receive, send)
+            elif error_response is not None:
+                await self.send_response(error_response, send)
+                await sync_to_async(error_response.close)()
+        finally:
+            body_file.close()
+            self._in_flight.discard(task)
+
+    async def _serve(
+        self, request: ASGIRequest, task: asyncio.Task[Any], receive: Receive, send: Send
+    ) -> None:
+        response: HttpResponseBase | None = None
+        try:
+            async with _CancelledOnDisconnect(task, receive):
+                response = await self.run_get_response(request)
+                await self.send_response(response, send)
+        finally:
+            if response is None:
+                await signals.request_finished.asend(sender=self.__class__)
+            elif self._closes_at_once(response, request):
+                response.close()
+            else:
+                await sync_to_async(response.close)()
+
+    def _closes_at_once(self, response: HttpResponseBase, request: HttpRequest) -> bool:
+        """Whether ``response.close()`` would do nothing that could block the loop."""
+        return (
+            vars(response)["_resource_closers"] == [request.close]
+            and not hasattr(request, "_files")
+            and not signals.request_finished.has_listeners(self.__class__)
+        )
+
+    async def read_body(self, receive: Receive) -> IO[bytes]:
+        """Return the body as a file: in memory when it came in one piece, as the guard gives it.
+
+        Raises:
+            RequestAborted: The client left before the body was complete.
+        """
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            return BytesIO(message.get("body", b""))
+        return await super().read_body(_preceded_by(message, receive))
+
+    def create_request(
+        self, scope: Scope, body_file: IO[bytes]
+    ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
+        """Return the request, or else the answer to one that makes no sense."""
+        request, error_response = super().create_request(scope, body_file)
+        if request is not None:
+            return request, None
+        return None, plain_error(error_response.status_code if error_response else 400)
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send a response: one message for each chunk of an async stream that is not too large."""
+        generator = _generator_of(response)
+        if generator is None:
+            await super().send_response(response, send)
+            return
+        async with aclosing(generator):
+            await send(_response_start(response))
+            await self._send_chunks(generator, response, send)
+        await send({"type": "http.response.body"})
+
+    async def _send_chunks(
+        self, chunks: AsyncGenerator[Any], response: HttpResponseBase, send: Send
+    ) -> None:
+        countdown = CHUNKS_BETWEEN_YIELDS
+        async for part in chunks:
+            chunk = part if type(part) is bytes else response.make_bytes(part)
+            if len(chunk) <= self.chunk_size:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            else:
+                for piece, _ in self.chunk_bytes(chunk):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            countdown -= 1
+            if not countdown:
+                countdown = CHUNKS_BETWEEN_YIELDS
+                await asyncio.sleep(0)
+
+
+class _CancelledOnDisconnect:
+    """Cancels a task while the client is gone, and takes that cancellation back at the end.
+
+    A cancellation that comes from elsewhere (the server's shutdown) passes through.
+    """
+
+    __slots__ = ("_cancelled", "_receive", "_request", "_watcher")
+
+    def __init__(self, request: asyncio.Task[Any], receive: Receive) -> None:
+        self._request = request
+        self._receive = receive
+        self._cancelled = False
+
+    async def __aenter__(self) -> Self:
+        self._watcher = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._watcher.cancel()
+        if not self._cancelled:
+            return False
+        return self._request.uncancel() == 0 and kind is asyncio.CancelledError
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._cancelled = True
+        self._request.cancel()
+
+
+def detach_database_receivers() -> None:
+    """Disconnect Django's own request signal receivers in this process, which only tidy up.
+
+    Each costs a thread hop for every request. They concern the query log, old database
+    connections, caches, and a URL configuration that ends with its request's task anyway.
+    """
+    signals.request_started.disconnect(reset_queries)
+    signals.request_started.disconnect(close_old_connections)
+    signals.request_finished.disconnect(close_old_connections)
+    signals.request_finished.disconnect(close_caches)
+    signals.request_finished.disconnect(reset_urlconf)
+
+
+def _generator_of(response: HttpResponseBase) -> AsyncGenerator[Any] | None:
+    """Return the async generator that a plain streaming response draws on.
+
+    Itself, not ``aiter(response)``: that would wrap it in two generators more, and closing the
+    outermost leaves the others to the garbage collector.
+    """
+    if type(response) is not StreamingHttpResponse or not response.is_async:
+        return None
+    iterator = vars(response)["_iterator"]  # the public property wraps it
+    return iterator if hasattr(iterator, "aclose") else None
+
+
+def _response_start(response: HttpResponseBase) -> Message:
+    headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+    headers.extend(
+        (b"Set-Cookie", cookie.output(header="").encode("ascii").strip())
+        for cookie in response.cookies.values()
+    )
+    return {"type": "http.response.start", "status": response.status_code, "headers": headers}
+
+
+def _preceded_by(message: Message, receive: Receive) -> Receive:
+    waiting = [message]
+
+    def receive_again() -> Awaitable[Message]:
+        return _given(waiting.pop()) if waiting else receive()
+
+    return receive_again
+
+
+async def _given(message: Message) -> Message:
+    return message

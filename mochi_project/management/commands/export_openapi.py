@@ -1,0 +1,31 @@
+"""``manage.py export_openapi``: the OpenAPI schema, for generators of clients."""
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from ninja.responses import NinjaJSONEncoder
+
+
+class Command(BaseCommand):
+    """Print the OpenAPI schema as JSON."""
+
+    help = "Print the OpenAPI schema of the HTTP API as JSON, or write it to a file."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - declared so by Django
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options."""
+        parser.add_argument("--output", type=Path, help="the file to write instead of stdout")
+        parser.add_argument("--indent", type=int, default=2, help="spaces per level (2)")
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
+        """Write the schema."""
+        from mochi_project.api import api  # noqa: PLC0415 - after Django is set up
+
+        text = json.dumps(api.get_openapi_schema(), cls=NinjaJSONEncoder, indent=options["indent"])
+        if options["output"] is None:
+            self.stdout.write(text)
+        else:
+            options["output"].write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,110 @@
+"""What the OpenAPI schema says of every route: the answers of the guard and the error handlers."""
+
+from typing import Any
+
+from mochi_project.errors import STATUS_OF_CODE, envelope
+from mochi_project.guard import TOKEN_FREE_PATHS
+from sessions_app.schemas import ErrorResponse
+
+# component name: (code, description, example of a message)
+_COMMON: dict[str, tuple[str, str, str]] = {
+    "BadRequest": (
+        "BAD_REQUEST",
+        "The body is not JSON that means one thing only.",
+        "The body has the key 'model' twice in an object.",
+    ),
+    "Unauthenticated": (
+        "UNAUTHENTICATED",
+        "The server wants a bearer token.",
+        "This server wants a token: send the header 'Authorization: Bearer <token>'.",
+    ),
+    "Forbidden": (
+        "FORBIDDEN",
+        "The `Host` or the `Origin` is not allowed.",
+        "Another site's page made this request; only its own pages may.",
+    ),
+    "BodyTimeout": (
+        "REQUEST_TIMEOUT",
+        "The body took too long to arrive.",
+        "The request's body took longer than 30 seconds.",
+    ),
+    "PayloadTooLarge": (
+        "PAYLOAD_TOO_LARGE",
+        "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
+        "The request's body is larger than 1048576 bytes (MOCHI_MAX_BODY_BYTES).",
+    ),
+    "UnsupportedMediaType": (
+        "UNSUPPORTED_MEDIA_TYPE",
+        "The body is not declared as JSON.",
+        "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'.",
+    ),
+    "ValidationFailed": (
+        "VALIDATION_ERROR",
+        "A parameter or a field has the wrong shape or value; `details.field` names it.",
+        "message: String should have at least 1 character",
+    ),
+    "InternalError": (
+        "INTERNAL_ERROR",
+        "A bug in this server.",
+        "Something went wrong in this server. Its log says what.",
+    ),
+}
+_OF_ALL_ROUTES = ("Forbidden", "InternalError")
+_OF_TOKEN_ROUTES = ("Unauthenticated",)
+_OF_ROUTES_WITH_INPUT = ("ValidationFailed",)
+_OF_ROUTES_WITH_BODY = (
+    "BadRequest",
+    "BodyTimeout",
+    "PayloadTooLarge",
+    "UnsupportedMediaType",
+)
+
+_REF = "#/components/schemas/{model}"
+
+
+def describe_common_answers(schema: dict[str, Any]) -> None:
+    """Add to a schema, in place, what every route answers and how a token is sent."""
+    components = schema["components"]
+    error_schema = ErrorResponse.model_json_schema(ref_template=_REF)
+    components["schemas"].update(error_schema.pop("$defs"))
+    components["schemas"]["ErrorResponse"] = error_schema
+    components["responses"] = {name: _response(*entry) for name, entry in _COMMON.items()}
+    components.setdefault("securitySchemes", {})["bearer"] = {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`MOCHI_API_TOKEN`, or the token that the server printed when it started",
+    }
+    schema["security"] = [{}, {"bearer": []}]
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            _describe(path, operation)
+
+
+def _describe(path: str, operation: dict[str, Any]) -> None:
+    names = list(_OF_ALL_ROUTES)
+    if path in TOKEN_FREE_PATHS:
+        operation["security"] = []
+    else:
+        names += _OF_TOKEN_ROUTES
+    if "requestBody" in operation:
+        names += _OF_ROUTES_WITH_BODY
+    if "requestBody" in operation or operation["parameters"]:
+        names += _OF_ROUTES_WITH_INPUT
+    declared = operation["responses"]
+    for name in names:
+        status = STATUS_OF_CODE[_COMMON[name][0]]
+        if status not in declared:
+            declared[status] = {"$ref": f"#/components/responses/{name}"}
+    operation["responses"] = dict(sorted(declared.items(), key=lambda item: int(item[0])))
+
+
+def _response(code: str, description: str, message: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {
+            "application/json": {
+                "schema": {"$ref": _REF.format(model="ErrorResponse")},
+                "example": envelope(code, message),
+            }
+        },
+    }

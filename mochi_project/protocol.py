@@ -1,0 +1,67 @@
+"""uvicorn's httptools protocol with a bound on headers, and with the envelope for bad requests.
+
+The guard judges requests whose headers have arrived. Headers that never end don't get that far,
+and httptools would keep them in memory for ever: this is where they are cut off.
+"""
+
+import json
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from mochi_project.errors import STATUS_OF_CODE, envelope
+from mochi_project.guard import LINGER_SECONDS, MAX_HEAD_BYTES
+
+
+class BoundedHttpToolsProtocol(HttpToolsProtocol):
+    """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end."""
+
+    _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
+    _refused = False
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived, unless this connection was refused already."""
+        if self._refused:
+            return
+        self._unfinished += len(data)
+        super().data_received(data)
+        if self._unfinished > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(
+                "HEADERS_TOO_LARGE",
+                f"The request's headers are larger than {MAX_HEAD_BYTES} bytes.",
+            )
+
+    def on_headers_complete(self) -> None:
+        """Start the request."""
+        self._unfinished = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._unfinished = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the request's body."""
+        self._unfinished = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP."""
+        self._refuse("BAD_REQUEST", msg)
+
+    def _refuse(self, code: str, message: str) -> None:
+        self._refused = True
+        if not getattr(self.cycle, "response_complete", True):
+            self.transport.close()  # another answer is on its way: nothing may be mixed into it
+            return
+        body = json.dumps(envelope(code, message)).encode()
+        head = (
+            b"content-type: application/json; charset=utf-8\r\n"
+            b"x-content-type-options: nosniff\r\n"
+            b"content-length: %d\r\n"
+            b"connection: close\r\n\r\n"
+        ) % len(body)
+        self.transport.write(STATUS_LINE[STATUS_OF_CODE[code]] + head + body)
+        # Not at once: closing while the client still sends would reset the connection, and the
+        # answer would be lost with it.
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)

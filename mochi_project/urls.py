@@ -1,0 +1,19 @@
+"""Where everything is: the API, the files of its docs page, an envelope for every other path."""
+
+from django.urls import path, re_path
+
+from mochi_project.api import api
+from mochi_project.docs import asset_view
+from mochi_project.error_handlers import unknown_path_view
+
+urlpatterns = [
+    path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
+    path("api/v1/", api.urls),
+    # A route, not only ``handler404``: that one is reached by an exception and through a thread.
+    re_path(r"", unknown_path_view),
+]
+
+handler400 = "mochi_project.error_handlers.bad_request_view"
+handler403 = "mochi_project.error_handlers.forbidden_view"
+handler404 = "mochi_project.error_handlers.not_found_view"
+handler500 = "mochi_project.error_handlers.server_error_view"
