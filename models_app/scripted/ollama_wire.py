@@ -89,7 +89,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         stream=body.get("stream") is not False,
         think=bool(think),
         format=form or None,
-        context_window=min(int(window), card.context_length) if window else None,
+        context_window=min(int(window), card.context_length) if window and window >= 1 else None,
     )
     if body.get("truncate") is False:
         _check_window(request)
@@ -283,7 +283,7 @@ def _check_options(options: Any) -> None:
     for names, kind in ((INTEGER_OPTIONS, "integer"), (FLOAT_OPTIONS, "float32")):
         for name in names:
             value = options.get(name)
-            # A whole float passes for an integer, as in Go, where all JSON numbers are floats.
+            # A float passes for an integer: to Go's decoder all JSON numbers are floats.
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, int | float)
             ):

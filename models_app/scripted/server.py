@@ -29,6 +29,7 @@ from models_app.scripted.replies import (
 from models_app.scripted.wire import ChatRequest, Refused, ReplyWire, characters
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
+SLOWEST_CHUNK_SECONDS = 3600.0
 KEPT_REQUESTS = 100
 STATUS_TEXTS = {
     404: "model not found",
@@ -225,7 +226,8 @@ class _Pace:
     """Lets a chunk of five words through when it is due, on an absolute schedule (no drift)."""
 
     def __init__(self, words_per_second: float) -> None:
-        self._interval = CHUNK_WORDS / words_per_second if words_per_second else 0.0
+        interval = CHUNK_WORDS / words_per_second if words_per_second else 0.0
+        self._interval = min(interval, SLOWEST_CHUNK_SECONDS)
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
 
