@@ -46,7 +46,7 @@ Raw = dict[str, Any]
 
 
 class _Malformed(Exception):
-    """Why the file is no session, as a phrase that can follow 'can't be read'."""
+    """Why the file is no session, as a phrase that can stand in brackets."""
 
 
 def decode(data: bytes, session_id: str) -> Session:
@@ -104,16 +104,16 @@ _HEAD_DECODER = json.JSONDecoder()
 
 def _parse(data: bytes) -> Raw:
     if not data.strip():
-        raise _Malformed("it is empty")
+        raise _Malformed("empty")
     if not data.strip(b"\0"):
-        raise _Malformed("it is filled with NUL bytes")
+        raise _Malformed("filled with NUL bytes")
     try:
         # Not orjson, which turns integers beyond 64 bits into floats.
         raw = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _Malformed(f"it is not JSON: {error}") from error
+        raise _Malformed(f"not JSON: {error}") from error
     if not isinstance(raw, dict):
-        raise _Malformed("it is not a JSON object")
+        raise _Malformed("not a JSON object")
     return raw
 
 
@@ -374,21 +374,31 @@ def encode(session: Session) -> bytes:
     Raises:
         ValidationFailed: Something in the session can't be written as JSON.
     """
-    document = {
+    document: Raw = {
         "metadata": metadata_to_json(session.metadata),
         "messages": messages_to_json(session.messages),
         **session.extra,
     }
+    return to_json(document, readable=True)
+
+
+def to_json(document: Mapping[str, Any], *, readable: bool = False) -> bytes:
+    """Return JSON-compatible values as JSON, indented where people shall read it.
+
+    Raises:
+        ValidationFailed: Something can't be written as JSON.
+    """
     try:
         # ``default`` is for read-only mappings, which orjson does not know.
-        return orjson.dumps(document, default=dict, option=_READABLE)
+        return orjson.dumps(document, default=dict, option=_READABLE if readable else None)
     except TypeError:
-        return _encode_slowly(document)
+        return _to_json_slowly(document, readable=readable)
 
 
-def _encode_slowly(document: Raw) -> bytes:
+def _to_json_slowly(document: Mapping[str, Any], *, readable: bool) -> bytes:
     """Encode what orjson refuses: integers beyond 64 bits and deep nesting."""
     try:
-        return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+        data = msgspec.json.encode(document, enc_hook=dict)
+        return msgspec.json.format(data, indent=2) + b"\n" if readable else data
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValidationFailed(f"The session can't be saved as JSON: {error}.") from error

@@ -1,0 +1,312 @@
+"""The ``/sessions`` routes: parse, call, encode."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Status
+
+from mochi_project.services import get_services
+from sessions_app.codec import to_json
+from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.payloads import (
+    listing_entry,
+    message_to_json,
+    messages_to_json,
+    session_detail,
+    session_overview,
+)
+from sessions_app.schemas import (
+    ErrorResponse,
+    ForkIn,
+    MessageEditIn,
+    MessageEditOut,
+    MessagesOut,
+    SessionCreateIn,
+    SessionDetailOut,
+    SessionListOut,
+    SessionOut,
+    SessionUpdateIn,
+    SystemPromptIn,
+    SystemPromptOut,
+)
+
+MODEL_CHECK_SECONDS = 5.0
+# What says that a model's name is wrong, not that its provider can't be asked.
+_WRONG_MODEL = frozenset({"MODEL_NOT_FOUND", "VALIDATION_ERROR"})
+
+router = Router(tags=["sessions"])
+logger = logging.getLogger(__name__)
+
+
+@router.get(
+    "/sessions",
+    response={200: SessionListOut, 422: ErrorResponse},
+    summary="List sessions",
+    description=(
+        "Most recently updated first. Files that can't be read are listed under `unreadable`; "
+        "they are left untouched."
+    ),
+    operation_id="list_sessions",
+)
+async def list_sessions(
+    request: HttpRequest,
+    limit: Annotated[int | None, Query(ge=1, le=10_000, description="How many at most")] = None,
+    offset: Annotated[int, Query(ge=0, le=10**9, description="How many to leave out")] = 0,
+    q: Annotated[str, Query(max_length=500, description="Text in preview, summary, topics")] = "",
+) -> HttpResponse:
+    """List sessions, page by page if wanted."""
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        page = sessions.list(limit=limit, offset=offset, q=q)
+        return {
+            "sessions": [listing_entry(metadata) for metadata in page.sessions],
+            "total": page.total,
+            "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
+        }
+
+    return await _answer(work)
+
+
+@router.post(
+    "/sessions",
+    response={201: SessionOut, (404, 422, 507): ErrorResponse},
+    summary="Create a session",
+    description=(
+        "With only `system_prompt_source_file`, that prompt file's text is loaded. A model that "
+        "its provider does not know is 404; when the provider can't be reached, the session is "
+        "made all the same."
+    ),
+    operation_id="create_session",
+)
+async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponse:
+    """Make a new session."""
+    await _ask_for_model(body.model)
+    prompt = body.system_prompt
+    if prompt is None and body.system_prompt_source_file is not None:
+        prompt = await _prompt_text(body.system_prompt_source_file)
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        session = sessions.create(
+            body.model,
+            system_prompt=prompt,
+            system_prompt_source_file=body.system_prompt_source_file,
+            tool_settings=body.tool_settings.to_value() if body.tool_settings else None,
+            agent_settings=body.agent_settings.to_value() if body.agent_settings else None,
+            options=body.options,
+            summary_model=body.summary_model,
+        )
+        return session_overview(session)
+
+    return await _answer(work, status=201)
+
+
+@router.get(
+    "/sessions/{session_id}",
+    response={200: SessionDetailOut, (404, 500): ErrorResponse},
+    summary="Get a session",
+    description="Everything about it, with all its messages.",
+    operation_id="get_session",
+)
+async def get_session(request: HttpRequest, session_id: str) -> HttpResponse:
+    """Return a session as a whole."""
+    sessions = get_services().sessions
+    return await _answer(lambda: session_detail(sessions.get(session_id)))
+
+
+@router.delete(
+    "/sessions/{session_id}",
+    response={204: None, (404, 409, 500): ErrorResponse},
+    summary="Delete a session",
+    description="Removes its file for good, also one that can't be read. 409 while a turn runs.",
+    operation_id="delete_session",
+)
+async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
+    """Remove a session."""
+    await asyncio.to_thread(get_services().sessions.delete, session_id)
+    return Status(204, None)
+
+
+@router.patch(
+    "/sessions/{session_id}",
+    response={200: SessionOut, (404, 422, 500, 507): ErrorResponse},
+    summary="Update a session's settings",
+    description=(
+        "What is absent stays as it is. `tool_settings` and `agent_settings` are replaced whole. "
+        "`context_window` sets the window by hand, null lets it grow by itself again. Works while "
+        "a turn runs; that turn goes on with the settings that it began with."
+    ),
+    operation_id="update_session",
+)
+async def update_session(
+    request: HttpRequest, session_id: str, body: SessionUpdateIn
+) -> HttpResponse:
+    """Change settings of a session."""
+    given = body.model_fields_set
+    if "model" in given or body.context_window is not None:
+        await _check_model(session_id, body)
+    changes: dict[str, Any] = {name: getattr(body, name) for name in given}
+    for name in ("tool_settings", "agent_settings"):
+        if changes.get(name) is not None:
+            changes[name] = changes[name].to_value()
+    sessions = get_services().sessions
+    return await _answer(lambda: session_overview(sessions.update(session_id, **changes)))
+
+
+@router.get(
+    "/sessions/{session_id}/messages",
+    response={200: MessagesOut, (404, 500): ErrorResponse},
+    summary="Get a session's messages",
+    description="Oldest first, the system prompt included.",
+    operation_id="list_messages",
+)
+async def list_messages(request: HttpRequest, session_id: str) -> HttpResponse:
+    """Return the messages of a session."""
+    sessions = get_services().sessions
+    return await _answer(
+        lambda: {
+            "session_id": session_id,
+            "messages": messages_to_json(sessions.messages(session_id)),
+        }
+    )
+
+
+@router.put(
+    "/sessions/{session_id}/messages/{message_index}",
+    response={200: MessageEditOut, (400, 404, 409, 422, 500, 507): ErrorResponse},
+    summary="Edit a user message",
+    description=(
+        "Replaces the text of a user message and cuts off every message after it. The index "
+        "counts all messages from 0, the system prompt included. Then send a chat request "
+        "without a message to have it answered."
+    ),
+    operation_id="edit_message",
+)
+async def edit_message(
+    request: HttpRequest, session_id: str, message_index: int, body: MessageEditIn
+) -> HttpResponse:
+    """Edit a user message and cut off what came after it."""
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        edit = sessions.edit_message(
+            session_id, message_index, body.content, message_id=body.message_id
+        )
+        return {
+            "session_id": edit.session_id,
+            "message_index": edit.message_index,
+            "message": message_to_json(edit.message),
+            "message_count": edit.message_count,
+            "removed": edit.removed,
+        }
+
+    return await _answer(work)
+
+
+@router.put(
+    "/sessions/{session_id}/system-prompt",
+    response={200: SystemPromptOut, (404, 409, 422, 500, 507): ErrorResponse},
+    summary="Set a session's system prompt",
+    description=(
+        "Takes `content`, or `source_file` (that prompt file's text is loaded), or both "
+        "(`content` is the text, `source_file` its label)."
+    ),
+    operation_id="set_system_prompt",
+)
+async def set_system_prompt(
+    request: HttpRequest, session_id: str, body: SystemPromptIn
+) -> HttpResponse:
+    """Set or replace the system prompt."""
+    content = body.content
+    if content is None:
+        if body.source_file is None:
+            raise ValidationFailed("Send content, or source_file, or both.", field="content")
+        content = await _prompt_text(body.source_file)
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        prompt = sessions.set_system_prompt(session_id, content, source_file=body.source_file)
+        return {"content": prompt.content, "source_file": prompt.source_file, "message_index": 0}
+
+    return await _answer(work)
+
+
+@router.delete(
+    "/sessions/{session_id}/system-prompt",
+    response={204: None, (404, 409, 500, 507): ErrorResponse},
+    summary="Remove a session's system prompt",
+    description="404 `PROMPT_NOT_FOUND` when it has none.",
+    operation_id="remove_system_prompt",
+)
+async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[None]:
+    """Remove the system prompt."""
+    await asyncio.to_thread(get_services().sessions.remove_system_prompt, session_id)
+    return Status(204, None)
+
+
+@router.post(
+    "/sessions/{session_id}/fork",
+    response={201: SessionOut, (400, 404, 422, 500, 507): ErrorResponse},
+    summary="Fork a session",
+    description="Copies it up to and including a message, or as a whole; the original stays.",
+    operation_id="fork_session",
+)
+async def fork_session(
+    request: HttpRequest, session_id: str, body: ForkIn | None = None
+) -> HttpResponse:
+    """Copy a session."""
+    index = body.message_index if body is not None else None
+    sessions = get_services().sessions
+    return await _answer(
+        lambda: session_overview(sessions.fork(session_id, message_index=index)), status=201
+    )
+
+
+async def _answer(work: Callable[[], Mapping[str, Any]], *, status: int = 200) -> HttpResponse:
+    """Do the work and encode what comes of it, both in a thread: a session may be large.
+
+    The shapes are made by ``payloads``; that they are what the routes declare is tested.
+    """
+    body = await asyncio.to_thread(lambda: to_json(work()))
+    return HttpResponse(body, status=status, content_type="application/json; charset=utf-8")
+
+
+async def _prompt_text(filename: str) -> str:
+    prompt = await asyncio.to_thread(get_services().prompts.get, filename)
+    return prompt.content
+
+
+async def _check_model(session_id: str, body: SessionUpdateIn) -> None:
+    """Refuse a model that does not exist, and a window larger than the model can hold."""
+    session = await asyncio.to_thread(get_services().sessions.get, session_id)
+    named = "model" in body.model_fields_set
+    maximum = await _ask_for_model(
+        body.model if named else session.metadata.model, must_exist=named
+    )
+    if maximum is not None and body.context_window is not None and body.context_window > maximum:
+        raise ValidationFailed(
+            f"context_window is at most {maximum} tokens for this model.",
+            field="context_window",
+            maximum=maximum,
+        )
+
+
+async def _ask_for_model(name: str, *, must_exist: bool = True) -> int | None:
+    """Return the model's longest context in tokens; None when it is not known just now.
+
+    A provider that can't be reached must not keep anybody from working on sessions.
+    """
+    try:
+        async with asyncio.timeout(MODEL_CHECK_SECONDS):
+            return (await get_services().models.get(name)).context_length
+    except TimeoutError:
+        logger.warning("Model %r not checked: its provider is silent", name)
+    except MochiError as error:
+        if must_exist and error.code in _WRONG_MODEL:
+            raise
+        logger.warning("Model %r not checked: %s", name, error.message)
+    return None
