@@ -26,8 +26,11 @@ SAFE_SHARE = 0.9
 
 _ROOM_FOR_AN_ANSWER = 1.1
 _LIBRARY_SECONDS = 30.0
-# Together 1.2 s at most: a refusal must come while the answer can still be a plain HTTP error.
-_BACKOFFS = ((0.15, 0.4), (0.4, 0.8))
+BACKOFFS = ((0.15, 0.4), (0.4, 0.75))
+"""Shortest and longest pause before each further try, in seconds.
+
+Together at most 1.2: a refusal must come while the answer can still be a plain HTTP error.
+"""
 
 
 @dataclass(slots=True)
@@ -197,7 +200,7 @@ class _Recovery:
     def __init__(self, ollama: OllamaModel, request: ModelRequest) -> None:
         self._ollama = ollama
         self._model = request.model
-        self._backoffs = list(_BACKOFFS)
+        self._backoffs = list(BACKOFFS)
         self._may_grow = True
         self.window = request.context_window
         self.pause = 0.0

@@ -24,7 +24,7 @@ from models_app.errors import (
 MAX_WORDS = 2000
 """Characters of an answer that are quoted at most."""
 
-_MAX_NESTING = 4
+_MAX_NESTING = 8
 _RETRYABLE_STATUS = frozenset({408, 425, 429, 499, 502, 503, 504})
 # A 500 is usually about the request (an option's type, a format), unless the runner died.
 _RUNNER_DIED = re.compile(r"unexpected EOF|runner|connection (?:reset|refused)", re.IGNORECASE)
@@ -149,6 +149,8 @@ def _unwrap_text(text: str, depth: int) -> ProviderWords:
 
 
 def _unwrap_value(value: Any, depth: int) -> ProviderWords:
+    if depth > _MAX_NESTING:
+        return ProviderWords("")
     if isinstance(value, str):
         return _unwrap_text(value.strip(), depth + 1)
     if not isinstance(value, dict):

@@ -22,6 +22,7 @@ _IDLE_CONNECTION_SECONDS = 30.0
 _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_BODY_SECONDS = 5.0
 _LAST_BYTES_SECONDS = 0.05
+_WATCH_SECONDS = 5.0
 # aiohttp warns about larger bodies that are plain bytes; it sends a BytesIO piece by piece.
 _LARGE_BODY_BYTES = 2**20
 
@@ -136,13 +137,14 @@ class OllamaTransport:
 class Reply:
     """The body of one answer, as it comes in."""
 
-    __slots__ = ("_content", "_failure", "_response", "_transport")
+    __slots__ = ("_content", "_failure", "_response", "_transport", "_watch")
 
     def __init__(self, response: aiohttp.ClientResponse, transport: OllamaTransport) -> None:
         self._response = response
         self._content = response.content
         self._transport = transport
         self._failure: Exception | None = None
+        self._watch_connection()
 
     async def read(self) -> bytes:
         """Return what has come in since the last read, waiting if that is nothing; b"" at the end.
@@ -167,6 +169,7 @@ class Reply:
                 next request, as soon as the few bytes that end the HTTP body are in as well;
                 otherwise it is closed at once, which stops the model.
         """
+        self._watch.cancel()
         if complete and self._failure is None and await self._at_end():
             self._response.release()
         else:
@@ -182,6 +185,20 @@ class Reply:
         except (aiohttp.ClientError, OSError):
             return False
         return content.is_eof()
+
+    def _watch_connection(self) -> None:
+        """Look now and then whether the connection is still there.
+
+        When an answer breaks HTTP's chunked framing, aiohttp closes the connection and forgets to
+        tell the reader, who would wait for ever: its read timeout ends with the connection.
+        """
+        connection = self._response.connection
+        protocol = connection.protocol if connection is not None else None
+        content = self._content
+        waits = not content.is_eof() and content.exception() is None
+        if waits and protocol is not None and not protocol.is_connected():
+            content.set_exception(aiohttp.ClientPayloadError("the connection is gone"))
+        self._watch = asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._watch_connection)
 
     def _salvage(self) -> bytes:
         """Return what came in before the connection broke.

@@ -317,11 +317,9 @@ class ReplyParser:
         """Read lines of which one is unreadable: those before it still count."""
         deltas: list[Delta] = []
         for line in lines.split(b"\n"):
-            if not line.strip():
-                continue
             if len(line) > MAX_LINE_BYTES:
                 self._fail(ollama_errors.line_too_long(MAX_LINE_BYTES))
-            else:
+            elif line.strip():
                 try:
                     deltas += self._deltas(_decoder.decode_lines(line))
                 except UNREADABLE as error:
