@@ -1,12 +1,11 @@
 """Drives a turn through the table of ``turn.py``: model, tools, session file, stream."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
-
-import structlog
 
 from chat.context.window import Decision
 from chat.errors import TurnCrashed, TurnLimitReached
@@ -33,7 +32,7 @@ from sessions_app.identity import new_message_id
 from sessions_app.messages import AssistantMessage, ToolCall, ToolSpec, UserMessage
 from sessions_app.session import Session
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 LOADING_SECONDS = 2.0
 
@@ -161,15 +160,21 @@ class TurnEngine:
         return True
 
     async def _run(self) -> Outcome:
-        structlog.contextvars.bind_contextvars(
-            session_id=self._job.session.session_id, turn_id=self._job.turn_id
-        )
+        from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - slow, loaded when warm
+
+        bind_contextvars(session_id=self._job.session.session_id, turn_id=self._job.turn_id)
         given: Input | None = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
-        while given is not None:
-            self.state, actions = transition(self.state, given)
-            given = await self._do(actions)
-        self.outcome.state = self.state
-        log.info("turn_ended", state=self.state.value, rounds=self._rounds)
+        try:
+            while given is not None:
+                self.state, actions = transition(self.state, given)
+                given = await self._do(actions)
+        finally:
+            # Only after a defect of the table or of reporting an error: nobody may wait for ever.
+            if not self._stream.ended:
+                await self._recorder.release()
+                await self._report_error()
+            self.outcome.state = self.state
+        logger.info("turn ended", extra={"state": self.state.value, "rounds": self._rounds})
         return self.outcome
 
     async def _do(self, actions: Sequence[Action]) -> Input | None:
@@ -186,7 +191,7 @@ class TurnEngine:
             self.outcome.error = error
             return Input.ERROR
         except Exception:
-            log.exception("turn_crashed")
+            logger.exception("the turn crashed")
             self.outcome.error = TurnCrashed()
             return Input.ERROR
         return given
@@ -273,7 +278,7 @@ class TurnEngine:
             partial = answer if answer is not None and answer.text else None
             await self._finish(self._message(partial, interrupted=True) if partial else None)
         except MochiError as error:
-            log.error("partial_answer_not_saved", code=error.code, reason=error.message)  # noqa: TRY400 - expected failure
+            logger.error("the partial answer was not saved", extra={"code": error.code})  # noqa: TRY400 - expected failure
             await self._recorder.release()
 
     async def _finish(self, message: AssistantMessage | None) -> None:
@@ -332,7 +337,7 @@ class TurnEngine:
         error = self.outcome.error or TurnCrashed()
         self.outcome.error = error
         if not self._opening.is_committed:
-            self._stream.close()
+            await self._stream.abandon()
             self._opening.refuse(error)
             return
         details = {**error.details, "retryable": error.retryable}

@@ -9,6 +9,7 @@ The tree::
         * ShuttingDown          SHUTTING_DOWN (retryable)
         * TurnLimitReached      TURN_LIMIT_REACHED
         * NothingToContinue     VALIDATION_ERROR
+        * TurnInterrupted       TURN_INTERRUPTED (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
 """
 
@@ -65,6 +66,16 @@ class NothingToContinue(TurnError):
             session_id=session_id,
             field="message",
         )
+
+
+class TurnInterrupted(TurnError):
+    """The process that ran the turn died; what clients had seen is in the session."""
+
+    code = "TURN_INTERRUPTED"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("The server stopped while it ran this turn. Send it again to continue.")
 
 
 class TurnCrashed(TurnError):

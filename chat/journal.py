@@ -25,6 +25,13 @@ class Entry(msgspec.Struct, frozen=True):
         return decoded
 
 
+class Passage(msgspec.Struct, frozen=True):
+    """A stretch of a journal: whole entries, and the position behind the last of them."""
+
+    entries: Sequence[Entry]
+    position: int
+
+
 class JournalWriter(Protocol):
     """The one writer of a turn's journal. Its calls take microseconds and may run inline."""
 
@@ -44,17 +51,26 @@ class TurnJournal(Protocol):
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
 
-    def read(self, session_id: str, turn_id: str, after: int = 0) -> Sequence[Entry]:
-        """Return the whole entries whose number is above ``after`` (all, notes too, for -1).
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+        """Return the whole entries from a position on (0 is the beginning), notes included.
 
         A journal that does not exist is empty; a torn last line is not there yet.
         """
+
+    def has_ended(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal's last entry is ``done``."""
+
+    def append(self, session_id: str, turn_id: str, lines: str) -> None:
+        """Add lines to a journal whose writer died; the caller makes sure that it is alone."""
 
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal."""
 
     def discard_session(self, session_id: str) -> None:
         """Forget all journals of a session."""
+
+    def sweep(self, older_than_seconds: float) -> int:
+        """Forget journals that ended longer ago than that; return how many."""
 
 
 def line(number: int, name: str, data: str) -> str:

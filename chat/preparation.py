@@ -1,9 +1,8 @@
 """What a turn needs to know before it starts: model, thinking, window, tools."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import structlog
 
 from chat.context.window import Decision, decide, estimate
 from chat.engine import TurnJob
@@ -18,7 +17,7 @@ from sessions_app.session import Session
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import Toolset
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,9 @@ async def _describe(language_model: LanguageModel, name: str) -> ModelInfo | Non
     except ModelNotFound:
         raise
     except ModelError as error:
-        log.warning("model_not_described", model=name, code=error.code)
+        logger.warning(
+            "the model could not be described", extra={"model": name, "code": error.code}
+        )
         return None
 
 

@@ -1,20 +1,19 @@
 """The stream of one running turn: numbers its events, journals them, and wakes who listens."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-
-import structlog
 
 from chat import sse
 from chat.events import Event
-from chat.journal import Entry, JournalWriter, line
+from chat.journal import Entry, JournalWriter, Passage, line
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_PENDING_BYTES = 256 * 1024
 HEARTBEAT_SECONDS = 15.0
 
-ReadEntries = Callable[[int], Awaitable[Sequence[Entry]]]
+ReadJournal = Callable[[int], Awaitable[Passage]]
 
 
 class TurnStream:
@@ -25,13 +24,21 @@ class TurnStream:
     synchronous, so no event is ever between two states.
     """
 
-    def __init__(self, turn_id: str, writer: JournalWriter, read_entries: ReadEntries) -> None:
+    def __init__(
+        self,
+        turn_id: str,
+        *,
+        writer: JournalWriter,
+        read_journal: ReadJournal,
+        discard_journal: Callable[[], Awaitable[None]],
+    ) -> None:
         self.turn_id = turn_id
         self.last_number = 0
         self.ended = False
         self.failure: OSError | None = None
         self._writer = writer
-        self._read_entries = read_entries
+        self._read_journal = read_journal
+        self._discard_journal = discard_journal
         self._subscriptions: set[Subscription] = set()
 
     @property
@@ -62,6 +69,11 @@ class TurnStream:
         """Write down something for recovery that clients are not sent."""
         self._write(line(0, name, sse.ascii_json(value)))
 
+    async def abandon(self) -> None:
+        """End a stream that never had an event, as if it had never been."""
+        self.close()
+        await self._discard_journal()
+
     def _write(self, lines: str) -> None:
         if self.failure is not None:
             return
@@ -69,12 +81,12 @@ class TurnStream:
             self._writer.append(lines)
         except OSError as error:
             # Who listens now still gets every event; the engine ends the turn because of it.
-            log.exception("journal_not_written")
+            logger.exception("the journal could not be written")
             self.failure = error
 
     def subscribe(self, after: int | None = None) -> "Subscription":
         """Listen to what comes, or to everything after event number ``after``."""
-        subscription = Subscription(self, self._read_entries, after)
+        subscription = Subscription(self, self._read_journal, after)
         if not self.ended:
             self._subscriptions.add(subscription)
         return subscription
@@ -100,14 +112,15 @@ class Subscription:
     After 15 s of silence it gets a comment, so that nobody between takes the connection for dead.
     """
 
-    def __init__(self, stream: TurnStream, read_entries: ReadEntries, after: int | None) -> None:
+    def __init__(self, stream: TurnStream, read_journal: ReadJournal, after: int | None) -> None:
         self._stream = stream
-        self._read_entries = read_entries
+        self._read_journal = read_journal
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._behind = after is not None and after < stream.last_number
         self._fetched = stream.last_number if after is None else after
+        self._position = 0
         self._pushed = self._fetched
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
@@ -121,6 +134,7 @@ class Subscription:
         self._pending_bytes += len(chunk)
         if self._pending_bytes > MAX_PENDING_BYTES:
             self._pending.clear()
+            self._pending_bytes = 0
             self._behind = True
         else:
             self._pushed = last_number
@@ -164,12 +178,15 @@ class Subscription:
         self._heartbeat = self._loop.call_at(silent_until, self._beat)
 
     async def _catch_up(self) -> bytes:
-        entries = await self._read_entries(self._fetched)
-        self._pending_bytes = 0
-        if entries:
-            self._fetched = entries[-1].n
+        passage = await self._read_journal(self._position)
+        self._position = passage.position
+        missed = [entry for entry in passage.entries if entry.n > self._fetched]
+        if missed:
+            self._fetched = self._pushed = missed[-1].n
         self._behind = self._fetched < self._stream.last_number
-        return encode_entries(self._stream.turn_id, entries)
+        self._pending_bytes = 0
+        self._last_sent = self._loop.time()
+        return encode_entries(self._stream.turn_id, missed)
 
 
 def encode_entries(turn_id: str, entries: Sequence[Entry]) -> bytes:

@@ -3,14 +3,12 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import structlog
+from functools import partial
 
 from chat.engine import Outcome, TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
-from chat.journal import Entry, TurnJournal
+from chat.journal import TurnJournal
 from chat.preparation import TurnPreparer, TurnRequest
 from chat.recording import SessionRecorder
 from chat.stream import Subscription, TurnStream
@@ -19,8 +17,6 @@ from chat.turn import Input, State
 from sessions_app.identity import utc_now
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session
-
-log = structlog.get_logger(__name__)
 
 
 def new_turn_id(after: str = "") -> str:
@@ -169,7 +165,12 @@ class TurnRegistry:
         except BaseException:
             await asyncio.to_thread(self._repository.release, session_id, turn_id)
             raise
-        stream = TurnStream(turn_id, writer, lambda after: self._read(session_id, turn_id, after))
+        stream = TurnStream(
+            turn_id,
+            writer=writer,
+            read_journal=partial(asyncio.to_thread, self._journal.read, session_id, turn_id),
+            discard_journal=partial(asyncio.to_thread, self._journal.discard, session_id, turn_id),
+        )
         engine = TurnEngine(
             job,
             stream=stream,
@@ -204,9 +205,6 @@ class TurnRegistry:
         turns = self._journal.turns(session_id)
         turn_id = new_turn_id(after=turns[-1] if turns else "")
         return turn_id, self._repository.claim(session_id, turn_id)
-
-    async def _read(self, session_id: str, turn_id: str, after: int) -> Sequence[Entry]:
-        return await asyncio.to_thread(self._journal.read, session_id, turn_id, after)
 
 
 def _over_time(seconds: float) -> TurnLimitReached:

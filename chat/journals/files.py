@@ -2,23 +2,29 @@
 
 import os
 import shutil
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from chat.journal import Entry, JournalWriter
+from chat.journal import Entry, JournalWriter, Passage
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory
 
 SUFFIX = ".jsonl"
+LAST_ENTRY_LENGTH = 4096
 _decode = msgspec.json.Decoder(Entry).decode
 
 
 class FileJournalWriter:
     """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
 
-    def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(path, flags, 0o600)
+    def __init__(self, path: Path, *, new: bool = False) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        if new:
+            flags |= os.O_CREAT | os.O_EXCL
+        self._fd = os.open(path, flags, PRIVATE_FILE)
 
     def append(self, lines: str) -> None:
         """Write whole lines. Inline: a page-cache write costs less than a thread hop."""
@@ -42,9 +48,13 @@ class FileTurnJournal:
 
     def open(self, session_id: str, turn_id: str) -> JournalWriter:
         """Begin the journal of a new turn."""
-        directory = self._root / session_id
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return FileJournalWriter(directory / f"{turn_id}{SUFFIX}")
+        path = self._path(session_id, turn_id)
+        while True:
+            make_private_directory(path.parent)
+            try:
+                return FileJournalWriter(path, new=True)
+            except FileNotFoundError:
+                continue  # a sweep removed the directory just now, because it was empty
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
@@ -55,24 +65,63 @@ class FileTurnJournal:
             return []
         return sorted(name.removesuffix(SUFFIX) for name in names)
 
-    def read(self, session_id: str, turn_id: str, after: int = 0) -> Sequence[Entry]:
-        """Return the whole entries whose number is above ``after``."""
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+        """Return the whole entries from a position on; positions are bytes."""
         try:
-            content = (self._root / session_id / f"{turn_id}{SUFFIX}").read_bytes()
+            with self._path(session_id, turn_id).open("rb") as file:
+                file.seek(position)
+                content = file.read()
         except FileNotFoundError:
-            return []
-        lines = content.split(b"\n")[:-1]
-        return [entry for entry in map(_decode, lines) if entry.n > after]
+            return Passage([], position)
+        whole = content[: content.rfind(b"\n") + 1]
+        entries = [_decode(line) for line in whole.split(b"\n")[:-1]]
+        return Passage(entries, position + len(whole))
+
+    def has_ended(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal's last entry is ``done``."""
+        try:
+            with self._path(session_id, turn_id).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_ENTRY_LENGTH))
+                tail = file.read()
+        except FileNotFoundError:
+            return False
+        return tail.endswith(b"\n") and b'"event":"done"' in tail.rsplit(b"\n", 2)[-2]
+
+    def append(self, session_id: str, turn_id: str, lines: str) -> None:
+        """Add lines to a journal whose writer died, after cutting off what it left half-written."""
+        path = self._path(session_id, turn_id)
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(path, whole)
+        writer = FileJournalWriter(path)
+        try:
+            writer.append(lines)
+        finally:
+            writer.close()
 
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal, and the session's directory with its last one."""
-        directory = self._root / session_id
-        (directory / f"{turn_id}{SUFFIX}").unlink(missing_ok=True)
-        try:
-            directory.rmdir()
-        except OSError:
-            return  # other turns' journals are still there
+        path = self._path(session_id, turn_id)
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # other turns' journals are still there
+            path.parent.rmdir()
 
     def discard_session(self, session_id: str) -> None:
         """Forget all journals of a session."""
         shutil.rmtree(self._root / session_id, ignore_errors=True)
+
+    def sweep(self, older_than_seconds: float) -> int:
+        """Forget journals that ended longer ago than that; return how many."""
+        swept = 0
+        newest = time.time() - older_than_seconds
+        for path in self._root.glob(f"*/*{SUFFIX}"):
+            session_id, turn_id = path.parent.name, path.name.removesuffix(SUFFIX)
+            with suppress(FileNotFoundError):  # another worker sweeps too
+                if path.stat().st_mtime <= newest and self.has_ended(session_id, turn_id):
+                    self.discard(session_id, turn_id)
+                    swept += 1
+        return swept
+
+    def _path(self, session_id: str, turn_id: str) -> Path:
+        return self._root / session_id / f"{turn_id}{SUFFIX}"

@@ -1,0 +1,84 @@
+"""Listening to a turn through its journal: one that runs in another process, or has ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from chat import sse
+from chat.journal import TurnJournal
+from chat.stream import HEARTBEAT_SECONDS, encode_entries
+
+LIVENESS_SECONDS = 1.0
+
+Watch = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class JournalFollower:
+    """Sends everything after an event number, then what is written while the owner lives.
+
+    Args:
+        session_id: The session.
+        turn_id: Its turn.
+        after: The last event number that the listener has.
+        journal: Where the turn is journalled.
+        watch: Calls back from another thread when the journal changed; returns how to stop.
+        settle: Awaited now and then while nothing comes: seals the turn if its owner died, and
+            tells whether it still runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        turn_id: str,
+        after: int,
+        journal: TurnJournal,
+        watch: Watch,
+        settle: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._after = after
+        self._journal = journal
+        self._settle = settle
+        self._position = 0
+        self._ended = False
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._stop_watching = watch(self._notice)
+
+    async def next(self) -> bytes:
+        """Wait for the next events and return their frames; ``b""`` after the last one."""
+        silent_since = self._loop.time()
+        running = True
+        while not self._ended:
+            self._changed.clear()
+            frames = await self._read()
+            if frames:
+                return frames
+            if not running:
+                break  # sealed, or swept, and nothing more came
+            if self._loop.time() - silent_since >= HEARTBEAT_SECONDS:
+                return sse.HEARTBEAT
+            try:
+                await asyncio.wait_for(self._changed.wait(), LIVENESS_SECONDS)
+            except TimeoutError:
+                running = await self._settle()
+        return b""
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop_watching()
+
+    async def _read(self) -> bytes:
+        passage = await asyncio.to_thread(
+            self._journal.read, self._session_id, self._turn_id, self._position
+        )
+        self._position = passage.position
+        self._ended = self._ended or any(entry.event == "done" for entry in passage.entries)
+        news = [entry for entry in passage.entries if entry.n > self._after]
+        return encode_entries(self._turn_id, news) if news else b""
+
+    def _notice(self) -> None:
+        """Called from the watcher's thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)

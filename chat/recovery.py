@@ -1,0 +1,75 @@
+"""Seals the turns of processes that died: see ``sealing.py`` for what is derived from what."""
+
+import logging
+from collections.abc import Callable
+
+from chat.journal import TurnJournal
+from chat.sealing import closing_lines, read_remains, seal_session
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from sessions_app.identity import utc_now
+from sessions_app.repository import Claim, SessionRepository
+from sessions_app.session import Session
+
+logger = logging.getLogger(__name__)
+
+
+class TurnRecovery:
+    """Brings sessions and journals of dead turns to their end. All its calls block."""
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._now = now
+
+    def recover(self, session: Session, claim: Claim) -> Session:
+        """Return the session with what its dead turn left; the repository saves it."""
+        passage = self._journal.read(claim.session_id, claim.turn_id)
+        sealed = seal_session(session, read_remains(passage.entries), now=self._now())
+        logger.warning(
+            "sealed a turn whose process died",
+            extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
+        )
+        return sealed
+
+    def end_journals(self, session: Session) -> Session:
+        """End every journal of the session that its writer could not end.
+
+        The caller holds the session's lock or its claim. Returns the session as it is, so that it
+        can be a repository's change that changes nothing.
+        """
+        for turn_id in self._journal.turns(session.session_id):
+            if self._journal.has_ended(session.session_id, turn_id):
+                continue
+            remains = read_remains(self._journal.read(session.session_id, turn_id).entries)
+            if remains.last_number == 0:  # nobody saw anything of it
+                self._journal.discard(session.session_id, turn_id)
+            else:
+                lines = closing_lines(session, remains, turn_id)
+                self._journal.append(session.session_id, turn_id, lines)
+        return session
+
+    def seal(self, session_id: str) -> None:
+        """Seal the session's dead turn, if there is one; a running turn is left alone."""
+        try:
+            self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
+        except (SessionBusy, SessionNotFound):
+            return  # somebody was faster: another turn runs, or the session is gone
+
+    def seal_all(self) -> None:
+        """Seal every dead turn; one session that can't be sealed does not keep the others."""
+        for claim in self._repository.claims():
+            if claim.alive:
+                continue
+            try:
+                self.seal(claim.session_id)
+            except MochiError as error:
+                logger.error(  # noqa: TRY400 - a typed error says it all
+                    "a dead turn could not be sealed",
+                    extra={"session_id": claim.session_id, "code": error.code},
+                )

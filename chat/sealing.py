@@ -1,0 +1,183 @@
+"""What becomes of a turn whose process died: its session gets what clients had seen. Pure.
+
+Everything is derived from the journal and the session file, so doing it twice, or dying half-way
+and doing it again, changes nothing.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from chat import sse
+from chat.errors import TurnInterrupted
+from chat.events import Cancelled, Done, Event, Failed, MessageComplete
+from chat.journal import Entry, line
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    ToolMessage,
+    unmark_cancelled,
+)
+from sessions_app.session import Session, append_messages
+
+INTERRUPTED_CALL = "The call was interrupted. It was not run again."
+
+
+class Remains(msgspec.Struct, frozen=True, kw_only=True):
+    """What a journal tells of a turn.
+
+    Attributes:
+        message_id: The id of the answer that was being made, if any.
+        text: The text of it that clients saw.
+        thinking: The reasoning of it that clients saw.
+        model: The session's model.
+        started_calls: Payloads of the tool calls that started and have no result.
+        results: Payloads of the tool results, in order.
+        last_number: The newest event's number; 0 when no client saw anything.
+        has_ended: Whether the journal has its ``done``.
+    """
+
+    message_id: str | None
+    text: str
+    thinking: str
+    model: str
+    started_calls: Sequence[dict[str, Any]]
+    results: Sequence[dict[str, Any]]
+    last_number: int
+    has_ended: bool
+
+
+def read_remains(entries: Sequence[Entry]) -> Remains:
+    """Gather what a journal tells."""
+    message_id, model = None, ""
+    text: list[str] = []
+    thinking: list[str] = []
+    calls: dict[str, dict[str, Any]] = {}
+    results: list[dict[str, Any]] = []
+    last_number, ended = 0, False
+    for entry in entries:
+        last_number = max(last_number, entry.n)
+        if entry.event == "content_delta":
+            text.append(entry.value()["content"])
+        elif entry.event == "thinking_delta":
+            thinking.append(entry.value()["content"])
+        elif entry.event == "round":
+            message_id = entry.value()["message_id"]
+            text.clear()
+            thinking.clear()
+        elif entry.event == "turn_started":
+            model = entry.value()["model"]
+        elif entry.event == "tool_call":
+            call = dict(entry.value())
+            calls[call["tool_call_id"]] = call
+        elif entry.event == "tool_result":
+            result = dict(entry.value())
+            calls.pop(result["tool_call_id"], None)
+            results.append(result)
+        elif entry.event == "done":
+            ended = True
+    return Remains(
+        message_id=message_id,
+        text="".join(text).strip(),
+        thinking="".join(thinking).strip(),
+        model=model,
+        started_calls=tuple(calls.values()),
+        results=tuple(results),
+        last_number=last_number,
+        has_ended=ended,
+    )
+
+
+def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
+    """Return the session with what the dead turn left, or itself when it has that already."""
+    known = {message.message_id for message in session.messages}
+    answered = {
+        message.tool_call_id for message in session.messages if isinstance(message, ToolMessage)
+    }
+    lost: list[Message] = [
+        ToolMessage(
+            content=INTERRUPTED_CALL,
+            message_id=_derived_id(call["tool_call_id"]),
+            timestamp=now,
+            tool_name=call["tool_name"],
+            tool_call_id=call["tool_call_id"],
+        )
+        for call in remains.started_calls
+        if call["tool_call_id"] not in answered
+    ]
+    if remains.text and remains.message_id and remains.message_id not in known:
+        lost.append(
+            AssistantMessage(
+                content=remains.text,
+                message_id=remains.message_id,
+                timestamp=now,
+                model=remains.model or session.metadata.model,
+                thinking=remains.thinking or None,
+                interrupted=True,
+            )
+        )
+    return append_messages(session, *lost, now=now) if lost else session
+
+
+def _derived_id(tool_call_id: str) -> str:
+    """Return the id that a call's sealed result has, however often it is sealed."""
+    return hashlib.sha256(tool_call_id.encode()).hexdigest()[:10]
+
+
+def closing_lines(session: Session, remains: Remains, turn_id: str) -> str:
+    """Return the journal lines that end a dead turn, after its session was sealed."""
+    last: Event = _last_event(session, remains, turn_id)
+    done = Done(session_id=session.session_id)
+    return "".join(
+        line(number, event.event, sse.payload(event))
+        for number, event in enumerate((last, done), remains.last_number + 1)
+    )
+
+
+def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
+    """The answer may have been saved whole just before the process died: then say so."""
+    answer = next(
+        (
+            message
+            for message in reversed(session.messages)
+            if isinstance(message, AssistantMessage) and message.message_id == remains.message_id
+        ),
+        None,
+    )
+    if answer is not None and answer.cancelled:
+        return Cancelled(
+            content=unmark_cancelled(answer.content),
+            thinking=answer.thinking,
+            model=answer.model,
+            message_id=answer.message_id,
+        )
+    if answer is not None and answer.is_complete:
+        return _complete(session, answer, remains, turn_id)
+    error = TurnInterrupted()
+    return Failed(code=error.code, message=error.message, details={"retryable": error.retryable})
+
+
+def _complete(
+    session: Session, answer: AssistantMessage, remains: Remains, turn_id: str
+) -> MessageComplete:
+    prompt, output = answer.prompt_eval_count, answer.eval_count
+    total = (prompt or 0) + (output or 0)
+    return MessageComplete(
+        message_id=answer.message_id,
+        model=answer.model,
+        eval_count=output,
+        prompt_eval_count=prompt,
+        context_window={
+            "current_window": session.window.current_window,
+            "usage_tokens": total,
+            "reason": session.window.last_adjustment or "no_adjustment",
+        },
+        content=answer.content,
+        thinking=answer.thinking,
+        tool_calls=remains.results,
+        turn_id=turn_id,
+        done_reason=answer.done_reason,
+        usage={"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": total},
+    )
