@@ -1,5 +1,6 @@
 """Between the ollama library's values and ours: what it drops, and what its errors mean."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from sessions_app.messages import (
 
 _MAX_CONNECTIONS = 1000
 _KEPT_CONNECTIONS = 20
+_MODEL_MISSING = re.compile(r"\bmodel\b.*not found", re.IGNORECASE | re.DOTALL)
 
 ChatMessageLike = (
     Mapping[str, Any]
@@ -165,9 +167,11 @@ def typed_errors(
         status = error.status_code if error.status_code > 0 else None
         if status is not None and 300 <= status < 400:
             raise ollama_errors.redirected(status, "") from error
-        # The library has taken the envelope off already; plain text was never in one.
+        # The library has taken the envelope off, so a model that is missing and a wrong address
+        # differ by their words alone.
+        words = ollama_errors.unwrap(str(error.error))
         words = msgspec.structs.replace(
-            ollama_errors.unwrap(str(error.error)), is_envelope="not found" in str(error.error)
+            words, is_envelope=_MODEL_MISSING.search(words.text) is not None
         )
         raise ollama_errors.error_of_answer(status, words, model=model) from error
     except (ConnectionError, httpx.ConnectError) as error:

@@ -107,6 +107,7 @@ class FakeOllama:
     models: dict[str, Any] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
+    paths_missing: set[str] = field(default_factory=set)
     connections: int = 0
     sockets: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -135,6 +136,8 @@ class FakeOllama:
 
     async def _answer(self, exchange: Exchange) -> None:
         match exchange.path:
+            case path if path in self.paths_missing:
+                await exchange.answer(404, b"404 page not found", content_type="text/plain")
             case "/api/chat":
                 turn = min(len(self.chats), len(self.answers)) - 1
                 await self.answers[turn](exchange)
