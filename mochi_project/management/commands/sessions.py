@@ -1,0 +1,145 @@
+"""``manage.py sessions``: look at session files, take copies of them, delete and check them."""
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from mochi_project.services import get_services
+from sessions_app.atomic import write_atomically
+from sessions_app.codec import to_json
+from sessions_app.errors import MochiError
+from sessions_app.export import to_markdown
+from sessions_app.payloads import listing_entry, session_detail
+from sessions_app.service import SessionManager
+
+
+class Command(BaseCommand):
+    """List, show, export, delete and check sessions."""
+
+    help = "List, show, export, delete or check sessions."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the subcommands, each with ``--json``."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        listing = actions.add_parser("list", help="list sessions, most recently updated first")
+        listing.add_argument("--limit", type=int, default=None, help="how many at most")
+        listing.add_argument("--search", default="", help="text in preview, summary or topics")
+        show = actions.add_parser("show", help="show a session with its messages")
+        export = actions.add_parser("export", help="write a session as JSON or Markdown")
+        export.add_argument("--format", choices=("json", "markdown"), default=None)
+        export.add_argument("--output", type=Path, help="a file to write to instead of the screen")
+        delete = actions.add_parser("delete", help="delete a session for good")
+        check = actions.add_parser("check", help="read every session whole; fails if one is broken")
+        for action in (show, export, delete):
+            action.add_argument("session_id")
+        for action in (listing, show, export, delete, check):
+            action.add_argument("--json", action="store_true", help="print JSON, for scripts")
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
+        """Run one of the subcommands."""
+        run: Mapping[str, Callable[[SessionManager, Mapping[str, Any]], None]] = {
+            "list": self._list,
+            "show": self._show,
+            "export": self._export,
+            "delete": self._delete,
+            "check": self._check,
+        }
+        try:
+            run[action](get_services().sessions, options)
+        except MochiError as error:
+            raise CommandError(error.message) from error
+
+    def _list(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        if options["limit"] is not None and options["limit"] < 1:
+            raise CommandError("--limit must be at least 1.")
+        page = sessions.list(limit=options["limit"], q=options["search"])
+        if options["json"]:
+            self._print_json(
+                {
+                    "sessions": [listing_entry(metadata) for metadata in page.sessions],
+                    "total": page.total,
+                    "unreadable": [_problem(item.file, item.reason) for item in page.unreadable],
+                }
+            )
+            return
+        table = Table("Session", "Model", "Updated", "Messages", "Preview")
+        for metadata in page.sessions:
+            table.add_row(
+                metadata.session_id,
+                metadata.model,
+                _short_time(metadata.updated_at),
+                str(metadata.message_count),
+                " ".join(_printable(metadata.preview or "").split()),
+            )
+        self._console().print(table)
+        if len(page.sessions) < page.total:
+            self.stdout.write(f"{len(page.sessions)} of {page.total} sessions")
+        for item in page.unreadable:
+            self.stderr.write(f"{item.file} can't be read: {item.reason}")
+
+    def _show(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        session = sessions.get(options["session_id"])
+        if options["json"]:
+            self._print_json(session_detail(session))
+        else:
+            self._console().print(Markdown(_printable(to_markdown(session))))
+
+    def _export(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        if options["json"] and options["format"] == "markdown":
+            raise CommandError("--json and --format markdown exclude each other.")
+        text = sessions.export(options["session_id"], format=options["format"] or "json")
+        if options["output"] is None:
+            self.stdout.write(text, ending="")
+            return
+        try:
+            write_atomically(options["output"].absolute(), text.encode())
+        except OSError as error:
+            raise CommandError(f"{options['output']} can't be written: {error}") from error
+
+    def _delete(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        session_id = options["session_id"]
+        sessions.delete(session_id)
+        if options["json"]:
+            self._print_json({"deleted": session_id})
+        else:
+            self.stdout.write(f"Session {session_id} is deleted.")
+
+    def _check(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        report = sessions.check()
+        problems = [_problem(item.file, item.reason) for item in report.problems]
+        if options["json"]:
+            self._print_json({"checked": report.checked, "problems": problems})
+        elif problems:
+            table = Table("File", "Problem")
+            for problem in problems:
+                table.add_row(problem["file"], problem["reason"])
+            self._console().print(table)
+        else:
+            self.stdout.write(f"All sessions can be read ({report.checked}).")
+        if problems:
+            raise CommandError(f"{len(problems)} of {report.checked} sessions can't be read.")
+
+    def _console(self) -> Console:
+        return Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False)
+
+    def _print_json(self, value: Mapping[str, Any]) -> None:
+        self.stdout.write(to_json(value, readable=True).decode(), ending="")
+
+
+def _problem(file: str, reason: str) -> dict[str, str]:
+    return {"file": file, "reason": reason}
+
+
+def _short_time(timestamp: str) -> str:
+    return timestamp[:16].replace("T", " ")
+
+
+def _printable(text: str) -> str:
+    """Take out control characters: what a model wrote must not steer the terminal."""
+    return "".join(char for char in text if char.isprintable() or char in "\n\t")

@@ -1,0 +1,41 @@
+"""Sessions as a library: ``SessionManager(sessions_dir)``, and the values it works with."""
+
+from msgspec import UNSET
+
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from sessions_app.repository import Unreadable
+from sessions_app.service import CheckReport, MessageEdit, SessionManager, SessionPage
+from sessions_app.session import (
+    AgentSettings,
+    Session,
+    SessionMetadata,
+    ToolSettings,
+    WindowConfig,
+)
+
+__all__ = [
+    "UNSET",
+    "AgentSettings",
+    "AssistantMessage",
+    "CheckReport",
+    "Message",
+    "MessageEdit",
+    "Session",
+    "SessionManager",
+    "SessionMetadata",
+    "SessionPage",
+    "SystemMessage",
+    "ToolCall",
+    "ToolMessage",
+    "ToolSettings",
+    "Unreadable",
+    "UserMessage",
+    "WindowConfig",
+]

@@ -1,0 +1,387 @@
+"""Session files: what is written is read again, and nothing that was there is lost."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.codec import decode, decode_head, encode
+from sessions_app.errors import SessionCorrupt, ValidationFailed
+from sessions_app.messages import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from sessions_app.session import (
+    AgentSettings,
+    Session,
+    SessionMetadata,
+    ToolSettings,
+    WindowConfig,
+    append_messages,
+    counted,
+)
+
+SESSION_ID = "a1b2c3d4e5"
+NOW = "2026-11-21T10:00:00.000000+00:00"
+
+MakeSession = Callable[..., Session]
+
+# --- Any session ------------------------------------------------------------------------------
+
+characters = st.characters(exclude_categories=("Cs",))
+text = st.text(characters, max_size=20)
+ids = st.text(characters, min_size=1, max_size=10)
+numbers = st.integers(min_value=-(2**80), max_value=2**80)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(text, json_values, max_size=3)
+unknown_keys = st.text(characters, max_size=5).map(lambda key: f"x-{key}")
+extras = st.dictionaries(unknown_keys, json_values, max_size=2)
+times = st.datetimes().map(lambda moment: f"{moment.isoformat(timespec='microseconds')}+00:00")
+counts = st.none() | st.integers(min_value=0, max_value=2**40)
+names = st.lists(text, max_size=3).map(tuple)
+
+
+def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+common = {
+    "content": text,
+    "message_id": ids,
+    "timestamp": times,
+    "extra": extras,
+}
+tool_calls = st.builds(
+    ToolCall,
+    id=ids,
+    name=text,
+    arguments=objects,
+    extra=extras
+    | st.dictionaries(unknown_keys, json_values, min_size=1, max_size=2).map(
+        lambda extra: {"function": extra}
+    ),
+)
+messages = st.one_of(
+    st.builds(UserMessage, **common),
+    st.builds(SystemMessage, **common, source_file=optional(text)),
+    st.builds(
+        AssistantMessage,
+        **common,
+        model=text,
+        eval_count=counts,
+        prompt_eval_count=counts,
+        tool_calls=st.lists(tool_calls, max_size=2).map(tuple),
+        thinking=optional(text),
+        done_reason=optional(text),
+        cancelled=st.booleans(),
+        interrupted=st.booleans(),
+    ),
+    st.builds(ToolMessage, **common, tool_name=text, tool_call_id=optional(text)),
+)
+tool_settings = st.builds(
+    ToolSettings,
+    tools=names,
+    tool_group=optional(text),
+    execution_policy=text,
+    tool_policies=st.dictionaries(text, text, max_size=2),
+    extra=extras,
+)
+agent_settings = st.builds(
+    AgentSettings, enabled_agents=names, selection_metadata=optional(objects), extra=extras
+)
+windows = st.builds(
+    WindowConfig,
+    dynamic_enabled=st.booleans(),
+    current_window=counts,
+    last_adjustment=optional(text),
+    adjustment_history=st.lists(objects, max_size=2).map(tuple),
+    manual_override=st.booleans(),
+    extra=extras,
+)
+metadatas = st.builds(
+    SessionMetadata,
+    session_id=st.just(SESSION_ID),
+    model=text,
+    created_at=times,
+    updated_at=times,
+    summary=optional(objects),
+    summary_model=optional(text),
+    format_version=st.sampled_from(["1.3", "1.4", "2.0"]),
+    tool_settings=optional(tool_settings),
+    agent_settings=optional(agent_settings),
+    context_window_config=optional(windows),
+    options=optional(objects),
+    forked_from=optional(objects),
+    extra=extras,
+)
+sessions = st.builds(
+    Session,
+    metadata=metadatas,
+    messages=st.lists(messages, max_size=4).map(tuple),
+    extra=extras,
+).map(counted)
+
+
+@given(sessions)
+def test_what_is_written_is_read_again(session: Session) -> None:
+    assert decode(encode(session), SESSION_ID) == session
+
+
+@given(sessions)
+def test_a_rewrite_changes_nothing(session: Session) -> None:
+    data = encode(session)
+    assert encode(decode(data, SESSION_ID)) == data
+
+
+@given(sessions)
+def test_the_head_tells_what_the_whole_file_tells(session: Session) -> None:
+    head = decode_head(encode(session), SESSION_ID)
+    if session.metadata.preview is None:
+        assert head is None
+    else:
+        assert head == session.metadata
+
+
+@given(sessions, st.integers(min_value=0, max_value=400))
+def test_a_cut_head_is_never_taken_for_a_whole_one(session: Session, size: int) -> None:
+    head = decode_head(encode(session)[:size], SESSION_ID)
+    assert head is None or head == session.metadata
+
+
+@given(st.binary(max_size=200) | objects.map(lambda value: json.dumps(value).encode()))
+def test_foreign_bytes_are_corrupt_and_nothing_else(data: bytes) -> None:
+    with pytest.raises(SessionCorrupt):
+        decode(data, SESSION_ID)
+
+
+# --- Files of others --------------------------------------------------------------------------
+
+
+def document(**metadata: Any) -> dict[str, Any]:
+    """Return a file of format 1.0 as old tools wrote it."""
+    return {
+        "metadata": {
+            "session_id": SESSION_ID,
+            "model": "qwen3:14b",
+            "created_at": "2025-01-15T10:30:00.000000",
+            "updated_at": "2025-01-15T10:35:00.000000",
+            "message_count": 1,
+            **metadata,
+        },
+        "messages": [{"role": "user", "content": "Hello"}],
+    }
+
+
+def read(value: object) -> Session:
+    return decode(json.dumps(value).encode(), SESSION_ID)
+
+
+def rewritten(value: object) -> dict[str, Any]:
+    written: dict[str, Any] = json.loads(encode(read(value)))
+    return written
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"format_version": "1.0"},
+        {"tool_settings": {"tools": ["add"], "tool_group": None}},
+        {"format_version": "1.1", "tool_settings": None},
+        {"format_version": "1.2", "tool_settings": None, "context_window_config": None},
+        {"format_version": "1.3", "tool_settings": None, "agent_settings": None},
+    ],
+)
+def test_older_formats_become_1_3(metadata: dict[str, Any]) -> None:
+    written = rewritten(document(**metadata))["metadata"]
+    assert written["format_version"] == "1.3"
+    assert {"tool_settings", "context_window_config", "agent_settings"} <= written.keys()
+
+
+def test_a_file_of_format_1_4_stays_so() -> None:
+    settings = {"tools": ["add"], "tool_policies": {"add": "never_confirm"}}
+    written = rewritten(document(format_version="1.4", tool_settings=settings))["metadata"]
+    assert written["format_version"] == "1.4"
+    assert written["tool_settings"]["tool_policies"] == {"add": "never_confirm"}
+    assert "tool_group" not in written["tool_settings"]
+
+
+def test_keys_that_nobody_knows_survive_at_every_level() -> None:
+    value = document(
+        format_version="1.3",
+        colour="blue",
+        tool_settings={"tools": [], "x": 1},
+        agent_settings={"enabled_agents": [], "x": [2]},
+        context_window_config={"dynamic_enabled": True, "x": {"y": 3}},
+    )
+    value["pinned"] = True
+    value["messages"] = [
+        {"role": "user", "content": "?", "x": 4},
+        {
+            "role": "assistant",
+            "content": "",
+            "x": 5,
+            "tool_calls": [
+                {"id": "1", "type": "function", "function": {"name": "f", "arguments": {}, "x": 6}}
+            ],
+        },
+        {"role": "tool", "content": "r", "tool_name": "f", "x": 7},
+        {"role": "system", "content": "late", "x": 8},
+    ]
+    written = rewritten(value)
+    assert written["pinned"] is True
+    metadata = written["metadata"]
+    assert metadata["colour"] == "blue"
+    assert metadata["tool_settings"]["x"] == 1
+    assert metadata["agent_settings"]["x"] == [2]
+    assert metadata["context_window_config"]["x"] == {"y": 3}
+    assert [message["x"] for message in written["messages"]] == [4, 5, 7, 8]
+    call = written["messages"][1]["tool_calls"][0]
+    assert call["type"] == "function"
+    assert call["function"] == {"name": "f", "arguments": {}, "x": 6}
+
+
+def test_metadata_come_first_and_our_keys_only_where_they_are_set(
+    make_session: MakeSession,
+) -> None:
+    written = json.loads(encode(make_session("Hello", "Hi!")))
+    assert list(written) == ["metadata", "messages"]
+    assert not {"options", "forked_from"} & written["metadata"].keys()
+    assert written["messages"][1].keys() == {
+        "role",
+        "content",
+        "model",
+        "message_id",
+        "timestamp",
+        "eval_count",
+        "prompt_eval_count",
+    }
+
+
+def test_what_old_messages_lack_is_made_up_the_same_each_time() -> None:
+    value = document()
+    value["messages"].append(
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"function": {"name": "f", "arguments": '{"a": 1}'}},
+                {"name": "g", "arguments": {"b": 2}},
+                {"function": {"name": "h", "arguments": "not json"}},
+            ],
+        }
+    )
+    first, second = read(value), read(value)
+    assert first == second
+    ids = [message.message_id for message in first.messages]
+    assert len(set(ids)) == 2
+    answer = first.messages[1]
+    assert isinstance(answer, AssistantMessage)
+    assert answer.content == ""
+    assert [call.name for call in answer.tool_calls] == ["f", "g", "h"]
+    assert [call.arguments for call in answer.tool_calls] == [{"a": 1}, {"b": 2}, {}]
+    assert len({call.id for call in answer.tool_calls}) == 3
+    assert b"not json" in encode(first)
+    assert decode(encode(first), SESSION_ID) == first
+
+
+def test_naive_times_are_local_and_given_out_as_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-2")
+    time.tzset()
+    try:
+        session = read(document(updated_at="2025-01-15T12:00:00+01:00"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert session.metadata.created_at == "2025-01-15T08:30:00.000000+00:00"
+    assert session.metadata.updated_at == "2025-01-15T11:00:00.000000+00:00"
+
+
+def test_a_time_that_is_none_is_kept() -> None:
+    assert read(document(updated_at="yesterday")).metadata.updated_at == "yesterday"
+
+
+def test_the_files_name_is_the_id_and_the_messages_are_counted() -> None:
+    session = read(document(session_id="ffffffffff", message_count=99))
+    assert session.session_id == SESSION_ID
+    assert session.metadata.message_count == 1
+    assert session.metadata.preview == "Hello"
+
+
+def test_integers_of_any_size_survive() -> None:
+    assert rewritten(document(x=2**100))["metadata"]["x"] == 2**100
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"\0" * 4096, "NUL"),
+        (b'{"metadata": {', "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"metadata": {"model": "\\ud800"}}', "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b'{"name": "someone else\'s"}', "metadata is missing"),
+        (b'{"metadata": [], "messages": []}', "metadata is not an object"),
+    ],
+)
+def test_a_file_that_is_no_session_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises(SessionCorrupt) as raised:
+        decode(data, SESSION_ID)
+    assert reason in raised.value.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"model": None}, "metadata.model is missing"),
+        ({"model": 3}, "metadata.model is not text"),
+        ({"created_at": None, "updated_at": None}, "metadata.created_at is missing"),
+        ({"tool_settings": []}, "metadata.tool_settings is not an object"),
+        ({"tool_settings": {"tools": [1]}}, "metadata.tool_settings.tools"),
+        ({"tool_settings": {"tool_policies": {"a": 1}}}, "tool_policies"),
+        ({"context_window_config": {"current_window": True}}, "current_window is not a number"),
+        ({"context_window_config": {"adjustment_history": [1]}}, "adjustment_history"),
+    ],
+)
+def test_a_wrong_type_in_the_metadata_is_named(change: dict[str, Any], place: str) -> None:
+    with pytest.raises(SessionCorrupt) as raised:
+        read(document(**change))
+    assert place in raised.value.reason
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("Hello", "messages[0] is not an object"),
+        ({"role": "oracle", "content": "?"}, "unknown role 'oracle'"),
+        ({"role": ["user"], "content": "?"}, "unknown role"),
+        ({"role": "user", "content": 1}, "messages[0].content is not text"),
+        ({"role": "assistant", "tool_calls": {}}, "messages[0].tool_calls is not a list"),
+        ({"role": "assistant", "tool_calls": [{}]}, "messages[0].tool_calls[0].name is missing"),
+        ({"role": "assistant", "tool_calls": ["f"]}, "messages[0].tool_calls[0] is not an object"),
+    ],
+)
+def test_a_wrong_message_is_named(message: object, place: str) -> None:
+    with pytest.raises(SessionCorrupt) as raised:
+        read({**document(), "messages": [message]})
+    assert place in raised.value.reason
+
+
+def test_what_is_no_json_can_not_be_written(make_session: MakeSession) -> None:
+    half = UserMessage(content="\ud800", message_id="u", timestamp=NOW)
+    with pytest.raises(ValidationFailed):
+        encode(append_messages(make_session(), half, now=NOW))

@@ -1,0 +1,193 @@
+"""The pure operations on sessions."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sessions_app.errors import (
+    InvalidMessageIndex,
+    MessageChanged,
+    SystemPromptNotSet,
+    ValidationFailed,
+)
+from sessions_app.messages import (
+    INTERRUPTED_RESULT,
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from sessions_app.session import (
+    Session,
+    append_messages,
+    cut_after_last_user_message,
+    edit_user_message,
+    follow_usage,
+    fork,
+    open_calls,
+    override_window,
+    pair_calls,
+    preview_of,
+    remove_system_prompt,
+    set_system_prompt,
+)
+
+LATER = "2026-11-21T11:00:00.000000+00:00"
+
+MakeSession = Callable[..., Session]
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(content=text, message_id="u", timestamp=LATER)
+
+
+def system(text: str) -> SystemMessage:
+    return SystemMessage(content=text, message_id="s", timestamp=LATER)
+
+
+def calls(*ids: str, name: str = "add") -> AssistantMessage:
+    return AssistantMessage(
+        content="",
+        message_id="a",
+        timestamp=LATER,
+        tool_calls=tuple(ToolCall(id=id_, name=name, arguments={}) for id_ in ids),
+    )
+
+
+def result(text: str, call_id: str | None = None, name: str = "add") -> ToolMessage:
+    return ToolMessage(
+        content=text, message_id="t", timestamp=LATER, tool_name=name, tool_call_id=call_id
+    )
+
+
+def contents(messages: tuple[Message, ...]) -> list[str]:
+    return [message.content for message in messages]
+
+
+def test_appending_counts_previews_and_touches(make_session: MakeSession) -> None:
+    session = append_messages(make_session(), system("Be brief."), user("x" * 150), now=LATER)
+    assert session.metadata.message_count == 2
+    assert session.metadata.preview == "x" * 100
+    assert session.metadata.updated_at == LATER
+
+
+def test_there_is_no_preview_before_the_user_speaks() -> None:
+    assert preview_of((system("Be brief."),)) is None
+
+
+def test_editing_a_user_message_cuts_off_what_came_after(make_session: MakeSession) -> None:
+    session = make_session("one", "answer", "two", "answer")
+    edited = edit_user_message(session, 2, "three", now=LATER)
+    assert contents(edited.messages) == ["one", "answer", "three"]
+    assert edited.messages[2].message_id == session.messages[2].message_id
+    assert edited.messages[2].timestamp == LATER
+    assert edited.metadata.message_count == 3
+
+
+@pytest.mark.parametrize("index", [-1, 1, 4, 10**30])
+def test_only_user_messages_that_exist_can_be_edited(make_session: MakeSession, index: int) -> None:
+    with pytest.raises(InvalidMessageIndex) as raised:
+        edit_user_message(make_session("one", "answer", "two", "a"), index, "x", now=LATER)
+    assert raised.value.details["message_index"] == index
+
+
+def test_the_message_id_guards_against_editing_another(make_session: MakeSession) -> None:
+    session = make_session("one")
+    with pytest.raises(MessageChanged):
+        edit_user_message(session, 0, "x", now=LATER, message_id="ffffffffff")
+    edit_user_message(session, 0, "x", now=LATER, message_id=session.messages[0].message_id)
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t"])
+def test_blank_text_is_refused(make_session: MakeSession, text: str) -> None:
+    with pytest.raises(ValidationFailed):
+        edit_user_message(make_session("one"), 0, text, now=LATER)
+    with pytest.raises(ValidationFailed):
+        set_system_prompt(make_session(), system(text), now=LATER)
+
+
+def test_a_system_prompt_is_first_and_replaced_in_place(make_session: MakeSession) -> None:
+    session = set_system_prompt(make_session("one"), system("Be brief."), now=LATER)
+    assert contents(session.messages) == ["Be brief.", "one"]
+    session = set_system_prompt(session, system("Be kind."), now=LATER)
+    assert contents(session.messages) == ["Be kind.", "one"]
+    session = remove_system_prompt(session, now=LATER)
+    assert contents(session.messages) == ["one"]
+    with pytest.raises(SystemPromptNotSet):
+        remove_system_prompt(session, now=LATER)
+
+
+def test_cutting_leaves_the_last_user_message_to_be_answered(make_session: MakeSession) -> None:
+    session = make_session("one", "answer", "two", "answer")
+    assert contents(cut_after_last_user_message(session, now=LATER).messages)[-1] == "two"
+    unanswered = make_session("one")
+    assert cut_after_last_user_message(unanswered, now=LATER) is unanswered
+    empty = make_session()
+    assert cut_after_last_user_message(empty, now=LATER) is empty
+
+
+def test_a_fork_ends_with_the_message_it_names(make_session: MakeSession) -> None:
+    session = make_session("one", "answer", "two")
+    copy = fork(session, session_id="ffffffffff", now=LATER, message_index=1)
+    assert contents(copy.messages) == ["one", "answer"]
+    assert copy.metadata.forked_from == {"session_id": session.session_id, "message_index": 1}
+    assert (copy.session_id, copy.metadata.created_at) == ("ffffffffff", LATER)
+    assert contents(fork(session, session_id="ffffffffff", now=LATER).messages)[-1] == "two"
+    with pytest.raises(InvalidMessageIndex):
+        fork(session, session_id="ffffffffff", now=LATER, message_index=3)
+
+
+def test_a_window_set_by_hand_stays_until_it_may_grow_again(make_session: MakeSession) -> None:
+    session = make_session()
+    for tokens in range(1000, 1015):
+        session = override_window(session, tokens, now=LATER)
+    assert session.window.current_window == 1014
+    assert session.window.manual_override
+    assert len(session.window.adjustment_history) == 10
+    session = follow_usage(session, now=LATER)
+    assert session.window.current_window is None
+    assert session.window.dynamic_enabled
+    assert not session.window.manual_override
+
+
+def test_every_call_is_followed_by_its_result_in_order() -> None:
+    paired = pair_calls([user("?"), calls("1", "2"), result("two", "2"), result("one", "1")])
+    assert contents(paired) == ["?", "", "one", "two"]
+
+
+def test_an_orphan_call_gets_a_result_that_says_so() -> None:
+    paired = pair_calls([calls("1", "2"), result("one", "1"), user("Hello?")])
+    assert contents(paired) == ["", "one", INTERRUPTED_RESULT, "Hello?"]
+    synthesised = paired[2]
+    assert isinstance(synthesised, ToolMessage)
+    assert (synthesised.tool_call_id, synthesised.tool_name) == ("2", "add")
+
+
+def test_results_of_older_files_are_matched_by_name_and_order() -> None:
+    message = AssistantMessage(
+        content="",
+        message_id="a",
+        timestamp=LATER,
+        tool_calls=(
+            ToolCall(id="1", name="add", arguments={}),
+            ToolCall(id="2", name="flip", arguments={}),
+            ToolCall(id="3", name="add", arguments={}),
+        ),
+    )
+    paired = pair_calls([message, result("first"), result("heads", name="flip"), result("second")])
+    assert contents(paired) == ["", "first", "heads", "second"]
+    assert [getattr(item, "tool_call_id", None) for item in paired[1:]] == ["1", "2", "3"]
+
+
+def test_a_result_that_nobody_asked_for_is_left_out() -> None:
+    paired = pair_calls([result("stray"), calls("1"), result("one", "1"), result("again", "1")])
+    assert contents(paired) == ["", "one"]
+
+
+def test_calls_stay_open_until_they_are_answered() -> None:
+    assert [call.id for call in open_calls([calls("1", "2"), result("one", "1")])] == ["2"]
+    assert open_calls([calls("1"), result("one", "1")]) == ()
+    assert open_calls([calls("1"), user("never mind")]) == ()
+    assert open_calls([]) == ()
