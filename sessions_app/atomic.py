@@ -19,6 +19,7 @@ PRIVATE_DIRECTORY = 0o700
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -51,15 +52,17 @@ def write_atomically(
     """
     temporary = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.tmp")
     try:
-        make_private_directory(path.parent)
+        descriptor = _open_new(temporary)
         try:
-            _write_new(temporary, data, durable=durable)
+            _write(descriptor, data, durable=durable)
             if exclusive:
                 os.link(temporary, path, follow_symlinks=False)
+                temporary.unlink()
             else:
                 temporary.replace(path)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
         if durable:
             sync_directory(path.parent)
     except OSError as error:
@@ -120,22 +123,36 @@ def sync_directory(directory: Path) -> None:
 def _read_at_most(path: Path, size: int) -> bytes:
     descriptor = os.open(path, _READ)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise UnreadableFileError(path, "not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(size)
+        # A buffer for what is there: one for what may be there would cost more than the reading.
+        data = os.read(descriptor, min(status.st_size + 1, size))
+        while len(data) < size and (more := os.read(descriptor, min(_PIECE, size - len(data)))):
+            data += more
+        return data
     finally:
         os.close(descriptor)
 
 
-def _write_new(path: Path, data: bytes, *, durable: bool) -> None:
-    descriptor = os.open(path, _WRITE_NEW, PRIVATE_FILE)
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
+def _open_new(path: Path) -> int:
+    try:
+        return os.open(path, _WRITE_NEW, PRIVATE_FILE)
+    except FileNotFoundError:
+        make_private_directory(path.parent)
+        return os.open(path, _WRITE_NEW, PRIVATE_FILE)
+
+
+def _write(descriptor: int, data: bytes, *, durable: bool) -> None:
+    """Write everything and close the descriptor."""
+    try:
         remaining = memoryview(data)
         while remaining:
-            remaining = remaining[file.write(remaining) :]
+            remaining = remaining[os.write(descriptor, remaining) :]
         if durable:
             _sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync(descriptor: int) -> None:

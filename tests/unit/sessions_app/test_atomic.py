@@ -3,7 +3,6 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -43,24 +42,19 @@ def test_a_write_replaces_a_link_and_leaves_its_target_alone(tmp_path: Path) -> 
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = os.fdopen
-
-    class OneByteAtATime:
-        def __init__(self, file) -> None:
-            self.file = file
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self.file.close()
-
-        def write(self, data) -> int:
-            return self.file.write(data[:1])
-
-    monkeypatch.setattr(os, "fdopen", lambda *args, **kw: OneByteAtATime(opened(*args, **kw)))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
     write_atomically(tmp_path / "file", b"whole")
     assert (tmp_path / "file").read_bytes() == b"whole"
+
+
+def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"whole")
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, 1))
+    assert read_regular(tmp_path / "file", limit=5) == b"whole"
+    with pytest.raises(UnreadableFileError, match="larger"):
+        read_regular(tmp_path / "file", limit=4)
 
 
 @pytest.mark.parametrize("step", ["fsync", "link"])
