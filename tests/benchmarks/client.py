@@ -50,7 +50,8 @@ class Connection(asyncio.Protocol):
         self.reply = Reply()
         self.head: bytes | None = b""
         self.tail = b""
-        self.body_left = -1
+        self.body_left = 0
+        self.has_length = False
         self.keep_body = False
         self.keep_arrivals = False
         self.first_token: asyncio.Future[None] | None = None
@@ -79,7 +80,7 @@ class Connection(asyncio.Protocol):
         """Send a request; the future is done with the reply's end. ``first_token`` is set anew."""
         loop = asyncio.get_running_loop()
         self.reply = Reply()
-        self.head, self.tail, self.body_left = b"", b"", -1
+        self.head, self.tail, self.has_length = b"", b"", False
         self.keep_body, self.keep_arrivals = keep_body, keep_arrivals
         self.first_token, self.finished = loop.create_future(), loop.create_future()
         self.reply.sent_at = time.perf_counter()
@@ -89,9 +90,10 @@ class Connection(asyncio.Protocol):
     async def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and return the JSON of its answer."""
         await self.start(self.request_bytes(method, path, body), keep_body=True)
+        body = self.reply.body if self.has_length else unchunk(self.reply.body)
         if self.reply.status not in {200, 201}:
-            raise RuntimeError(f"{method} {path}: {self.reply.status} {self.reply.body!r}")
-        return json.loads(self.reply.body)
+            raise RuntimeError(f"{method} {path}: {self.reply.status} {body!r}")
+        return json.loads(body)
 
     async def stream(self, request: bytes, *, keep_body: bool = False) -> Reply:
         """Send a request and read its stream to the end."""
@@ -132,9 +134,8 @@ class Connection(asyncio.Protocol):
             self._count(tokens)
         # One byte short of the marker (which is longer than the end), so that none counts twice.
         self.tail = seen[1 - len(self.marker) :]
-        if self.body_left >= 0:
-            self.body_left -= len(data)
-        if self.body_left == 0 or (self.body_left < 0 and seen.endswith(END_OF_CHUNKS)):
+        self.body_left -= len(data)
+        if self.body_left == 0 if self.has_length else seen.endswith(END_OF_CHUNKS):
             self.finished.set_result(None)
 
     def _read_head(self, data: bytes) -> bytes:
@@ -147,7 +148,7 @@ class Connection(asyncio.Protocol):
         for line in head.lower().split(b"\r\n"):
             if line.startswith(b"content-length:"):
                 self.body_left = int(line[15:])
-                self.keep_body = True
+                self.has_length = self.keep_body = True
         return body
 
     def _count(self, tokens: int) -> None:
