@@ -2,8 +2,9 @@
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
-_QWEN = {
+_QWEN: JsonDict = {
     "name": "qwen3:14b",
     "size_mb": 9048.2,
     "format": "gguf",

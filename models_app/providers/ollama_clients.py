@@ -245,13 +245,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
 
         Close the generator (``contextlib.aclosing``) to stop the model before its end.
 
-        Args:
-            model: The model's name.
-            messages: The conversation, oldest first.
-            tools: What the model may call.
-            think: Whether and how hard to reason; None leaves it to the server.
-            context_window: Tokens of context to reserve (``num_ctx``).
-            more: Other keys of the request: ``options``, ``format``, ``keep_alive``, ...
+        Arguments as of ``OllamaClient.chat_stream``.
 
         Raises:
             ModelError: A subclass; the server refused, or its answer broke off.

@@ -5,13 +5,13 @@ import json
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from models_app.language_model import ModelRequest
+from models_app.language_model import ModelRequest, Retrying
 from models_app.providers.ollama import OllamaModel
 from sessions_app.messages import UserMessage
 
@@ -209,6 +209,33 @@ async def running(fake: FakeOllama) -> AsyncIterator[FakeOllama]:
         await asyncio.sleep(0)
 
 
+class Outcome:
+    def __init__(self):
+        self.deltas = []
+        self.error = None
+
+    @property
+    def retries(self):
+        return [delta for delta in self.deltas if isinstance(delta, Retrying)]
+
+
+async def settle():
+    """Let the loop turn until what is on its way over loopback has arrived."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+async def outcome_of(model, request):
+    outcome = Outcome()
+    async with aclosing(model.stream(request)) as batches:
+        try:
+            async for batch in batches:
+                outcome.deltas += batch
+        except Exception as error:
+            outcome.error = error
+    return outcome
+
+
 class Wire:
     """What the tests of the providers share."""
 
@@ -216,6 +243,8 @@ class Wire:
     text = staticmethod(text)
     shown = staticmethod(shown)
     running = staticmethod(running)
+    settle = staticmethod(settle)
+    outcome_of = staticmethod(outcome_of)
 
     @staticmethod
     def stream_of(*lines: Any) -> Answer:

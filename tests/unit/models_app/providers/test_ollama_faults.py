@@ -1,64 +1,20 @@
 """What a chat with Ollama yields and raises when something goes wrong."""
 
 import asyncio
-import json
 import socket
-import time
 from contextlib import aclosing
 
 import pytest
 
 from models_app.errors import (
-    ContextOverflow,
     ModelNotFound,
     OllamaError,
     OllamaUnreachable,
     ThinkingNotSupported,
     ToolsNotSupported,
 )
-from models_app.language_model import Finished, ModelRequest, Retrying, TextDelta, WindowGrown
-from models_app.providers.ollama import BACKOFFS, OllamaModel, window_for
-
-TOO_LONG = {
-    "error": json.dumps(
-        {
-            "error": {
-                "code": 400,
-                "message": "request (18019 tokens) exceeds the available context size",
-                "type": "exceed_context_size_error",
-                "n_prompt_tokens": 18019,
-                "n_ctx": 1024,
-            }
-        }
-    )
-}
-
-
-class Outcome:
-    def __init__(self):
-        self.deltas = []
-        self.error = None
-
-    @property
-    def retries(self):
-        return [delta for delta in self.deltas if isinstance(delta, Retrying)]
-
-
-async def settle():
-    """Let the loop turn until what is on its way over loopback has arrived."""
-    for _ in range(200):
-        await asyncio.sleep(0)
-
-
-async def outcome_of(model, request):
-    outcome = Outcome()
-    async with aclosing(model.stream(request)) as batches:
-        try:
-            async for batch in batches:
-                outcome.deltas += batch
-        except Exception as error:
-            outcome.error = error
-    return outcome
+from models_app.language_model import Finished, Retrying, TextDelta
+from models_app.providers.ollama import BACKOFFS, OllamaModel
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +58,7 @@ async def test_a_refusal_becomes_a_typed_error_with_the_providers_own_words(
     ollama, fake, wire, status, body, error, words, retryable
 ):
     fake.answers = [wire.refusal(status, body)]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert type(outcome.error) is error
     assert words in outcome.error.message
     assert outcome.error.retryable is retryable
@@ -114,7 +70,7 @@ async def test_a_refusal_becomes_a_typed_error_with_the_providers_own_words(
 async def test_a_redirect_is_not_followed(ollama, fake, wire):
     elsewhere = b"Location: http://user:pw@elsewhere.example/api/chat?key=1\r\n"
     fake.answers = [wire.refusal(307, b"", extra=elsewhere)]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert isinstance(outcome.error, OllamaError)
     assert outcome.error.details["status"] == 307
     assert "http://elsewhere.example" in outcome.error.message
@@ -130,17 +86,17 @@ async def test_a_refusal_whose_body_never_ends_is_still_a_refusal(ollama, fake, 
         await exchange.client_gone()
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.error.message == "HTTP 400"
 
 
-async def test_nobody_listening_is_unreachable_and_soon_told():
+async def test_nobody_listening_is_unreachable_and_soon_told(wire):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     for host in ("127.0.0.1", "localhost"):
         model = OllamaModel(f"http://ann:secret@{host}:{port}")
-        outcome = await outcome_of(model, _request())
+        outcome = await wire.outcome_of(model, wire.request())
         await model.aclose()
         assert isinstance(outcome.error, OllamaUnreachable)
         assert outcome.error.retryable
@@ -154,9 +110,9 @@ def test_backing_off_takes_at_most_the_time_in_which_a_refusal_can_be_plain_http
     assert sum(longest for _, longest in BACKOFFS) <= 1.2
 
 
-async def test_a_name_that_does_not_resolve_is_unreachable():
+async def test_a_name_that_does_not_resolve_is_unreachable(wire):
     model = OllamaModel("http://no-such-host.invalid:1")
-    outcome = await outcome_of(model, _request())
+    outcome = await wire.outcome_of(model, wire.request())
     assert isinstance(outcome.error, OllamaUnreachable)
     assert await model.ping() is False
     await model.aclose()
@@ -172,7 +128,7 @@ async def test_a_server_that_does_not_take_the_connection_is_unreachable(wire):
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
         model = OllamaModel(f"http://127.0.0.1:{port}", connect_timeout=0.1)
-        outcome = await outcome_of(model, wire.request())
+        outcome = await wire.outcome_of(model, wire.request())
         await model.aclose()
         for filler in fillers:
             filler.close()
@@ -190,7 +146,7 @@ async def test_a_reset_in_mid_answer_keeps_what_was_said(ollama, fake, wire):
         await exchange.reset()
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert isinstance(outcome.error, OllamaError)
     assert outcome.error.retryable
     # A reset may discard what the system had not handed over yet; nothing may come twice.
@@ -205,7 +161,7 @@ async def test_a_slow_reader_gets_everything_that_came_before_the_connection_bro
     async def answer(exchange):
         await exchange.begin_stream()
         await exchange.lines(wire.text("a"))
-        await settle()
+        await wire.settle()
         await exchange.lines(wire.text("b"), {"error": "the runner died"})
         await exchange.hang_up()
         gone.set()
@@ -218,7 +174,7 @@ async def test_a_slow_reader_gets_everything_that_came_before_the_connection_bro
             async for batch in batches:
                 deltas.extend(batch)
                 await gone.wait()
-                await settle()
+                await wire.settle()
 
     with pytest.raises(OllamaError, match="the runner died"):
         await read_slowly()
@@ -227,7 +183,7 @@ async def test_a_slow_reader_gets_everything_that_came_before_the_connection_bro
 
 async def test_an_end_without_the_final_line_is_an_error(ollama, fake, wire):
     fake.answers = [wire.stream_of(wire.text("a"))]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [TextDelta("a")]
     assert isinstance(outcome.error, OllamaError)
     assert outcome.error.retryable
@@ -236,7 +192,7 @@ async def test_an_end_without_the_final_line_is_an_error(ollama, fake, wire):
 
 async def test_an_empty_answer_is_tried_again(ollama, fake, wire):
     fake.answers = [wire.stream_of(), wire.stream_of(wire.text("now"), wire.DONE)]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.error is None
     assert outcome.deltas[1:] == [TextDelta("now"), Finished("stop", 21, 41)]
     assert "final line" in outcome.retries[0].reason
@@ -249,7 +205,7 @@ async def test_a_connection_that_closes_within_a_line_is_an_error(ollama, fake, 
         await exchange.hang_up()
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [TextDelta("a")]
     assert "within a line" in outcome.error.message
     assert outcome.error.retryable
@@ -263,7 +219,7 @@ async def test_a_body_cut_short_is_an_error(ollama, fake, wire):
         await exchange.hang_up()
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [TextDelta("a")]
     assert outcome.error.retryable
 
@@ -274,12 +230,12 @@ async def test_broken_chunk_framing_is_an_error(ollama, fake, wire, monkeypatch)
     async def answer(exchange):
         await exchange.begin_stream()
         await exchange.lines(wire.text("a"))
-        await settle()
+        await wire.settle()
         await exchange.send(b"not a size\r\n")
         await exchange.client_gone()
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [TextDelta("a")]
     assert isinstance(outcome.error, OllamaError)
 
@@ -290,7 +246,7 @@ async def test_what_is_not_http_is_an_error(ollama, fake, wire):
         await exchange.hang_up()
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert isinstance(outcome.error, OllamaError)
 
 
@@ -302,7 +258,7 @@ async def test_silence_is_an_error_that_may_be_retried(fake, wire):
 
     fake.answers = [answer]
     model = OllamaModel(fake.url, silence_timeout=0.1)
-    outcome = await outcome_of(model, wire.request())
+    outcome = await wire.outcome_of(model, wire.request())
     await model.aclose()
     assert outcome.deltas == [TextDelta("a")]
     assert "silent for 0.1 seconds" in outcome.error.message
@@ -315,7 +271,7 @@ async def test_silence_before_the_first_byte_is_tried_again(fake, wire):
 
     fake.answers = [answer, wire.stream_of(wire.DONE)]
     model = OllamaModel(fake.url, silence_timeout=0.1)
-    outcome = await outcome_of(model, wire.request())
+    outcome = await wire.outcome_of(model, wire.request())
     await model.aclose()
     assert outcome.error is None
     assert len(outcome.retries) == 1
@@ -324,7 +280,7 @@ async def test_silence_before_the_first_byte_is_tried_again(fake, wire):
 async def test_an_error_line_carries_the_providers_own_words(ollama, fake, wire):
     died = "an error was encountered while running the model: unexpected EOF"
     fake.answers = [wire.stream_of(wire.text("a"), {"error": died})]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [TextDelta("a")]
     assert outcome.error.message == died
     assert outcome.error.retryable
@@ -336,7 +292,7 @@ async def test_a_malformed_line_ends_the_answer_after_what_was_readable(ollama, 
         await exchange.answer(200, body)
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [TextDelta("a")]
     assert isinstance(outcome.error, OllamaError)
     assert not outcome.error.retryable
@@ -354,21 +310,21 @@ async def test_a_line_of_seventeen_megabytes_is_an_error(ollama, fake, wire):
             sent += 1
 
     fake.answers = [answer]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert "longer than 16 MiB" in outcome.error.message
     assert sent < 40
 
 
 async def test_nothing_is_tried_again_once_a_delta_was_handed_on(ollama, fake, wire):
     fake.answers = [wire.stream_of(wire.text("a"), {"error": "unexpected EOF"})]
-    await outcome_of(ollama, wire.request())
+    await wire.outcome_of(ollama, wire.request())
     assert len(fake.chats) == 1
 
 
 async def test_a_busy_server_is_asked_again_until_it_has_time(ollama, fake, wire):
     busy = wire.refusal(503, {"error": "server busy"})
     fake.answers = [busy, busy, wire.stream_of(wire.text("at last"), wire.DONE)]
-    outcome = await outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.deltas == [
         Retrying("server busy"),
         Retrying("server busy"),
@@ -383,138 +339,6 @@ async def test_a_kept_connection_that_the_server_closed_costs_no_turn(ollama, fa
         await exchange.hang_up()
 
     fake.answers = [answer_and_hang_up, wire.stream_of(wire.DONE)]
-    await outcome_of(ollama, wire.request())
-    outcome = await outcome_of(ollama, wire.request())
+    await wire.outcome_of(ollama, wire.request())
+    outcome = await wire.outcome_of(ollama, wire.request())
     assert outcome.error is None
-
-
-# --- stopping -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("point", ["headers", "first line", "next line", "error body", "backoff"])
-async def test_cancelling_at_any_point_closes_the_connection_at_once(
-    ollama, fake, wire, point, monkeypatch
-):
-    if point == "backoff":
-        monkeypatch.setattr("models_app.providers.ollama.BACKOFFS", ((60, 60),))
-    waiting, gone = asyncio.Event(), asyncio.Event()
-
-    async def answer(exchange):
-        match point:
-            case "first line":
-                await exchange.begin_stream()
-            case "next line":
-                await exchange.begin_stream()
-                await exchange.lines(wire.text("a"))
-            case "error body":
-                await exchange.send(b"HTTP/1.1 400 X\r\nContent-Length: 100\r\n\r\n{")
-            case "backoff":
-                await exchange.answer(503, {"error": "busy"})
-        waiting.set()
-        await exchange.client_gone()
-        gone.set()
-
-    fake.answers = [answer]
-    turn = asyncio.create_task(outcome_of(ollama, wire.request()))
-    await waiting.wait()
-    await settle()
-    turn.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await turn
-    if point != "backoff":  # by then the refusal is read to its end, and nothing runs there
-        await asyncio.wait_for(gone.wait(), 0.5)
-
-
-async def test_cancelling_while_the_connection_is_made_leaves_nothing_behind(wire):
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        port = full.getsockname()[1]
-        filler = [socket.socket() for _ in range(4)]
-        for item in filler:
-            item.setblocking(False)
-            item.connect_ex(("127.0.0.1", port))
-        model = OllamaModel(f"http://127.0.0.1:{port}")
-        await model.ping()
-        turn = asyncio.create_task(outcome_of(model, wire.request()))
-        await settle()
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
-        await model.aclose()
-        for item in filler:
-            item.close()
-
-
-# --- the context window -------------------------------------------------------------------------
-
-
-async def test_a_request_that_does_not_fit_gets_a_larger_window_once(ollama, fake, wire):
-    fake.models = {"m:latest": wire.shown("completion", context_length=65536)}
-    fake.answers = [wire.refusal(400, TOO_LONG), wire.stream_of(wire.text("ok"), wire.DONE)]
-    outcome = await outcome_of(ollama, wire.request(context_window=8192))
-    assert outcome.deltas == [WindowGrown(32768), TextDelta("ok"), Finished("stop", 21, 41)]
-    sizes = [chat.json["options"]["num_ctx"] for chat in fake.chats]
-    assert sizes == [8192, 32768]
-    assert all(chat.json["truncate"] is False for chat in fake.chats)
-
-
-@pytest.mark.parametrize("context_length", [16384, 20_000, None])
-async def test_a_request_longer_than_the_model_can_hold_overflows(
-    ollama, fake, wire, context_length
-):
-    fake.models = {"m:latest": wire.shown("completion", context_length=context_length)}
-    fake.answers = [wire.refusal(400, TOO_LONG)]
-    outcome = await outcome_of(ollama, wire.request(context_window=8192))
-    assert isinstance(outcome.error, ContextOverflow)
-    assert outcome.error.message.startswith("request (18019 tokens) exceeds")
-    assert outcome.error.details["n_prompt_tokens"] == 18019
-    assert not outcome.error.retryable
-    assert outcome.deltas == []
-
-
-async def test_a_second_overflow_is_final(ollama, fake, wire):
-    fake.models = {"m:latest": wire.shown("completion", context_length=131072)}
-    fake.answers = [wire.refusal(400, TOO_LONG)]
-    outcome = await outcome_of(ollama, wire.request(context_window=8192))
-    assert outcome.deltas == [WindowGrown(32768)]
-    assert isinstance(outcome.error, ContextOverflow)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "longest", "window"),
-    [
-        (1000, 40960, 2048),
-        (930, 40960, 1024),
-        (18019, 131072, 32768),
-        (33_000, 40960, 36864),
-        (36_864, 40960, None),
-        (40_000, 40960, None),
-        (10, None, None),
-    ],
-)
-def test_the_window_is_a_power_of_two_or_the_safe_limit(tokens, longest, window):
-    assert window_for(tokens, longest) == window
-
-
-# --- ping ---------------------------------------------------------------------------------------
-
-
-async def test_ping_tells_whether_the_server_answers(ollama, fake):
-    assert await ollama.ping() is True
-
-
-async def test_ping_gives_up_after_a_second(wire):
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        model = OllamaModel(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        await model.warm_up()
-        started = time.monotonic()
-        assert await model.ping() is False
-        assert time.monotonic() - started < 1.5
-        await model.aclose()
-
-
-def _request():
-    return ModelRequest(model="m", messages=[])
