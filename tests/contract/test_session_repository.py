@@ -1,0 +1,213 @@
+"""What every session repository does, whatever it keeps sessions in."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessions_app.errors import (
+    InvalidMessageIndex,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+)
+from sessions_app.files import FileSessionRepository
+from sessions_app.messages import UserMessage
+from sessions_app.repository import SessionRepository
+from sessions_app.session import Session, SessionMetadata, append_messages, with_metadata
+
+NOW = "2026-11-21T10:00:00.000000+00:00"
+LATER = "2026-11-21T11:00:00.000000+00:00"
+FIRST, SECOND = "a1b2c3d4e5", "0123456789"
+
+
+@pytest.fixture(params=[FileSessionRepository])
+def repository(request: pytest.FixtureRequest, tmp_path: Path) -> SessionRepository:
+    repository: SessionRepository = request.param(tmp_path / "sessions")
+    return repository
+
+
+def new_session(session_id: str = FIRST, *, updated_at: str = NOW) -> Session:
+    return Session(
+        metadata=SessionMetadata(
+            session_id=session_id, model="m", created_at=NOW, updated_at=updated_at
+        )
+    )
+
+
+def say(text: str) -> Callable[[Session], Session]:
+    message = UserMessage(content=text, message_id=text, timestamp=NOW)
+    return lambda session: append_messages(session, message, now=LATER)
+
+
+def texts(session: Session) -> list[str]:
+    return [message.content for message in session.messages]
+
+
+def test_a_session_is_kept_as_it_is(repository: SessionRepository) -> None:
+    session = say("Hello")(new_session())
+    repository.create(session)
+    assert repository.load(FIRST) == session
+
+
+def test_an_id_is_taken_once(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    with pytest.raises(SessionExists):
+        repository.create(say("Hello")(new_session()))
+    assert texts(repository.load(FIRST)) == []
+
+
+@pytest.mark.parametrize(
+    "session_id",
+    [SECOND, "", "..", "../a1b2c3d4e5", "A1B2C3D4E5", "a1b2c3d4e5\n", "a1b2c3d4e", "a1b2c3d4e5f"],
+)
+def test_an_unknown_or_malformed_id_is_not_found(
+    repository: SessionRepository, session_id: str
+) -> None:
+    repository.create(new_session())
+    for call in (
+        lambda: repository.load(session_id),
+        lambda: repository.update(session_id, say("Hello")),
+        lambda: repository.update_idle(session_id, say("Hello")),
+        lambda: repository.delete(session_id),
+        lambda: repository.claim(session_id, "t1"),
+    ):
+        with pytest.raises(SessionNotFound):
+            call()
+
+
+def test_an_update_returns_what_is_kept(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    updated = repository.update(FIRST, say("Hello"))
+    assert texts(updated) == ["Hello"]
+    assert updated.metadata.message_count == 1
+    assert repository.load(FIRST) == updated
+
+
+def test_counts_fit_even_where_a_change_forgot_them(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    message = UserMessage(content="Hello", message_id="1", timestamp=NOW)
+    updated = repository.update(
+        FIRST, lambda session: Session(metadata=session.metadata, messages=(message,))
+    )
+    assert (updated.metadata.message_count, updated.metadata.preview) == (1, "Hello")
+    assert repository.load(FIRST) == updated
+
+
+@pytest.mark.parametrize("update", ["update", "update_idle"])
+def test_a_change_that_fails_changes_nothing(repository: SessionRepository, update: str) -> None:
+    repository.create(new_session())
+
+    def fail(session: Session) -> Session:
+        raise InvalidMessageIndex("no")
+
+    with pytest.raises(InvalidMessageIndex):
+        getattr(repository, update)(FIRST, fail)
+    assert repository.load(FIRST) == new_session()
+    repository.update(FIRST, say("the lock is free again"))
+
+
+def test_a_deleted_session_is_gone(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    repository.delete(FIRST)
+    with pytest.raises(SessionNotFound):
+        repository.load(FIRST)
+    assert repository.list().sessions == ()
+
+
+def test_the_list_is_ordered_by_the_last_change(repository: SessionRepository) -> None:
+    assert repository.list().sessions == ()
+    repository.create(new_session(FIRST, updated_at=NOW))
+    repository.create(new_session(SECOND, updated_at=LATER))
+    assert [item.session_id for item in repository.list().sessions] == [SECOND, FIRST]
+    after = "2026-11-21T12:00:00.000000+00:00"
+    repository.update(FIRST, lambda session: with_metadata(session, now=after, model="other"))
+    listed = repository.list().sessions
+    assert [item.session_id for item in listed] == [FIRST, SECOND]
+    assert listed[0].model == "other"
+
+
+def test_the_list_shows_every_change_at_once(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    for number in range(20):
+        repository.update(FIRST, say(f"{number:03}"))
+        assert repository.list().sessions[0].message_count == number + 1
+
+
+def test_threads_lose_nothing(repository: SessionRepository) -> None:
+    repository.create(new_session())
+
+    def write(name: str) -> None:
+        for number in range(10):
+            repository.update(FIRST, say(f"{name}{number}"))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(texts(repository.load(FIRST))) == 40
+
+
+def test_a_claimed_session_is_busy_for_everybody_else(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    assert repository.claim(FIRST, "t1") == new_session()
+    for call in (
+        lambda: repository.claim(FIRST, "t2"),
+        lambda: repository.update_idle(FIRST, say("Hello")),
+        lambda: repository.update(FIRST, say("Hello"), turn_id="t2"),
+        lambda: repository.delete(FIRST),
+    ):
+        with pytest.raises(SessionBusy) as raised:
+            call()
+        assert raised.value.details["turn_id"] == "t1"
+    assert texts(repository.load(FIRST)) == []
+
+
+def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
+    repository: SessionRepository,
+) -> None:
+    repository.create(new_session())
+    repository.claim(FIRST, "t1")
+    repository.update(FIRST, say("Hello"), turn_id="t1")
+    repository.update(FIRST, lambda session: with_metadata(session, now=LATER, model="other"))
+    session = repository.load(FIRST)
+    assert texts(session) == ["Hello"]
+    assert session.metadata.model == "other"
+
+
+def test_a_released_session_can_be_claimed_again(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    repository.claim(FIRST, "t1")
+    repository.release(FIRST, "another turn")
+    assert repository.claim_of(FIRST) is not None
+    repository.release(FIRST, "t1")
+    repository.release(FIRST, "t1")
+    assert repository.claim_of(FIRST) is None
+    with pytest.raises(SessionBusy):
+        repository.update(FIRST, say("too late"), turn_id="t1")
+    repository.claim(FIRST, "t2")
+
+
+def test_a_process_holds_many_claims(repository: SessionRepository) -> None:
+    for session_id in (FIRST, SECOND):
+        repository.create(new_session(session_id))
+        repository.claim(session_id, f"turn-of-{session_id}")
+    claims = repository.claims()
+    assert {claim.session_id: claim.turn_id for claim in claims} == {
+        FIRST: f"turn-of-{FIRST}",
+        SECOND: f"turn-of-{SECOND}",
+    }
+    assert all(claim.alive and claim.started_at for claim in claims)
+    assert repository.claim_of(FIRST) in claims
+
+
+def test_nothing_is_recovered_while_nothing_died(repository: SessionRepository) -> None:
+    repository.create(new_session())
+
+    def recover(session: Session, claim: object) -> Session:
+        raise AssertionError(claim)
+
+    repository.update_idle(FIRST, say("Hello"), recover=recover)
+    repository.claim(FIRST, "t1", recover=recover)
