@@ -1,16 +1,18 @@
 """The chat routes: parse, call the registry of turns, encode."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
-from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Router
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Header, Query, Router
 
 from chat import sse
 from chat.engine import Outcome
-from chat.errors import NoActiveTurn, TurnCrashed
+from chat.errors import TurnCrashed
 from chat.openapi import STREAM
 from chat.preparation import TurnRequest
 from chat.schemas import (
@@ -19,15 +21,17 @@ from chat.schemas import (
     ChatRequest,
     OpenChatReply,
     OpenChatRequest,
+    StatusReply,
     Stopped,
 )
-from chat.stream import Subscription
+from chat.status import status_of
 from chat.turn import State
-from chat.turns import LiveTurn
+from chat.turns import Listener
 from mochi_project.services import get_services
+from models_app.errors import ModelNotFound
 from sessions_app.errors import ValidationFailed
-from sessions_app.messages import unmark_cancelled
 from sessions_app.schemas import ErrorResponse
+from sessions_app.session import ToolSettings
 
 router = Router(tags=["chat"])
 
@@ -104,14 +108,82 @@ async def chat_stream_in_session(
 )
 async def cancel_turn(request: HttpRequest, session_id: str) -> CancelReply:
     """Stop the session's running turn, from any connection, and return what there was of it."""
-    turn_id, outcome = await get_services().turns.cancel(session_id)
-    if outcome.message is None:
-        raise NoActiveTurn(session_id)
+    report = await get_services().turns.cancel(session_id)
     return CancelReply(
-        turn_id=turn_id,
-        partial_content=unmark_cancelled(outcome.message.content),
-        stopped=Stopped(**outcome.stopped),
+        turn_id=report.turn_id,
+        partial_content=report.partial_content,
+        stopped=Stopped.model_validate(report.stopped),
     )
+
+
+@router.get(
+    "/chat/{session_id}/stream",
+    operation_id="reattach",
+    summary="Pick a stream up again",
+    response={200: None, 204: None, (404, 422, 500): ErrorResponse},
+    openapi_extra=STREAM,
+)
+async def reattach(
+    request: HttpRequest,
+    session_id: str,
+    after: Annotated[
+        str | None, Query(description="The id of the last event that was received")
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="The same, as a header")
+    ] = None,
+) -> HttpResponseBase:
+    """Send every event after the given one, of the running or else the last turn.
+
+    Without an event id, or with one of another turn, the whole turn is sent. 204: nothing is left
+    to send, or there was no turn. A turn that somebody re-attached to goes on without listeners.
+    """
+    listener = await get_services().turns.attach(
+        session_id, _position(last_event_id if after is None else after)
+    )
+    if listener is None:
+        return HttpResponse(status=204)
+    return _event_stream(_deliver(listener, listener.close))
+
+
+@router.get(
+    "/sessions/{session_id}/status",
+    operation_id="get_session_status",
+    summary="Status of a session",
+    response={200: StatusReply, (404, 500): ErrorResponse},
+)
+async def get_session_status(request: HttpRequest, session_id: str) -> StatusReply:
+    """Return the session's settings, its context window, and the turn that runs on it."""
+    services = get_services()
+    session = await asyncio.to_thread(services.sessions.get, session_id)
+    active = await services.turns.active(session_id)
+    return status_of(
+        session,
+        active,
+        max_context=await _longest_context(session.metadata.model),
+        dynamic_allowed=services.settings.dynamic_context_window_enabled,
+    )
+
+
+async def _longest_context(model: str) -> int | None:
+    try:
+        info = await get_services().models.look_up(model)
+    except ModelNotFound:  # removed since the session was made: the session can still be read
+        return None
+    return info.context_length if info else None
+
+
+def _position(event_id: str | None) -> tuple[str, int] | None:
+    """Read an event id; an empty one is none, as browsers send it."""
+    if not event_id:
+        return None
+    position = sse.read_event_id(event_id)
+    if position is None:
+        raise ValidationFailed(
+            "An event id looks like 0199f3a2b4c51f2e3d4c:12; send back one that was received.",
+            field="after",
+        )
+    return position
 
 
 async def _session_of(body: OpenChatRequest) -> str:
@@ -122,7 +194,10 @@ async def _session_of(body: OpenChatRequest) -> str:
         raise ValidationFailed("Name a session_id, or a model for a new session.", field="model")
     if body.message is None:
         raise ValidationFailed("A new session needs a message.", field="message")
-    session = await get_services().create_session(model=body.model, tools=body.selected_tools)
+    services = get_services()
+    await services.models.look_up(body.model)
+    tools = ToolSettings(tools=body.selected_tools) if body.selected_tools else None
+    session = await asyncio.to_thread(services.sessions.create, body.model, tool_settings=tools)
     return session.session_id
 
 
@@ -143,24 +218,26 @@ async def _streamed_turn(session_id: str, body: ChatRequest) -> StreamingHttpRes
     except BaseException:
         turn.leave(subscription)
         raise
-    response = StreamingHttpResponse(
-        _deliver(turn, subscription), content_type="text/event-stream; charset=utf-8"
-    )
+    return _event_stream(_deliver(subscription, partial(turn.leave, subscription)))
+
+
+def _event_stream(frames: AsyncGenerator[bytes, None]) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(frames, content_type="text/event-stream; charset=utf-8")
     response.headers["Cache-Control"] = "no-cache, no-transform"
     response.headers["X-Accel-Buffering"] = "no"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-async def _deliver(turn: LiveTurn, subscription: Subscription) -> AsyncGenerator[bytes, None]:
-    """Yield the turn's frames as they come, each chunk with everything that waits."""
+async def _deliver(listener: Listener, leave: Callable[[], None]) -> AsyncGenerator[bytes, None]:
+    """Yield a turn's frames as they come, each chunk with everything that waits."""
     try:
         first = sse.RETRY
-        while chunk := await subscription.next():
+        while chunk := await listener.next():
             yield first + chunk if first else chunk
             first = b""
     finally:
-        turn.leave(subscription)
+        leave()
 
 
 async def _whole_turn(session_id: str, body: ChatRequest) -> ChatReply:

@@ -1,10 +1,10 @@
 """Listening to a turn through its journal: one that runs in another process, or has ended."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from chat import sse
-from chat.journal import TurnJournal
+from chat.journal import Entry, TurnJournal
 from chat.stream import HEARTBEAT_SECONDS, encode_entries
 
 LIVENESS_SECONDS = 1.0
@@ -48,35 +48,48 @@ class JournalFollower:
 
     async def next(self) -> bytes:
         """Wait for the next events and return their frames; ``b""`` after the last one."""
+        while (entries := await self.next_entries()) is not None:
+            events = [entry for entry in entries if entry.n > self._after]
+            if events:
+                return encode_entries(self._turn_id, events)
+            if not entries:
+                return sse.HEARTBEAT
+        return b""
+
+    async def next_entries(self) -> Sequence[Entry] | None:
+        """Wait for the next entries, notes too.
+
+        Returns:
+            Nothing after 15 s of silence, and None after the last entry.
+        """
         silent_since = self._loop.time()
         running = True
         while not self._ended:
             self._changed.clear()
-            frames = await self._read()
-            if frames:
-                return frames
+            entries = await self._read()
+            if entries:
+                return entries
             if not running:
                 break  # sealed, or swept, and nothing more came
             if self._loop.time() - silent_since >= HEARTBEAT_SECONDS:
-                return sse.HEARTBEAT
+                return []
             try:
                 await asyncio.wait_for(self._changed.wait(), LIVENESS_SECONDS)
             except TimeoutError:
                 running = await self._settle()
-        return b""
+        return None
 
     def close(self) -> None:
         """Stop listening."""
         self._stop_watching()
 
-    async def _read(self) -> bytes:
+    async def _read(self) -> Sequence[Entry]:
         passage = await asyncio.to_thread(
             self._journal.read, self._session_id, self._turn_id, self._position
         )
         self._position = passage.position
         self._ended = self._ended or any(entry.event == "done" for entry in passage.entries)
-        news = [entry for entry in passage.entries if entry.n > self._after]
-        return encode_entries(self._turn_id, news) if news else b""
+        return passage.entries
 
     def _notice(self) -> None:
         """Called from the watcher's thread."""

@@ -1,6 +1,5 @@
 """What a turn needs to know before it starts: model, thinking, window, tools."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,15 +8,13 @@ from chat.engine import TurnJob
 from chat.errors import NothingToContinue
 from chat.history import continue_from
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ModelError, ModelNotFound, ThinkingNotSupported
-from models_app.language_model import LanguageModel, ModelInfo, Think
+from models_app.errors import ThinkingNotSupported
+from models_app.language_model import ModelInfo, Think
 from sessions_app.identity import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, Message, ToolSpec, UserMessage
 from sessions_app.session import Session
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import Toolset
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +56,8 @@ class TurnPreparer:
         if continuation is None:
             raise NothingToContinue(session.session_id)
         language_model, name = self.models.resolve(session.metadata.model)
-        info = await _describe(language_model, name)
+        # A provider that can't be asked says so itself, after the user's message is on disk.
+        info = await self.models.look_up(session.metadata.model)
         message = None
         if request.message is not None and continuation.append:
             message = UserMessage(
@@ -98,22 +96,6 @@ class TurnPreparer:
             return [known[name] for name in selected]
         settings = session.metadata.tool_settings
         return [known[name] for name in settings.tools if name in known] if settings else ()
-
-
-async def _describe(language_model: LanguageModel, name: str) -> ModelInfo | None:
-    """Return what is known of the model; None while its provider can't be asked.
-
-    Asking the model itself will then say so, after the user's message is on disk.
-    """
-    try:
-        return await language_model.describe(name)
-    except ModelNotFound:
-        raise
-    except ModelError as error:
-        logger.warning(
-            "the model could not be described", extra={"model": name, "code": error.code}
-        )
-        return None
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

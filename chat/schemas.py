@@ -162,3 +162,67 @@ class CancelReply(Schema):
     cancelled: Literal[True] = True
     partial_content: str
     stopped: Stopped
+
+
+class WindowStatus(Schema):
+    """The context window of a session, in tokens."""
+
+    dynamic_enabled: bool
+    current_window: int | None
+    model_max_context: int | None
+    last_adjustment_reason: str | None
+    manual_override: bool
+
+
+class ActiveTurnStatus(Schema):
+    """The turn that runs on a session."""
+
+    turn_id: str
+    state: str
+    started_at: str
+
+
+class StatusReply(Schema):
+    """Everything about a session but its messages, and what happens on it now."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_id": "a1b2c3d4e5",
+                    "model": "qwen3:14b",
+                    "message_count": 12,
+                    "context_window": {
+                        "dynamic_enabled": True,
+                        "current_window": 8192,
+                        "model_max_context": 40960,
+                        "last_adjustment_reason": "usage_threshold",
+                        "manual_override": False,
+                    },
+                    "tools_enabled": True,
+                    "active_tools": ["add_numbers"],
+                    "execution_policy": "always_confirm",
+                    "agents_enabled": False,
+                    "enabled_agents": [],
+                    "system_prompt_file": "helpful.md",
+                    "summary": None,
+                    "summary_model": None,
+                    "active_turn": None,
+                }
+            ]
+        }
+    )
+
+    session_id: str
+    model: str
+    message_count: int
+    context_window: WindowStatus
+    tools_enabled: bool
+    active_tools: list[str]
+    execution_policy: str
+    agents_enabled: bool
+    enabled_agents: list[str]
+    system_prompt_file: str | None
+    summary: dict[str, Any] | None
+    summary_model: str | None
+    active_turn: ActiveTurnStatus | None

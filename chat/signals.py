@@ -4,6 +4,7 @@
 as a rule and the cost of watching it does not depend on how many turns run.
 """
 
+import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,6 +45,70 @@ class TurnSignals:
                     taken.append((turn_id, kind))
         return taken
 
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed``, in another thread, when there may be signals; return how to stop."""
         return self._watcher.watch(self._directory, changed)
+
+
+class SignalInbox:
+    """Hands the signals to this process's turns to ``obey``, while there are such turns.
+
+    A turn is expected from before others can see it until it has ended; a signal that comes before
+    the turn can obey is kept for it.
+    """
+
+    def __init__(self, signals: TurnSignals, obey: Callable[[str, str], None]) -> None:
+        self._signals = signals
+        self._obey = obey
+        self._expected: set[str] = set()
+        self._obeying: set[str] = set()
+        self._early: list[tuple[str, str]] = []
+        self._stop_watching: Callable[[], None] | None = None
+        self._changed = False
+        self._reading: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to watch for signals; called on the loop before a turn is expected."""
+        if self._stop_watching is None:
+            loop = asyncio.get_running_loop()
+            self._stop_watching = self._signals.watch(
+                lambda: loop.is_closed() or loop.call_soon_threadsafe(self._look)
+            )
+
+    def expect(self, turn_id: str) -> None:
+        """Take the turn's signals from now on. May be called from a thread."""
+        self._expected.add(turn_id)
+
+    def ready(self, turn_id: str) -> None:
+        """Let the turn obey, first what came before."""
+        self._obeying.add(turn_id)
+        early, self._early = self._early, []
+        for signal in early:
+            self._deliver(*signal)
+
+    def forget(self, turn_id: str) -> None:
+        """Take no more signals to the turn; without turns, stop watching."""
+        self._expected.discard(turn_id)
+        self._obeying.discard(turn_id)
+        self._early = [signal for signal in self._early if signal[0] != turn_id]
+        if not self._expected and self._stop_watching is not None:
+            self._stop_watching()
+            self._stop_watching = None
+
+    def _look(self) -> None:
+        self._changed = True
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while self._changed:
+            self._changed = False
+            if self._expected:
+                for signal in await asyncio.to_thread(self._signals.take, set(self._expected)):
+                    self._deliver(*signal)
+
+    def _deliver(self, turn_id: str, kind: str) -> None:
+        if turn_id in self._obeying:
+            self._obey(turn_id, kind)
+        elif turn_id in self._expected:
+            self._early.append((turn_id, kind))

@@ -5,16 +5,21 @@ import secrets
 import time
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from chat.engine import Outcome, TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
 from chat.journal import TurnJournal
 from chat.preparation import TurnPreparer, TurnRequest
 from chat.recording import SessionRecorder
+from chat.recovery import TurnRecovery
+from chat.remote import ActiveTurn, CancelReport, RemoteTurns
+from chat.signals import SignalInbox, TurnSignals
 from chat.stream import Subscription, TurnStream
 from chat.tool_calls import ToolCallRunner
-from chat.turn import Input, State
+from chat.turn import FINAL, Input, State
 from sessions_app.identity import utc_now
+from sessions_app.messages import unmark_cancelled
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session
 
@@ -28,6 +33,16 @@ def new_turn_id(after: str = "") -> str:
     if after:
         milliseconds = max(milliseconds, int(after[:12], 16) + 1)
     return f"{milliseconds:012x}{secrets.token_hex(4)}"
+
+
+class Listener(Protocol):
+    """Somebody who reads a turn's stream."""
+
+    async def next(self) -> bytes:
+        """Wait for the next frames; ``b""`` after the last one."""
+
+    def close(self) -> None:
+        """Stop listening."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,10 +80,11 @@ class LiveTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """How many turns may run at once, and how long each, in seconds."""
+    """How many turns may run at once, how long each, and how long one can be re-attached to."""
 
     active: int
     seconds: float
+    retention_seconds: float
 
 
 class TurnRegistry:
@@ -81,11 +97,17 @@ class TurnRegistry:
         journal: TurnJournal,
         preparer: TurnPreparer,
         limits: TurnLimits,
+        recovery: TurnRecovery,
+        signals: TurnSignals,
+        remote: RemoteTurns,
     ) -> None:
         self._repository = repository
         self._journal = journal
         self._preparer = preparer
         self._limits = limits
+        self._recovery = recovery
+        self._remote = remote
+        self._inbox = SignalInbox(signals, self._obey)
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False
@@ -97,7 +119,8 @@ class TurnRegistry:
 
     def get(self, session_id: str) -> LiveTurn | None:
         """Return the session's turn if it runs in this worker."""
-        return self._live.get(session_id)
+        turn = self._live.get(session_id)
+        return turn if turn is not None and turn.state not in FINAL else None
 
     async def start(self, session_id: str, request: TurnRequest) -> LiveTurn:
         """Claim the session and start a turn on it.
@@ -123,25 +146,64 @@ class TurnRegistry:
             starting.add_done_callback(_abandon)
             raise
 
-    async def cancel(self, session_id: str) -> tuple[str, Outcome]:
-        """Stop the session's turn and wait until it has ended.
-
-        Returns:
-            The turn's id and how it ended.
+    async def cancel(self, session_id: str) -> CancelReport:
+        """Stop the session's turn, in whichever process it runs, and wait until it has ended.
 
         Raises:
             SessionNotFound: There is no such session.
             NoActiveTurn: No turn runs, or it ended by itself just now.
         """
-        turn = self._live.get(session_id)
+        turn = self.get(session_id)
         if turn is None:
-            await asyncio.to_thread(self._repository.load, session_id)
-            raise NoActiveTurn(session_id)
+            return await self._remote.cancel(session_id)
         turn.engine.stop(Input.CANCEL_REQUESTED)
         outcome = await turn.finished()
-        if outcome.state is not State.CANCELLED:
+        if outcome.state is not State.CANCELLED or outcome.message is None:
             raise NoActiveTurn(session_id)
-        return turn.turn_id, outcome
+        return CancelReport(
+            turn_id=turn.turn_id,
+            partial_content=unmark_cancelled(outcome.message.content),
+            stopped=outcome.stopped,
+        )
+
+    async def attach(self, session_id: str, position: tuple[str, int] | None) -> Listener | None:
+        """Listen to the session's running or last turn from an event on; None: nothing is left.
+
+        The turn goes on when its listeners leave, as if it had been started detached.
+
+        Args:
+            session_id: The session.
+            position: The turn and the number of the last event that the listener has.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        turn = self.get(session_id)
+        if turn is None:
+            return await self._remote.follow(session_id, position)
+        turn.detached = True
+        await turn.committed()
+        after = position[1] if position is not None and position[0] == turn.turn_id else 0
+        if after > turn.stream.last_number:
+            return None
+        if turn.stream.ended and after == turn.stream.last_number:
+            return None
+        return turn.stream.subscribe(after)
+
+    async def active(self, session_id: str) -> ActiveTurn | None:
+        """Tell which turn runs on the session, in whichever process, and where it is."""
+        turn = self.get(session_id)
+        if turn is not None:
+            return ActiveTurn(
+                turn_id=turn.turn_id, state=turn.state.value, started_at=turn.started_at
+            )
+        claim = await self._remote.running(session_id)
+        return await self._remote.describe(claim) if claim else None
+
+    async def recover(self) -> None:
+        """Seal every turn whose process died, and sweep what nobody needs any more."""
+        await asyncio.to_thread(self._recovery.seal_all)
+        await asyncio.to_thread(self._journal.sweep, self._limits.retention_seconds)
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""
@@ -158,11 +220,13 @@ class TurnRegistry:
             await asyncio.wait(pending)
 
     async def _start(self, session_id: str, request: TurnRequest) -> LiveTurn:
+        self._inbox.open()
         turn_id, session = await asyncio.to_thread(self._claim, session_id)
         try:
             job = await self._preparer.prepare(turn_id, session, request)
             writer = await asyncio.to_thread(self._journal.open, session_id, turn_id)
         except BaseException:
+            self._inbox.forget(turn_id)
             await asyncio.to_thread(self._repository.release, session_id, turn_id)
             raise
         stream = TurnStream(
@@ -195,16 +259,34 @@ class TurnRegistry:
 
         def ended(_: asyncio.Task[Outcome]) -> None:
             limit.cancel()
+            self._inbox.forget(turn_id)
             if self._live.get(session_id) is turn:
                 del self._live[session_id]
 
         turn.task.add_done_callback(ended)
+        self._inbox.ready(turn_id)
         return turn
 
     def _claim(self, session_id: str) -> tuple[str, Session]:
         turns = self._journal.turns(session_id)
         turn_id = new_turn_id(after=turns[-1] if turns else "")
-        return turn_id, self._repository.claim(session_id, turn_id)
+        self._inbox.expect(turn_id)
+        try:
+            session = self._repository.claim(session_id, turn_id, recover=self._recovery.recover)
+        except BaseException:
+            self._inbox.forget(turn_id)
+            raise
+        if turns:
+            self._recovery.end_journals(session)
+        return turn_id, session
+
+    def _obey(self, turn_id: str, kind: str) -> None:
+        """Do what another process asks of a turn of this one."""
+        for turn in self._live.values():
+            if turn.turn_id == turn_id and kind == "cancel":
+                turn.engine.stop(Input.CANCEL_REQUESTED)
+            elif turn.turn_id == turn_id and kind == "detach":
+                turn.detached = True
 
 
 def _over_time(seconds: float) -> TurnLimitReached:

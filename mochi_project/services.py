@@ -5,16 +5,23 @@ nothing below them knows that it exists.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings as django_settings
 
 from chat.journals.files import FileTurnJournal
+from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
+from chat.recovery import TurnRecovery
+from chat.remote import RemoteTurns
+from chat.signals import TurnSignals
 from chat.turns import TurnLimits, TurnRegistry
 from mochi_project.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.providers.ollama import OllamaModel
 from prompts_app.service import SystemPromptService
+from sessions_app.files import FileSessionRepository
+from sessions_app.repository import SessionRepository
 from sessions_app.service import SessionManager
 from tools_app.toolset import NoTools
 
@@ -45,26 +52,54 @@ def build_services(settings: MochiSettings) -> Services:
     )
     models = ModelCatalogue(ollama)
     journal = FileTurnJournal(settings.resolved_state_dir / "turns")
-    sessions = SessionManager(
-        sessions_dir=settings.resolved_sessions_dir, on_delete=journal.discard_session
+    repository = FileSessionRepository(settings.resolved_sessions_dir)
+    recovery = TurnRecovery(repository=repository, journal=journal)
+    return Services(
+        settings=settings,
+        sessions=SessionManager(
+            settings.resolved_sessions_dir,
+            repository=repository,
+            recover=recovery.recover,
+            on_delete=journal.discard_session,
+        ),
+        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
+        models=models,
+        turns=_build_turns(settings, repository, journal, recovery, models),
     )
-    turns = TurnRegistry(
-        repository=sessions.repository,
+
+
+def _build_turns(
+    settings: MochiSettings,
+    repository: SessionRepository,
+    journal: FileTurnJournal,
+    recovery: TurnRecovery,
+    models: ModelCatalogue,
+) -> TurnRegistry:
+    watcher = PathWatcher()
+    signals = TurnSignals(settings.resolved_state_dir / "signals", watcher)
+    return TurnRegistry(
+        repository=repository,
         journal=journal,
+        recovery=recovery,
+        signals=signals,
+        remote=RemoteTurns(
+            repository=repository,
+            journal=journal,
+            recovery=recovery,
+            signals=signals,
+            watch=partial(journal.watch, watcher),
+        ),
         preparer=TurnPreparer(
             models=models,
             toolset=NoTools(),
             max_rounds=settings.max_tool_rounds,
             dynamic_window=settings.dynamic_context_window_enabled,
         ),
-        limits=TurnLimits(active=settings.max_active_turns, seconds=settings.turn_timeout_seconds),
-    )
-    return Services(
-        settings=settings,
-        sessions=sessions,
-        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
-        models=models,
-        turns=turns,
+        limits=TurnLimits(
+            active=settings.max_active_turns,
+            seconds=settings.turn_timeout_seconds,
+            retention_seconds=settings.turn_retention_seconds,
+        ),
     )
 
 

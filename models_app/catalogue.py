@@ -1,12 +1,20 @@
 """Which language model a model name means."""
 
-from models_app.errors import ModelNotFound
+import asyncio
+import logging
+
+from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import LanguageModel, ModelInfo
 from models_app.providers.ollama import OllamaModel
+
+LOOK_UP_SECONDS = 5.0
 
 _OLLAMA = "ollama"
 # Names that choose another provider when they stand in front of a colon; none of them is here yet.
 _OTHER_PROVIDERS = frozenset({"openai", "anthropic", "google", "openrouter", "profile"})
+
+
+logger = logging.getLogger(__name__)
 
 
 class ModelCatalogue:
@@ -41,6 +49,25 @@ class ModelCatalogue:
         """
         model, bare_name = self.resolve(name)
         return await model.describe(bare_name)
+
+    async def look_up(self, name: str) -> ModelInfo | None:
+        """Return what is known of a model; None while its provider can't be asked.
+
+        A provider that is out of reach must not keep anybody from working on sessions.
+
+        Raises:
+            ModelNotFound: No provider has it, or it can't chat.
+        """
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                return await self.get(name)
+        except ModelNotFound:
+            raise
+        except TimeoutError:
+            logger.warning("the provider of model %r is silent", name)
+        except ModelError as error:
+            logger.warning("model %r is not known just now: %s", name, error.message)
+        return None
 
     def resolve(self, name: str) -> tuple[LanguageModel, str]:
         """Return who runs a model, and its name there.

@@ -3,13 +3,14 @@
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from chat.journal import Entry, JournalWriter, Passage
+from chat.journals.watcher import PathWatcher
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory
 
 SUFFIX = ".jsonl"
@@ -122,6 +123,16 @@ class FileTurnJournal:
                     self.discard(session_id, turn_id)
                     swept += 1
         return swept
+
+    def watch(
+        self,
+        watcher: PathWatcher,
+        session_id: str,
+        turn_id: str,
+        changed: Callable[[], object],
+    ) -> Callable[[], None]:
+        """Call ``changed``, in another thread, when the journal grew; return how to stop."""
+        return watcher.watch(self._path(session_id, turn_id), changed)
 
     def _path(self, session_id: str, turn_id: str) -> Path:
         return self._root / session_id / f"{turn_id}{SUFFIX}"

@@ -19,13 +19,13 @@ class PathWatcher:
 
     def __init__(self, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._interval = interval_seconds
-        self._watched: dict[object, tuple[Path, Callable[[], None]]] = {}
+        self._watched: dict[object, tuple[Path, Callable[[], object]]] = {}
         self._marks: dict[object, Mark] = {}
         self._something = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def watch(self, path: Path, changed: Callable[[], None]) -> Callable[[], None]:
+    def watch(self, path: Path, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed`` now and after every change; return how to stop that.
 
         ``changed`` runs in the watcher's thread and must return at once

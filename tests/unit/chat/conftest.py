@@ -3,17 +3,25 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from chat.journals.files import FileTurnJournal
+from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
+from chat.recovery import TurnRecovery
+from chat.remote import RemoteTurns
+from chat.signals import TurnSignals
 from chat.turns import TurnLimits, TurnRegistry
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.service import SessionManager
 from tools_app.toolset import NoTools, Toolset
+
+
+WATCHER = PathWatcher()
 
 
 class ToldModel:
@@ -66,6 +74,9 @@ class ToldCatalogue:
     def resolve(self, name: str) -> tuple[ToldModel, str]:
         return self.model, name
 
+    async def look_up(self, name: str) -> ModelInfo:
+        return await self.model.describe(name)
+
 
 class House:
     """Everything a test of turns needs."""
@@ -74,16 +85,28 @@ class House:
         self.model = ToldModel()
         self.sessions = SessionManager(sessions_dir=data_dir / "chat_sessions")
         self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
+        repository = self.sessions.repository
+        recovery = TurnRecovery(repository=repository, journal=self.journal)
+        signals = TurnSignals(data_dir / ".mochi" / "signals", WATCHER)
         self.turns = TurnRegistry(
-            repository=self.sessions.repository,
+            repository=repository,
             journal=self.journal,
+            recovery=recovery,
+            signals=signals,
+            remote=RemoteTurns(
+                repository=repository,
+                journal=self.journal,
+                recovery=recovery,
+                signals=signals,
+                watch=partial(self.journal.watch, WATCHER),
+            ),
             preparer=TurnPreparer(
                 models=ToldCatalogue(self.model),
                 toolset=toolset,
                 max_rounds=3,
                 dynamic_window=True,
             ),
-            limits=TurnLimits(active=active, seconds=seconds),
+            limits=TurnLimits(active=active, seconds=seconds, retention_seconds=600),
         )
 
     async def new_session(self, model: str = "m") -> str:

@@ -1,0 +1,163 @@
+"""Turns that run in other processes, or ran: found by claim and journal, reached by signals."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from chat.errors import NoActiveTurn
+from chat.following import JournalFollower
+from chat.journal import Entry, TurnJournal
+from chat.recovery import TurnRecovery
+from chat.sealing import read_remains
+from chat.signals import TurnSignals
+from chat.turn import State
+from sessions_app.errors import SessionNotFound
+from sessions_app.repository import Claim, SessionRepository
+
+WatchJournal = Callable[[str, str, Callable[[], None]], Callable[[], None]]
+"""Called with session, turn and what to call, from another thread, when that journal changed;
+returns how to stop."""
+
+
+class CancelReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cancelled turn left, and what was running when it was stopped."""
+
+    turn_id: str
+    partial_content: str
+    stopped: Mapping[str, Any]
+
+
+class ActiveTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A running turn, wherever it runs."""
+
+    turn_id: str
+    state: str
+    started_at: str
+
+
+class RemoteTurns:
+    """Reaches turns through what they leave on disk."""
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        recovery: TurnRecovery,
+        signals: TurnSignals,
+        watch: WatchJournal,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._recovery = recovery
+        self._signals = signals
+        self._watch = watch
+
+    async def running(self, session_id: str) -> Claim | None:
+        """Return the claim of the session's running turn; a dead one is sealed first.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        return await asyncio.to_thread(self._running, session_id)
+
+    async def describe(self, claim: Claim) -> ActiveTurn:
+        """Tell where another process's turn is, from its journal."""
+        passage = await asyncio.to_thread(self._journal.read, claim.session_id, claim.turn_id)
+        remains = read_remains(passage.entries)
+        state = State.STARTING
+        if remains.last_number:
+            state = State.RUNNING_TOOLS if remains.started_calls else State.GENERATING
+        return ActiveTurn(turn_id=claim.turn_id, state=state.value, started_at=claim.started_at)
+
+    async def cancel(self, session_id: str) -> CancelReport:
+        """Ask the owner of the session's turn to stop it, and wait until it has.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            NoActiveTurn: No turn runs, or it ended by itself just now.
+        """
+        claim = await self.running(session_id)
+        if claim is None:
+            raise NoActiveTurn(session_id)
+        follower = self._follow(session_id, claim.turn_id, after=0)
+        entries: list[Entry] = []
+        try:
+            await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
+            while (news := await follower.next_entries()) is not None:
+                entries += news
+        finally:
+            follower.close()
+            await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
+        report = _report(claim.turn_id, entries)
+        if report is None:
+            raise NoActiveTurn(session_id)
+        return report
+
+    async def follow(
+        self, session_id: str, position: tuple[str, int] | None
+    ) -> JournalFollower | None:
+        """Listen to the session's running or last turn; None when nothing is left to send.
+
+        Args:
+            session_id: The session.
+            position: The turn and the number of the last event that the listener has. A position
+                in another turn counts as none.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        claim = await self.running(session_id)
+        if claim is not None:
+            turn_id = claim.turn_id
+            await asyncio.to_thread(self._signals.send, turn_id, "detach")
+        else:
+            turns = await asyncio.to_thread(self._journal.turns, session_id)
+            if not turns:
+                return None
+            turn_id = turns[-1]
+        after = position[1] if position is not None and position[0] == turn_id else 0
+        passage = await asyncio.to_thread(self._journal.read, session_id, turn_id)
+        last_number = max((entry.n for entry in passage.entries), default=0)
+        if after > last_number or (claim is None and after == last_number):
+            return None
+        return self._follow(session_id, turn_id, after)
+
+    def _follow(self, session_id: str, turn_id: str, after: int) -> JournalFollower:
+        async def still_running() -> bool:
+            try:
+                claim = await self.running(session_id)
+            except SessionNotFound:  # deleted meanwhile, and its journal with it
+                return False
+            return claim is not None and claim.turn_id == turn_id
+
+        return JournalFollower(
+            session_id=session_id,
+            turn_id=turn_id,
+            after=after,
+            journal=self._journal,
+            watch=partial(self._watch, session_id, turn_id),
+            settle=still_running,
+        )
+
+    def _running(self, session_id: str) -> Claim | None:
+        self._repository.load(session_id)
+        claim = self._repository.claim_of(session_id)
+        if claim is None or claim.alive:
+            return claim
+        self._recovery.seal(session_id)
+        return None
+
+
+def _report(turn_id: str, entries: Sequence[Entry]) -> CancelReport | None:
+    payloads = {entry.event: entry for entry in entries}
+    if "cancelled" not in payloads or "stopped" not in payloads:
+        return None
+    return CancelReport(
+        turn_id=turn_id,
+        partial_content=payloads["cancelled"].value()["content"],
+        stopped=payloads["stopped"].value(),
+    )

@@ -1,0 +1,46 @@
+"""What ``/sessions/{id}/status`` tells (seed 000 section 9.9)."""
+
+from chat.remote import ActiveTurn
+from chat.schemas import ActiveTurnStatus, StatusReply, WindowStatus
+from sessions_app.session import AgentSettings, Session, ToolSettings
+
+
+def status_of(
+    session: Session, active: ActiveTurn | None, *, max_context: int | None, dynamic_allowed: bool
+) -> StatusReply:
+    """Gather the status of a session.
+
+    Args:
+        session: The session.
+        active: The turn that runs on it.
+        max_context: The model's longest context in tokens; None when it is not known just now.
+        dynamic_allowed: Whether this server lets windows grow at all.
+    """
+    metadata, window = session.metadata, session.window
+    tools = metadata.tool_settings or ToolSettings()
+    agents = list((metadata.agent_settings or AgentSettings()).enabled_agents)
+    return StatusReply(
+        session_id=session.session_id,
+        model=metadata.model,
+        message_count=len(session.messages),
+        context_window=WindowStatus(
+            dynamic_enabled=window.dynamic_enabled and dynamic_allowed,
+            current_window=window.current_window,
+            model_max_context=max_context,
+            last_adjustment_reason=window.last_adjustment,
+            manual_override=window.manual_override,
+        ),
+        tools_enabled=bool(tools.tools or tools.tool_group),
+        active_tools=list(tools.tools),
+        execution_policy=tools.execution_policy,
+        agents_enabled=bool(agents),
+        enabled_agents=agents,
+        system_prompt_file=session.system_prompt.source_file if session.system_prompt else None,
+        summary=dict(metadata.summary) if metadata.summary else None,
+        summary_model=metadata.summary_model,
+        active_turn=ActiveTurnStatus(
+            turn_id=active.turn_id, state=active.state, started_at=active.started_at
+        )
+        if active
+        else None,
+    )
