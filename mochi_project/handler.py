@@ -31,7 +31,7 @@ from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import reset_urlconf
 from django.db import close_old_connections, reset_queries
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
@@ -40,6 +40,8 @@ from mochi_project.guard import Message, Receive, Scope, Send
 
 # A generator that never waits would keep the loop, and the notice that its client left, to itself.
 CHUNKS_BETWEEN_YIELDS = 64
+
+_WITHOUT_BODY = frozenset({204, 304})
 
 
 class LeanHandler(ASGIHandler):
@@ -131,6 +133,9 @@ class LeanHandler(ASGIHandler):
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
         """Send a response: one message for each chunk of an async stream that is not too large."""
+        if isinstance(response, HttpResponse) and response.status_code not in _WITHOUT_BODY:
+            # As CommonMiddleware does, whose hook would cost a thread.
+            response.headers.setdefault("Content-Length", str(len(response.content)))
         generator = _generator_of(response)
         if generator is None:
             await super().send_response(response, send)

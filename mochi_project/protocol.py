@@ -34,6 +34,7 @@ class BoundedHttpToolsProtocol(HttpToolsProtocol):
         """Start the request."""
         self._unfinished = 0
         super().on_headers_complete()
+        self.headers = []  # uvicorn would add trailers to the headers that it has handed out
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""

@@ -39,13 +39,13 @@ class WebServer(uvicorn.Server):
 
 
 def server_config(settings: MochiSettings) -> uvicorn.Config:
-    """Return uvicorn's configuration: uvloop and httptools where they are installed."""
+    """Return uvicorn's configuration: uvloop where it is installed, and bounded headers."""
     return uvicorn.Config(
         APPLICATION,
         host=settings.host,
         port=settings.port,
         loop="auto",
-        http="auto",
+        http="mochi_project.protocol:BoundedHttpToolsProtocol",
         ws="none",
         lifespan="on",
         interface="asgi3",

@@ -338,6 +338,13 @@ async def test_sync_streams_and_files_are_served_and_closed() -> None:
     assert b"test_sync_streams_and_files" in (await get("/file")).body
 
 
+async def test_the_length_of_a_whole_response_is_announced() -> None:
+    assert (b"Content-Length", b"6") in (await get("/hello")).sent[0]["headers"]
+    probe.go_on.set()
+    names = {name for name, _ in (await get("/stream")).sent[0]["headers"]}
+    assert b"Content-Length" not in names
+
+
 async def test_cookies_are_sent() -> None:
     client = await get("/cookies")
     assert (b"Set-Cookie", b"a=b; Path=/") in client.sent[0]["headers"]

@@ -1,0 +1,45 @@
+"""A server process of the edge alone, for its tests: guard, handler, API; deadlines can be short.
+
+Prints its URL. EDGE_BODY_DEADLINE: seconds for a body. EDGE_BREAK: make this service crash.
+"""
+
+import os
+import socket
+
+import django
+import uvicorn
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
+django.setup(set_prefix=False)
+
+from django.conf import settings  # noqa: E402
+
+from mochi_project.guard import Guard  # noqa: E402
+from mochi_project.handler import LeanHandler  # noqa: E402
+from mochi_project.protocol import BoundedHttpToolsProtocol  # noqa: E402
+from mochi_project.services import get_services  # noqa: E402
+
+
+def main() -> None:
+    token = settings.MOCHI.api_token
+    guard = Guard(
+        LeanHandler(),
+        settings.MOCHI,
+        token=token.get_secret_value() if token else None,
+        body_deadline=float(os.environ.get("EDGE_BODY_DEADLINE", "30")),
+    )
+    if os.environ.get("EDGE_BREAK"):
+
+        def crash(*_args: object, **_options: object) -> None:
+            raise RuntimeError("secret-in-a-crash")
+
+        get_services().prompts.list = crash
+    sock = socket.create_server(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
+    config = uvicorn.Config(
+        guard, lifespan="off", ws="none", http=BoundedHttpToolsProtocol, log_level="warning"
+    )
+    uvicorn.Server(config).run(sockets=[sock])
+
+
+main()
