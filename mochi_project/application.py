@@ -73,7 +73,7 @@ class MochiApplication:
         async with self._starting:
             if self._started:
                 return
-            for sentence in unknown_variables():
+            for sentence in unknown_variables().values():
                 logger.warning(sentence)
             await asyncio.to_thread(prepare_data_dir, self._settings)
             settings = self._settings
@@ -92,12 +92,12 @@ class MochiApplication:
 
     async def _stop(self) -> None:
         """Undo what ``_start`` did, last things first."""
+        if self._warm_up:
+            await self._warm_up  # or it would open a client behind our back
         await get_services().aclose()
         install_services(None)
         if self._scripted:
             await self._scripted.stop()
-        if self._warm_up:
-            await self._warm_up
         self._started = False
         remove_fresh_data_dir()
 

@@ -53,8 +53,9 @@ def _serve() -> int:
     from mochi_project.workers import WorkerPool  # noqa: PLC0415
 
     settings = load_settings()
-    for sentence in unknown_variables():
+    for variable, sentence in unknown_variables().items():
         _say(f"warning: {sentence}")
+        os.environ.pop(variable, None)  # said once, not again by every process
     if warning := warn_without_auth(settings):
         _say(f"warning: {warning}")
     sockets = listen(settings.host, settings.port)

@@ -292,13 +292,13 @@ def load_settings(**overrides: Any) -> MochiSettings:
     return settings
 
 
-def unknown_variables(names: Iterable[str] | None = None) -> list[str]:
-    """Return a sentence for each ``MOCHI_`` variable (default: the environment's) nobody reads.
+def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
+    """Return each ``MOCHI_`` variable (default: of the environment's) nobody reads, with a hint.
 
     A typo must not pass silently, and a variable of a later version must not stop the start.
     """
     known = [f"{ENV_PREFIX}{field.upper()}" for field in MochiSettings.model_fields]
-    sentences = []
+    sentences = {}
     for name in sorted(os.environ if names is None else names):
         # MOCHI_E2E_... belongs to the test suite, a double underscore to a nested value.
         if not name.startswith(ENV_PREFIX) or name.startswith(f"{ENV_PREFIX}E2E_"):
@@ -307,7 +307,7 @@ def unknown_variables(names: Iterable[str] | None = None) -> list[str]:
             continue
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
         hint = f"; did you mean {close[0]}?" if close else ""
-        sentences.append(f"{name} is not a setting of mochi-server and is ignored{hint}")
+        sentences[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"
     return sentences
 
 

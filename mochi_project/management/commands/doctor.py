@@ -64,7 +64,7 @@ class Command(BaseCommand):
 
 def _configuration() -> Iterator[Finding]:
     # A wrong value never gets here: it stops the settings from loading.
-    for sentence in unknown_variables():
+    for sentence in unknown_variables().values():
         yield Finding("configuration", "note", sentence)
 
 

@@ -1,0 +1,99 @@
+"""Who may import whom, and what must not be imported before the server listens."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
+LATE = (
+    "aiohttp",
+    "anthropic",
+    "httpx",
+    "mcp",
+    "ollama",
+    "ollama_instructor",
+    "openai",
+    "pydantic_ai",
+    "rich",
+    "structlog",
+)
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph(*PACKAGES, cache_dir=None)
+
+
+def test_the_import_contracts_hold() -> None:
+    command = Path(sys.executable).with_name("lint-imports")
+
+    ended = subprocess.run(
+        [command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_only_the_api_assembly_imports_routes(graph: grimp.ImportGraph) -> None:
+    routes = {module for module in graph.modules if module.split(".")[1:] == ["api"]}
+    assert "mochi_project.api" in routes
+
+    importers = {
+        (importer, module)
+        for module in routes - {"mochi_project.api"}
+        for importer in graph.find_modules_that_directly_import(module)
+    }
+
+    assert {importer for importer, _ in importers} == {"mochi_project.api"}
+
+
+def test_only_routes_commands_and_the_shell_ask_the_composition_root(
+    graph: grimp.ImportGraph,
+) -> None:
+    importers = graph.find_modules_that_directly_import("mochi_project.services")
+
+    strangers = {
+        module
+        for module in importers
+        if not module.startswith("mochi_project.") and not module.endswith((".api", ".tasks"))
+    }
+    assert not strangers
+
+
+def test_below_the_composition_root_nothing_reads_django_settings() -> None:
+    readers = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        if package not in {"mochi_project", "mochi_server"}
+        for path in (ROOT / package).rglob("*.py")
+        if "django.conf" in path.read_text(encoding="utf-8")
+    ]
+
+    assert readers == []
+
+
+def test_nothing_heavy_is_imported_before_the_server_listens() -> None:
+    code = f"""
+import sys
+import mochi_project.asgi
+from django.urls import resolve
+resolve("/api/v1/health")
+print([name for name in {LATE!r} if name in sys.modules])
+"""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mochi_project.settings"}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stdout.strip() == "[]", ended.stderr

@@ -1,0 +1,52 @@
+"""Files and functions stay small enough to be read in one go."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MAX_FILE_LINES = 420  # "about 400"
+MAX_TEST_FILE_LINES = 500
+MAX_FUNCTION_LINES = 50
+FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
+# Each entry is a debt, with the reason why it is not paid.
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+
+
+def sources() -> Iterator[Path]:
+    for init in ROOT.glob("*/__init__.py"):
+        yield from init.parent.rglob("*.py")
+    yield from (ROOT / "scripts").glob("*.py")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def too_long(paths: Iterable[Path], limit: int) -> dict[str, int]:
+    counts = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    return {name: count for name, count in counts.items() if count > limit}
+
+
+def test_files_are_short() -> None:
+    long = too_long(sources(), MAX_FILE_LINES)
+    long |= too_long((ROOT / "tests").rglob("*.py"), MAX_TEST_FILE_LINES)
+
+    assert long.keys() == LONG_FILES.keys(), long
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{name_of(path)}:{node.name}": lines
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno) > MAX_FUNCTION_LINES
+    }
+
+    assert long.keys() == LONG_FUNCTIONS.keys(), long
+
+
+def test_no_file_is_named_after_nothing() -> None:
+    assert not [name_of(path) for path in sources() if path.name in FORBIDDEN_NAMES]

@@ -1,0 +1,103 @@
+"""Real server processes, started as a person starts them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
+START_SECONDS = 60
+
+
+@dataclass
+class Started:
+    """A server process, and what it printed so far."""
+
+    process: subprocess.Popen[str]
+    url: str
+    stderr_file: Path
+    printed: list[str] = field(default_factory=list)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        """Ask the server, on a connection of its own."""
+        return httpx.get(f"{self.url}{path}", headers=headers, timeout=10, trust_env=False)
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> float:
+        """Send a signal and return the seconds until the process had ended."""
+        begin = time.perf_counter()
+        self.process.send_signal(number)
+        self.process.wait(timeout=30)
+        return time.perf_counter() - begin
+
+    @property
+    def stderr(self) -> str:
+        """Everything the process wrote to stderr."""
+        return self.stderr_file.read_text()
+
+
+Start = Callable[..., Started]
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """Return the environment without anybody's configuration, with the project importable."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
+    return {**kept, "PYTHONPATH": str(ROOT), **variables}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command to its end, in an empty directory."""
+
+    def run_command(command: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=clean_environment(**variables),
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+
+    return run_command
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start servers that end with the test; waits for the line that says they listen."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start_server(*command: str, cwd: Path | None = None, **variables: str) -> Started:
+        stderr_file = tmp_path / f"stderr-{len(processes)}"
+        with stderr_file.open("w") as stderr:
+            process = subprocess.Popen(
+                command or [sys.executable, "-m", "mochi_server", "--port", "0"],
+                cwd=cwd or tmp_path,
+                env=clean_environment(**variables),
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+        processes.append(process)
+        assert process.stdout
+        line = process.stdout.readline()
+        match = LISTENING.match(line)
+        assert match, f"printed {line!r}, stderr: {stderr_file.read_text()}"
+        return Started(process, match[1], stderr_file, [line])
+
+    yield start_server
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()

@@ -1,0 +1,172 @@
+"""``mochi-server`` as a person starts it, and as they stop it."""
+
+import os
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+SERVER = (sys.executable, "-m", "mochi_server", "--port", "0")
+IDLE_STOP_SECONDS = 1.0
+Start = Callable[..., Any]
+
+
+def wait_until_idle(*processes: psutil.Process) -> None:
+    """Wait until the processes have warmed up: a tenth of a second without work."""
+    while any(process.cpu_percent(interval=0.1) > 10 for process in processes):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("workers", ["1", "4"])
+def test_an_idle_server_stops_within_a_second_and_silently(
+    start: Start, workers: str, number: signal.Signals
+) -> None:
+    server = start(*SERVER, "--workers", workers, "--data-dir", "data")
+    assert server.get("/api/v1/health").status_code == 200
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    wait_until_idle(psutil.Process(server.process.pid), *family)
+
+    seconds = server.stop(number)
+
+    assert server.process.returncode == 0
+    assert seconds < IDLE_STOP_SECONDS
+    assert "Traceback" not in server.stderr
+    assert not [process for process in family if process.is_running()]
+
+
+def test_the_listening_line_comes_once_and_people_read_the_rest(start: Start) -> None:
+    server = start(*SERVER, "--data-dir", "data", "--ollama-host", "http://gpu.example:9999")
+    server.stop()
+
+    lines = server.printed + server.process.stdout.read().splitlines()
+
+    assert sum(line.startswith("mochi-server listening") for line in lines) == 1
+    assert f"  docs    {server.url}/api/v1/docs" in lines
+    assert "  models  http://gpu.example:9999" in lines
+    assert "token" not in "".join(lines)
+
+
+def test_two_workers_answer_as_one_and_share_their_secret(start: Start, tmp_path: Path) -> None:
+    server = start(*SERVER, "--workers", "2", "--data-dir", "data")
+
+    assert {server.get("/api/v1/health").status_code for _ in range(20)} == {200}
+    secret = tmp_path / "data" / ".mochi" / "secret_key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert [entry.name for entry in secret.parent.glob("*secret_key*")] == ["secret_key"]
+
+
+def test_a_worker_that_dies_is_replaced(start: Start) -> None:
+    server = start(*SERVER, "--workers", "2", "--data-dir", "data")
+    parent = psutil.Process(server.process.pid)
+    first, second = parent.children()
+
+    first.kill()
+    first.wait(timeout=10)
+
+    # The survivor goes on, and the listening sockets never close.
+    assert server.get("/api/v1/health").status_code == 200
+    while len(parent.children()) < 2:
+        pass
+    assert second in parent.children()
+    assert server.get("/api/v1/health").status_code == 200
+
+
+def test_workers_end_when_their_parent_is_killed(start: Start) -> None:
+    server = start(*SERVER, "--workers", "2", "--data-dir", "data")
+    workers = psutil.Process(server.process.pid).children()
+
+    server.stop(signal.SIGKILL)
+
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
+
+
+def test_a_wrong_value_stops_the_start_with_a_sentence(run: Callable[..., Any]) -> None:
+    ended = run(SERVER[:3], MOCHI_PORT="abc")
+
+    assert ended.returncode == 1
+    assert ended.stderr == "mochi-server: MOCHI_PORT must be a valid integer (it is 'abc')\n"
+    assert ended.stdout == ""
+
+
+def test_a_port_in_use_stops_the_start_with_a_sentence(run: Callable[..., Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = run([*SERVER[:3], "--port", port])
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"mochi-server: port {port} on 127.0.0.1 is in use")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_data_directory_that_is_a_file_stops_the_start(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "data").write_text("not a directory")
+
+    ended = run([*SERVER, "--data-dir", "data"])
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("mochi-server: MOCHI_DATA_DIR")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_mistyped_variable_is_pointed_out_once(start: Start) -> None:
+    server = start(*SERVER, "--workers", "2", "--data-dir", "data", MOCHI_OLLAMA_HOTS="x")
+    server.stop()
+
+    assert server.stderr.count("did you mean MOCHI_OLLAMA_HOST?") == 1
+
+
+def test_beyond_loopback_a_token_is_made_printed_and_asked_for(
+    start: Start, tmp_path: Path
+) -> None:
+    server = start(*SERVER, "--host", "0.0.0.0", "--data-dir", "data")
+    server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+    token_file = tmp_path / "data" / ".mochi" / "api_token"
+    token = token_file.read_text()
+
+    assert server.get("/api/v1/health").status_code == 200
+    assert server.get("/api/v1/sessions").status_code == 401
+    assert server.get("/api/v1/sessions", Authorization=f"Bearer {token}").status_code == 200
+    assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
+    server.stop()
+    assert token in server.process.stdout.read()
+    assert token not in server.stderr
+
+
+def test_beyond_loopback_without_auth_there_is_a_warning(start: Start) -> None:
+    server = start(*SERVER, "--host", "0.0.0.0", "--insecure-no-auth", "--data-dir", "data")
+    server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+
+    assert server.get("/api/v1/sessions").status_code == 200
+    assert "warning: everybody who reaches" in server.stderr
+
+
+def test_test_mode_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    server = start(*SERVER, "--test-mode", "--workers", "2", cwd=empty, TMPDIR=str(temporary))
+    (data,) = temporary.iterdir()
+    assert (data / ".mochi" / "secret_key").exists()
+    assert server.get("/api/v1/models").status_code == 200
+    server.stop(signal.SIGTERM)
+
+    assert os.listdir(temporary) == []
+    assert os.listdir(empty) == []
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version_touch_nothing(run: Callable[..., Any], tmp_path: Path, flag: str) -> None:
+    assert run([*SERVER[:3], flag]).returncode == 0
+    assert os.listdir(tmp_path) == []

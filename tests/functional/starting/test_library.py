@@ -1,0 +1,106 @@
+"""``mochi_server`` as a library: light, and without Django's settings."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+HEAVY = ("django", "ninja", "pydantic", "uvicorn", "ollama", "httpx", "aiohttp", "structlog")
+
+
+def python(run: Run, code: str, **variables: str) -> str:
+    """Run code in a fresh interpreter and return what it printed."""
+    ended = run([sys.executable, "-W", "error", "-c", code], **variables)
+    assert ended.returncode == 0, ended.stderr
+    return str(ended.stdout).strip()
+
+
+def test_importing_the_package_imports_nothing_heavy(run: Run) -> None:
+    code = f"import sys, mochi_server; print([m for m in {HEAVY!r} if m in sys.modules])"
+
+    assert python(run, code) == "[]"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from mochi_server import create_app, __version__",
+        "from mochi_server.constants import SUMMARY_UNSUPPORTED_MODELS",
+        "from mochi_server.errors import AlreadyConfiguredError, ConfigurationError",
+        "from mochi_server.sessions import SessionManager",
+        "from mochi_server.prompts import SystemPromptService",
+        "from mochi_server.ollama import OllamaClient, AsyncOllamaClient",
+        "from mochi_server.ollama import AsyncInstructorOllamaClient",
+    ],
+)
+def test_the_public_imports_need_no_django_settings(run: Run, statement: str) -> None:
+    code = f"{statement}\nfrom django.conf import settings\nprint(settings.configured)"
+
+    assert python(run, code) == "False"
+
+
+def test_the_same_settings_give_the_same_application(run: Run) -> None:
+    code = """
+from mochi_server import create_app
+first = create_app(data_dir="data", workers=2, allowed_hosts=["a.example"], worker=False)
+print(create_app(data_dir="data", workers=2, allowed_hosts=["a.example"], worker=False) is first)
+print(create_app() is first)
+"""
+    assert python(run, code).split() == ["True", "True"]
+
+
+def test_other_settings_in_the_same_process_are_refused(run: Run) -> None:
+    code = """
+from mochi_server import create_app
+from mochi_server.errors import AlreadyConfiguredError
+create_app(ollama_host="http://one:1")
+try:
+    create_app(ollama_host="http://two:2")
+except AlreadyConfiguredError as error:
+    print(error)
+"""
+    assert "other settings (ollama_host)" in python(run, code)
+
+
+def test_a_process_that_runs_another_django_project_is_refused(run: Run) -> None:
+    code = """
+from django.conf import settings
+settings.configure()
+from mochi_server import create_app
+from mochi_server.errors import AlreadyConfiguredError
+try:
+    create_app()
+except AlreadyConfiguredError as error:
+    print(error)
+"""
+    assert "another project" in python(run, code)
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [("port='abc'", "MOCHI_PORT must be a valid integer"), ("prot=1", "prot is not a setting")],
+)
+def test_an_unusable_argument_is_a_configuration_error(
+    run: Run, argument: str, complaint: str
+) -> None:
+    code = f"""
+from mochi_server import create_app
+from mochi_server.errors import ConfigurationError
+try:
+    create_app({argument})
+except ConfigurationError as error:
+    print(error)
+"""
+    assert complaint in python(run, code)
+
+
+def test_test_mode_makes_one_fresh_directory_for_the_application(run: Run) -> None:
+    code = """
+from mochi_server import create_app
+first = create_app(test_mode=True)
+print(create_app(test_mode=True) is first)
+"""
+    assert python(run, code) == "True"

@@ -1,0 +1,152 @@
+"""The other ways to start: uvicorn, runserver, a program of one's own."""
+
+import shutil
+import signal
+import socket
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def port() -> int:
+    """Return a port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def serving(code: str) -> tuple[str, ...]:
+    """Return a command that runs ``code``, where ``serve(app)`` serves and prints our line."""
+    prelude = """
+        import os, uvicorn
+
+        def serve(app, host="127.0.0.1", lifespan="auto"):
+            class Server(uvicorn.Server):
+                async def startup(self, sockets=None):
+                    await super().startup(sockets=sockets)
+                    number = self.servers[0].sockets[0].getsockname()[1]
+                    print(f"mochi-server listening on http://{host}:{number}", flush=True)
+            Server(uvicorn.Config(app, host=host, port=0, lifespan=lifespan)).run()
+    """
+    return (sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code))
+
+
+@pytest.mark.parametrize("lifespan", ["on", "off"])
+def test_uvicorn_serves_the_application_with_and_without_lifespan(
+    start: Start, lifespan: str
+) -> None:
+    server = start(*serving(f"serve('mochi_project.asgi:application', lifespan={lifespan!r})"))
+
+    assert server.get("/api/v1/health").status_code == 200
+    assert server.get("/api/v1/sessions").json()["total"] == 0
+    assert server.stop(signal.SIGTERM) < 1
+
+
+def test_uvicorn_in_test_mode_needs_no_ollama_and_leaves_no_data(
+    start: Start, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    server = start(
+        *serving("serve('mochi_project.asgi:application')"),
+        MOCHI_TEST_MODE="true",
+        TMPDIR=str(temporary),
+    )
+
+    assert server.get("/api/v1/models").json()["models"]
+    server.stop(signal.SIGTERM)
+
+    assert list(temporary.iterdir()) == []
+
+
+def test_connections_from_the_network_need_a_token_however_the_server_was_started(
+    start: Start, tmp_path: Path
+) -> None:
+    address = own_address()
+    code = f"serve('mochi_project.asgi:application', host={address!r})"
+    server = start(*serving(code), MOCHI_DATA_DIR="data")
+
+    assert server.get("/api/v1/sessions").status_code == 401
+    token = (tmp_path / "data" / ".mochi" / "api_token").read_text()
+    assert server.get("/api/v1/sessions", Authorization=f"Bearer {token}").status_code == 200
+
+
+def own_address() -> str:
+    """Return an address of this machine that is not loopback, or skip."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no network")
+        return str(probe.getsockname()[0])
+
+
+@pytest.mark.parametrize("reload", [[], ["--noreload"]])
+def test_runserver_serves_over_asgi_and_stops_cleanly(
+    start: Start, tmp_path: Path, port: int, reload: list[str]
+) -> None:
+    command = [sys.executable, str(ROOT / "manage.py"), "runserver", f"127.0.0.1:{port}", *reload]
+    server = start(*command, MOCHI_DATA_DIR=str(tmp_path / "data"))
+
+    assert server.url == f"http://127.0.0.1:{port}"
+    assert server.get("/api/v1/health").status_code == 200
+    assert server.stop() < 2
+    assert "Traceback" not in server.stderr
+
+
+def test_runserver_listens_where_the_configuration_says(start: Start, port: int) -> None:
+    command = [sys.executable, str(ROOT / "manage.py"), "runserver", "--noreload"]
+    server = start(*command, MOCHI_PORT=str(port))
+
+    assert server.url == f"http://127.0.0.1:{port}"
+
+
+def test_runserver_restarts_when_the_code_changes(start: Start, tmp_path: Path) -> None:
+    project = copy_of_the_project(tmp_path / "project")
+    command = [sys.executable, "manage.py", "runserver", "0"]
+    server = start(*command, cwd=project, PYTHONPATH="")
+
+    with (project / "mochi_project" / "urls.py").open("a") as file:
+        file.write("\n# changed\n")
+
+    again = next(line for line in server.process.stdout if "listening" in line)
+    assert again.startswith("mochi-server listening on http://127.0.0.1:")
+    assert server.stop() < 2
+
+
+def copy_of_the_project(target: Path) -> Path:
+    """Copy what runs, so that a test may change it."""
+    target.mkdir()
+    shutil.copy(ROOT / "manage.py", target)
+    for package in ROOT.glob("*/__init__.py"):
+        shutil.copytree(package.parent, target / package.parent.name)
+    return target
+
+
+def test_a_program_serves_what_create_app_returns(start: Start, tmp_path: Path) -> None:
+    server = start(
+        *serving(
+            """
+            from mochi_server import create_app
+
+            serve(create_app(ollama_host="http://localhost:11434", data_dir="./my_data"))
+            """
+        )
+    )
+
+    assert server.get("/api/v1/health").status_code == 200
+    assert (tmp_path / "my_data" / ".mochi" / "secret_key").exists()
+
+
+def test_a_setting_that_stops_django_is_one_sentence_too(run: Callable[..., Any]) -> None:
+    ended = run([sys.executable, str(ROOT / "manage.py"), "check"], MOCHI_WORKERS="many")
+
+    assert ended.returncode == 1
+    assert ended.stderr == "mochi-server: MOCHI_WORKERS must be a valid integer (it is 'many')\n"
