@@ -23,6 +23,8 @@ _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_BODY_SECONDS = 5.0
 _LAST_BYTES_SECONDS = 0.05
 _WATCH_SECONDS = 5.0
+# What is held for a reader who is slower than the model: twice this, then TCP holds it back.
+_BUFFERED_BYTES = 64 * 1024
 # aiohttp warns about larger bodies that are plain bytes; it sends a BytesIO piece by piece.
 _LARGE_BODY_BYTES = 2**20
 
@@ -60,6 +62,7 @@ class OllamaTransport:
                 total=None, sock_connect=connect_timeout, sock_read=silence_timeout
             ),
             headers={**headers, **host.headers},
+            read_bufsize=_BUFFERED_BYTES,
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
