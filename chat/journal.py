@@ -60,6 +60,9 @@ class TurnJournal(Protocol):
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's last entry is ``done``."""
 
+    def unended_sessions(self) -> Sequence[str]:
+        """Return the sessions with a journal that has not ended: its turn runs, or died."""
+
     def append(self, session_id: str, turn_id: str, lines: str) -> None:
         """Add lines to a journal whose writer died; the caller makes sure that it is alone."""
 

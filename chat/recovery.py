@@ -58,18 +58,24 @@ class TurnRecovery:
         """Seal the session's dead turn, if there is one; a running turn is left alone."""
         try:
             self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
-        except (SessionBusy, SessionNotFound):
-            return  # somebody was faster: another turn runs, or the session is gone
+        except SessionBusy:
+            return  # somebody was faster, and a new turn runs
+        except SessionNotFound:
+            self._journal.discard_session(session_id)
 
     def seal_all(self) -> None:
         """Seal every dead turn; one session that can't be sealed does not keep the others."""
-        for claim in self._repository.claims():
-            if claim.alive:
-                continue
+        dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
+        for session_id in sorted(dead | set(self._journal.unended_sessions())):
             try:
-                self.seal(claim.session_id)
+                self.seal(session_id)
             except MochiError as error:
                 logger.error(  # noqa: TRY400 - a typed error says it all
                     "a dead turn could not be sealed",
-                    extra={"session_id": claim.session_id, "code": error.code},
+                    extra={"session_id": session_id, "code": error.code},
                 )
+
+    def sweep(self, older_than_seconds: float) -> None:
+        """Remove journals that ended longer ago than that, and what dead writers left behind."""
+        self._journal.sweep(older_than_seconds)
+        self._repository.sweep()

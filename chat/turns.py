@@ -1,6 +1,7 @@
 """The registry of this worker's live turns: start, listen, cancel, drain."""
 
 import asyncio
+import logging
 import secrets
 import time
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ def new_turn_id(after: str = "") -> str:
     if after:
         milliseconds = max(milliseconds, int(after[:12], 16) + 1)
     return f"{milliseconds:012x}{secrets.token_hex(4)}"
+
+
+logger = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
@@ -200,10 +204,15 @@ class TurnRegistry:
         claim = await self._remote.running(session_id)
         return await self._remote.describe(claim) if claim else None
 
-    async def recover(self) -> None:
-        """Seal every turn whose process died, and sweep what nobody needs any more."""
-        await asyncio.to_thread(self._recovery.seal_all)
-        await asyncio.to_thread(self._journal.sweep, self._limits.retention_seconds)
+    async def keep_house(self, interval_seconds: float = 60) -> None:
+        """Seal dead turns and sweep what nobody needs any more, now and again until cancelled."""
+        while True:
+            try:
+                await asyncio.to_thread(self._recovery.seal_all)
+                await asyncio.to_thread(self._recovery.sweep, self._limits.retention_seconds)
+            except Exception:
+                logger.exception("housekeeping failed; it is tried again")
+            await asyncio.sleep(interval_seconds)
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""

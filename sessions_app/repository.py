@@ -91,3 +91,6 @@ class SessionRepository(Protocol):
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
+
+    def sweep(self) -> int:
+        """Remove what dead processes left behind, but no claims; return how many files."""

@@ -88,6 +88,16 @@ class FileTurnJournal:
             return False
         return tail.endswith(b"\n") and b'"event":"done"' in tail.rsplit(b"\n", 2)[-2]
 
+    def unended_sessions(self) -> Sequence[str]:
+        """Return the sessions with a journal that has not ended: its turn runs, or died."""
+        return sorted(
+            {
+                path.parent.name
+                for path in self._root.glob(f"*/*{SUFFIX}")
+                if not self.has_ended(path.parent.name, path.name.removesuffix(SUFFIX))
+            }
+        )
+
     def append(self, session_id: str, turn_id: str, lines: str) -> None:
         """Add lines to a journal whose writer died, after cutting off what it left half-written."""
         path = self._path(session_id, turn_id)

@@ -1,0 +1,77 @@
+"""Ends running turns before the web server hears of the signal that stops it.
+
+uvicorn, told to stop, closes its listeners and waits for open streams before it runs the
+lifespan's shutdown; a stream that waits for a model would keep it. So the signal comes here first:
+new turns are refused, running ones get their grace time, what is left is saved and its streams are
+ended; then the signal is handed on.
+"""
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from types import FrameType
+
+logger = logging.getLogger(__name__)
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+Handler = Callable[[int, FrameType | None], object]
+
+
+class SignalDrain:
+    """Stands between the stop signals and the handlers that were there.
+
+    Args:
+        drain: Ends the turns, given their grace time in seconds; may be called again, with no
+            grace, while it runs.
+        grace_seconds: The grace time of the first signal; a second signal leaves none.
+    """
+
+    def __init__(self, drain: Callable[[float], Awaitable[None]], grace_seconds: float) -> None:
+        self._drain = drain
+        self._grace_seconds = grace_seconds
+        self._previous: dict[int, Handler] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._signalled = False
+
+    def install(self) -> None:
+        """Take the signals over, where somebody handles them and this thread may.
+
+        A server that handles no signals itself (a test client) is left alone.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+
+        def receive(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._start, number, frame)
+
+        for number in STOP_SIGNALS:
+            previous = signal.getsignal(number)
+            if callable(previous) and previous is not signal.default_int_handler:
+                self._previous[number] = previous
+                signal.signal(number, receive)
+
+    def uninstall(self) -> None:
+        """Give the signals back."""
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+        self._previous.clear()
+
+    def _start(self, number: int, frame: FrameType | None) -> None:
+        task = asyncio.create_task(self._drain_and_hand_on(number, frame))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drain_and_hand_on(self, number: int, frame: FrameType | None) -> None:
+        grace = 0.0 if self._signalled else self._grace_seconds
+        self._signalled = True
+        try:
+            await self._drain(grace)
+        except Exception:
+            logger.exception("running turns could not be ended")
+        handler = self._previous.get(number)
+        if handler is not None:
+            handler(number, frame)
