@@ -1,0 +1,115 @@
+"""``manage.py sessions``: for people, and with ``--json`` for scripts."""
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mochi_project.services import install_services
+from sessions_app.errors import SessionNotFound
+from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import append_messages
+
+NOW = "2026-11-21T10:00:00.000000+00:00"
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[SessionManager]:
+    manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
+    services: Any = SimpleNamespace(sessions=manager)
+    install_services(services)
+    yield manager
+    install_services(None)
+
+
+@pytest.fixture
+def talk(manager: SessionManager) -> str:
+    session_id = manager.create("qwen3:14b").session_id
+    manager.repository.update(
+        session_id,
+        lambda session: append_messages(
+            session,
+            UserMessage(content="What is 1+1?", message_id="1", timestamp=NOW),
+            AssistantMessage(
+                content="Two\x1b[2J, surely.", model="m", message_id="2", timestamp=NOW
+            ),
+            now=NOW,
+        ),
+    )
+    return session_id
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("sessions", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def test_a_list_names_every_session(talk: str, manager: SessionManager) -> None:
+    manager.create("other")
+    listed = json.loads(run("list", "--json"))
+    assert {item["session_id"] for item in listed["sessions"]} >= {talk}
+    assert (listed["total"], listed["unreadable"]) == (2, [])
+    assert talk in run("list")
+    assert "1 of 2 sessions" in run("list", "--limit", "1")
+    assert json.loads(run("list", "--search", "what is", "--json"))["total"] == 1
+
+
+def test_a_list_names_what_is_unreadable(manager: SessionManager, tmp_path: Path) -> None:
+    manager.create("m")
+    (tmp_path / "chat_sessions" / "0000000000.json").touch()
+    errors = StringIO()
+    call_command("sessions", "list", stdout=StringIO(), stderr=errors)
+    assert "0000000000.json can't be read: empty" in errors.getvalue()
+
+
+def test_a_session_is_shown_without_steering_the_terminal(talk: str) -> None:
+    shown = run("show", talk)
+    assert "What is 1+1?" in shown
+    assert "\x1b" not in shown
+    assert json.loads(run("show", talk, "--json"))["message_count"] == 2
+
+
+def test_an_export_goes_to_the_screen_or_to_a_file(
+    talk: str, manager: SessionManager, tmp_path: Path
+) -> None:
+    assert run("export", talk) == run("export", talk, "--json") == manager.export(talk)
+    target = tmp_path / "talk.md"
+    assert run("export", talk, "--format", "markdown", "--output", str(target)) == ""
+    assert target.read_text() == manager.export(talk, format="markdown")
+
+
+def test_an_export_that_can_not_be_written_says_so(talk: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CommandError, match="can't be written"):
+        run("export", talk, "--output", str(tmp_path / "file" / "talk.json"))
+
+
+def test_a_session_is_deleted(talk: str, manager: SessionManager) -> None:
+    assert json.loads(run("delete", talk, "--json")) == {"deleted": talk}
+    with pytest.raises(SessionNotFound):
+        manager.get(talk)
+
+
+def test_an_unknown_session_is_an_error_in_words(manager: SessionManager) -> None:
+    for action in ("show", "export", "delete"):
+        with pytest.raises(CommandError, match="not found"):
+            run(action, "ffffffffff")
+
+
+def test_a_check_fails_when_a_file_is_broken(talk: str, tmp_path: Path) -> None:
+    assert "All sessions can be read (1)." in run("check")
+    assert json.loads(run("check", "--json")) == {"checked": 1, "problems": []}
+    (tmp_path / "chat_sessions" / "0000000000.json").touch()
+    output = StringIO()
+    with pytest.raises(CommandError, match="1 of 2"):
+        call_command("sessions", "check", "--json", stdout=output)
+    assert json.loads(output.getvalue())["problems"] == [
+        {"file": "0000000000.json", "reason": "empty"}
+    ]
