@@ -5,6 +5,7 @@ import sys
 
 from mochi_project.config import ConfigurationError, MochiSettings
 from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret, ensure_state_dir
+from models_app.providers.ollama_host import parse_host
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
@@ -50,7 +51,8 @@ def announce(settings: MochiSettings, url: str) -> None:
     for wildcard, local in WILDCARD_HOSTS.items():
         if settings.host.strip("[]") == wildcard:
             shown = url.replace(wildcard, local)
-    model = "scripted, offline (test mode)" if settings.test_mode else settings.ollama_host
+    host = parse_host(settings.ollama_host).url
+    model = "scripted, offline (test mode)" if settings.test_mode else host
     lines = [
         f"mochi-server listening on {url}",
         f"  docs    {shown}/api/v1/docs",

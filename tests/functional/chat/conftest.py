@@ -1,0 +1,214 @@
+"""Real servers in processes of their own, with scripted models, and clients on real sockets."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from httpx_sse import EventSource
+
+ROOT = Path(__file__).parents[3]
+LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
+MODEL = "qwen3:14b"
+
+
+def block(*texts: Any, **keys: Any) -> str:
+    """Return a user message that scripts its answer: texts, or whole entries of ``messages``."""
+    messages = [
+        entry if isinstance(entry, dict) else {"text_message": {"text": entry}} for entry in texts
+    ]
+    script = {"messages": messages, **keys} if messages else keys
+    return f"<|instruction_start|>{json.dumps(script)}<|instruction_end|>"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event as a client gets it."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
+
+
+class Chat:
+    """A client of one server, as a front end would be one."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.http = httpx.Client(base_url=f"{url}/api/v1", timeout=30, trust_env=False, **options)
+
+    def new_session(self, **body: Any) -> str:
+        answer = self.http.post("/sessions", json={"model": MODEL, **body})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["session_id"]
+
+    def messages(self, session_id: str) -> list[dict[str, Any]]:
+        answer = self.http.get(f"/sessions/{session_id}/messages")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["messages"]
+
+    @contextmanager
+    def stream(self, session_id: str, **body: Any) -> Iterator[Iterator[Event]]:
+        """Open a stream; leaving the block closes the connection."""
+        with self.http.stream("POST", f"/chat/{session_id}/stream", json=body) as answer:
+            if answer.status_code != 200:
+                answer.read()
+            assert answer.status_code == 200, answer.text
+            yield read_events(answer)
+
+    def say(self, session_id: str, message: str | None = None, **body: Any) -> list[Event]:
+        """Send a message and read the stream to its end."""
+        with self.stream(session_id, message=message, **body) as events:
+            return list(events)
+
+    def reattach(self, session_id: str, after: str | None = None) -> list[Event] | None:
+        """Pick the stream up again; None is 204."""
+        params = {"after": after} if after else {}
+        with self.http.stream("GET", f"/chat/{session_id}/stream", params=params) as answer:
+            if answer.status_code == 204:
+                return None
+            assert answer.status_code == 200
+            return list(read_events(answer))
+
+    def cancel(self, session_id: str) -> httpx.Response:
+        return self.http.post(f"/chat/{session_id}/cancel")
+
+
+def read_events(answer: httpx.Response) -> Iterator[Event]:
+    for event in EventSource(answer).iter_sse():
+        if event.data:
+            yield Event(event.id, event.event, json.loads(event.data))
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.data["content"] for event in events if event.name == "content_delta")
+
+
+def names_of(events: list[Event]) -> list[str]:
+    return [event.name for event in events]
+
+
+@dataclass
+class Server:
+    """A running server."""
+
+    process: subprocess.Popen[str]
+    url: str
+    data_dir: Path
+    log: Path
+    clients: list[Chat] = field(default_factory=list)
+
+    def chat(self, **options: Any) -> Chat:
+        self.clients.append(Chat(self.url, **options))
+        return self.clients[-1]
+
+    @property
+    def web_processes(self) -> list[psutil.Process]:
+        """The processes that answer requests."""
+        parent = psutil.Process(self.process.pid)
+        return parent.children() or [parent]
+
+    def session_file(self, session_id: str) -> dict[str, Any]:
+        return json.loads((self.data_dir / "chat_sessions" / f"{session_id}.json").read_text())
+
+    def kill(self) -> None:
+        """Kill every process at once, as a power cut of the machine's processes would."""
+        family = [psutil.Process(self.process.pid)]
+        family += family[0].children(recursive=True)
+        for member in family:
+            member.send_signal(signal.SIGSTOP)  # nobody sees the others die
+        for member in family:
+            member.kill()
+        self.process.wait(timeout=10)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
+        """Send a signal and return the seconds until the process had ended."""
+        begin = time.perf_counter()
+        self.process.send_signal(number)
+        self.process.wait(timeout=60)
+        return time.perf_counter() - begin
+
+
+StartServer = Callable[..., Server]
+
+
+def launch(data_dir: Path, log: Path, *flags: str, **variables: str) -> Server:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
+    environment |= {"MOCHI_TEST_WORDS_PER_SECOND": "0", "PYTHONPATH": str(ROOT), **variables}
+    with log.open("a") as stderr:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "mochi_server", "--port", "0", "--test-mode"),
+                *("--data-dir", str(data_dir), *flags),
+            ],
+            env=environment,
+            cwd=data_dir,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    assert process.stdout
+    line = process.stdout.readline()
+    match = LISTENING.match(line)
+    assert match, f"printed {line!r}; log: {log.read_text()[-2000:]}"
+    return Server(process, match[1], data_dir, log)
+
+
+def end(server: Server) -> None:
+    for client in server.clients:
+        client.http.close()
+    if server.process.poll() is None:
+        try:
+            server.kill()
+        except psutil.NoSuchProcess:
+            server.process.wait(timeout=10)
+    if server.process.stdout:
+        server.process.stdout.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartServer]:
+    """Start servers on one data directory; they end with the test."""
+    servers: list[Server] = []
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+
+    def start_server(*flags: str, **variables: str) -> Server:
+        servers.append(launch(data_dir, tmp_path / "log", *flags, **variables))
+        return servers[-1]
+
+    yield start_server
+    for server in servers:
+        end(server)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return one server for all tests of a module."""
+    directory = tmp_path_factory.mktemp("server")
+    (directory / "data").mkdir()
+    server = launch(directory / "data", directory / "log")
+    yield server
+    end(server)
+
+
+@pytest.fixture
+def chat(server: Server) -> Chat:
+    """Return a client of the module's server."""
+    return server.chat()
+
+
+@pytest.fixture
+def script() -> Callable[..., str]:
+    """Return how to write a message that scripts its answer."""
+    return block
