@@ -22,7 +22,6 @@ CLOCK_TICK_NS = 2_000_000_000
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-Stamp = tuple[int, int, int, int]
 Found = SessionMetadata | Unreadable
 
 
@@ -44,62 +43,67 @@ class CachedListing:
         self._size_limit = size_limit
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
-        self._files: dict[str, tuple[Stamp | None, Found]] = {}
-        self._listing = Listing(sessions=(), unreadable=())
+        self._stamps: dict[str, int | None] = {}
+        self._found: dict[str, Found] = {}
+        self._listing: Listing | None = None
 
     def list(self) -> Listing:
         """Return the readable sessions, most recently updated first, and the files that are not."""
         with self._lock:
-            if self._refresh():
-                self._listing = _arrange(found for _, found in self._files.values())
+            self._refresh()
+            if self._listing is None:
+                self._listing = _arrange(self._found.values())
             return self._listing
 
-    def _refresh(self) -> bool:
-        """Bring the cache up to date; return whether anything changed."""
+    def _refresh(self) -> None:
+        """Bring the cache up to date, and drop the arranged list if anything changed."""
         now = self._clock_ns()
         try:
             unchanged, changed = self._compare()
         except FileNotFoundError:
             unchanged, changed = 0, {}
-        if not changed and unchanged == len(self._files):
-            return False
-        if unchanged + len(changed.keys() & self._files.keys()) < len(self._files):
+        if not changed and unchanged == len(self._found):
+            return
+        self._listing = None
+        if unchanged + len(changed.keys() & self._found.keys()) < len(self._found):
             self._forget_removed()
-        for name, (stamp, status) in changed.items():
+        for name, status in changed.items():
             try:
-                found = self._read(name, status)
+                self._found[name] = self._read(name, status)
             except FileNotFoundError:
-                self._files.pop(name, None)
+                self._found.pop(name, None)
+                self._stamps.pop(name, None)
                 continue
             # Within one tick of the clock a second change would leave the same stamp.
             settled = now - max(status.st_mtime_ns, status.st_ctime_ns) > CLOCK_TICK_NS
-            self._files[name] = (stamp if settled else None, found)
-        return True
+            self._stamps[name] = _stamp(status) if settled else None
 
-    def _compare(self) -> tuple[int, dict[str, tuple[Stamp, os.stat_result]]]:
+    def _compare(self) -> tuple[int, dict[str, os.stat_result]]:
         """Return how many files are unchanged, and those that are new or changed.
 
-        This loop is all that a warm listing costs: 10,000 turns of it.
+        This loop is all that a warm listing costs, once for every file: hence one integer to
+        compare with, and the stamp spelled out.
         """
-        known_files = self._files
+        stamp_of = self._stamps.get
         unchanged = 0
         changed = {}
         # Names relative to an open directory are looked up faster than whole paths.
         with _opened(self._directory) as directory, os.scandir(directory) as entries:
             for entry in entries:
                 name = entry.name
-                known = known_files.get(name)
-                if known is None and not FILE_NAME.fullmatch(name):
+                stamp = stamp_of(name)
+                if stamp is None and not FILE_NAME.fullmatch(name):
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
-                stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                if known is not None and known[0] == stamp:
+                if stamp == hash(
+                    (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                ):
                     unchanged += 1
                 else:
-                    changed[name] = (stamp, status)
+                    changed[name] = status
         return unchanged, changed
 
     def _forget_removed(self) -> None:
@@ -107,7 +111,8 @@ class CachedListing:
             present = set(os.listdir(self._directory))  # noqa: PTH208 - names, not paths
         except FileNotFoundError:
             present = set()
-        self._files = {name: file for name, file in self._files.items() if name in present}
+        for name in self._found.keys() - present:
+            del self._found[name], self._stamps[name]
 
     def _read(self, name: str, status: os.stat_result) -> Found:
         path = self._directory / name
@@ -120,6 +125,10 @@ class CachedListing:
             return decode(read_regular(path, limit=self._size_limit), session_id).metadata
         except (UnreadableFileError, SessionCorrupt) as error:
             return Unreadable(file=name, reason=error.reason)
+
+
+def _stamp(status: os.stat_result) -> int:
+    return hash((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
 
 
 @contextmanager
