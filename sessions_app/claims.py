@@ -8,6 +8,7 @@ dead owner is seen at once, without timeouts. Callers hold the session's lock wh
 import errno
 import fcntl
 import os
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from sessions_app.atomic import (
 from sessions_app.repository import Claim
 
 CLAIM_SIZE_LIMIT = 64 * 1024
+_NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -50,14 +52,12 @@ class TurnClaims:
             return None
         except (UnreadableFileError, msgspec.MsgspecError, UnicodeDecodeError):
             raw = {}
-        turn_id, worker_id, started_at = (
-            str(raw.get(key, "")) for key in ("turn_id", "worker_id", "started_at")
-        )
+        worker_id = _name(raw.get("worker_id"))
         return Claim(
             session_id=session_id,
-            turn_id=turn_id,
+            turn_id=_name(raw.get("turn_id")),
             worker_id=worker_id,
-            started_at=started_at,
+            started_at=str(raw.get("started_at", "")),
             alive=self._lives(worker_id),
         )
 
@@ -95,12 +95,16 @@ class TurnClaims:
         return self._directory / f"{session_id}.json"
 
     def _lives(self, worker_id: str) -> bool:
-        # The id comes from a file: it must not lead out of the directory.
-        if not worker_id or not worker_id.isalnum():
+        if not worker_id:
             return False
         # A shared lock, so that two who ask at once don't take each other for the owner.
         with _try_lock(self._workers / f"{worker_id}.lock", fcntl.LOCK_SH) as locked:
             return locked is False
+
+
+def _name(value: object) -> str:
+    """Return a name from a file, or nothing: it becomes a path, and must not lead anywhere else."""
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else ""
 
 
 @contextmanager

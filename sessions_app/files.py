@@ -8,6 +8,7 @@
     {sessions_dir}/.claims/workers/{worker}.lock    held as long as that process lives
 """
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -179,11 +180,17 @@ class FileSessionRepository:
         return [claim for name in ids if (claim := self._claims.read(name)) is not None]
 
     def sweep(self) -> int:
-        """Remove what dead processes left behind, but no claims; return how many files.
+        """Remove what dead processes left behind, and return how many files that were.
 
-        That is temporary files of writes that were cut off, and liveness files.
+        That is temporary files of writes that were cut off, liveness files, and claims on sessions
+        that are gone. Other claims stay: their turns wait to be recovered.
         """
         swept = self._claims.sweep_workers()
+        for claim in self.claims():
+            with self._locked(claim.session_id):
+                if not os.path.lexists(self._path(claim.session_id)):
+                    self._claims.remove(claim.session_id)
+                    swept += 1
         for directory in (self._directory, self._directory / ".claims"):
             for path in directory.glob(".*.tmp"):
                 if name := _TEMPORARY.fullmatch(path.name):
@@ -226,8 +233,7 @@ class FileSessionRepository:
     @contextmanager
     def _locked_existing(self, session_id: str) -> Iterator[None]:
         # Asking for what does not exist must not leave directories behind.
-        path = self._path(session_id)
-        if not path.exists() and not path.is_symlink():
+        if not os.path.lexists(self._path(session_id)):
             raise SessionNotFound(session_id)
         with self._locked(session_id):
             yield

@@ -93,4 +93,4 @@ class SessionRepository(Protocol):
         """Return every claim, dead or alive."""
 
     def sweep(self) -> int:
-        """Remove what dead processes left behind, but no claims; return how many files."""
+        """Remove what dead processes left behind, but no claims on sessions; return how many."""

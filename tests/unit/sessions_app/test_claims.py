@@ -244,9 +244,20 @@ def test_liveness_is_not_inherited_by_started_processes(tmp_path: Path) -> None:
     assert str(tmp_path / f"{worker}.lock") not in descriptors
 
 
-def test_worker_ids_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
+def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     claims = TurnClaims(tmp_path)
-    (tmp_path / "a1b2c3d4e5.json").write_text('{"worker_id": "../secret", "turn_id": "t"}')
+    (tmp_path / "a1b2c3d4e5.json").write_text('{"worker_id": "../secret", "turn_id": "../t"}')
     claim = claims.read("a1b2c3d4e5")
     assert claim is not None
-    assert not claim.alive
+    assert (claim.worker_id, claim.turn_id, claim.alive) == ("", "", False)
+
+
+def test_a_claim_on_a_session_that_is_gone_is_swept(
+    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+) -> None:
+    for session_id in (SESSION_ID, "0123456789"):
+        repository.create(make_session("Hello", session_id=session_id))
+        repository.claim(session_id, "t1")
+    (sessions_dir / f"{SESSION_ID}.json").unlink()
+    assert repository.sweep() == 1
+    assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
