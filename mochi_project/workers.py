@@ -171,8 +171,11 @@ def main() -> None:
     inherited = [socket.socket(fileno=int(argument)) for argument in sys.argv[1:]]
     for opened in inherited:
         opened.set_inheritable(False)
-    # Until uvicorn handles it, SIGTERM ends a worker at once and without a traceback.
     work(inherited[0], inherited[1:])
+    # The application has closed what it opened. Taking the interpreter apart is a good part of a
+    # second of CPU when several workers do it at once, and would be most of the time to stop.
+    logging.shutdown()
+    os._exit(0)
 
 
 if __name__ == "__main__":

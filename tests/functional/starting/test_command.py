@@ -5,6 +5,7 @@ import signal
 import socket
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def test_a_worker_that_dies_is_replaced(start: Start) -> None:
     # The survivor goes on, and the listening sockets never close.
     assert server.get("/api/v1/health").status_code == 200
     while len(parent.children()) < 2:
-        pass
+        time.sleep(0.02)
     assert second in parent.children()
     assert server.get("/api/v1/health").status_code == 200
 

@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,12 +114,19 @@ def test_runserver_restarts_when_the_code_changes(start: Start, tmp_path: Path) 
     command = [sys.executable, "manage.py", "runserver", "0"]
     server = start(*command, cwd=project, PYTHONPATH="")
 
-    with (project / "mochi_project" / "urls.py").open("a") as file:
-        file.write("\n# changed\n")
+    again = threading.Event()
+    threading.Thread(target=listen_for_restart, args=(server, again), daemon=True).start()
+    # The reloader may not have looked at the files yet: change them until it has.
+    while not again.wait(timeout=0.5):
+        (project / "mochi_project" / "urls.py").touch()
 
-    again = next(line for line in server.process.stdout if "listening" in line)
-    assert again.startswith("mochi-server listening on http://127.0.0.1:")
     assert server.stop() < 2
+
+
+def listen_for_restart(server: Any, again: threading.Event) -> None:
+    for line in server.process.stdout:
+        if line.startswith("mochi-server listening on"):
+            again.set()
 
 
 def copy_of_the_project(target: Path) -> Path:
