@@ -1,0 +1,1 @@
+"""The Django shell: configuration, composition, HTTP, the ways to start. No business logic."""

@@ -137,7 +137,7 @@ def _is_locked(settings: MochiSettings) -> bool:
     """Whether a process holds the worker's lock, which ends with the process however it ends."""
     try:
         descriptor = os.open(settings.resolved_state_dir / WORKER_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:  # not there, or not to be had: the data directory's own finding says why
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
