@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -11,19 +10,22 @@ from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router
 
 from chat import sse
-from chat.engine import Outcome
 from chat.errors import TurnCrashed
 from chat.openapi import STREAM
+from chat.outcome import Outcome
 from chat.preparation import TurnRequest
 from chat.schemas import (
     CancelReply,
     ChatReply,
-    ChatRequest,
     OpenChatReply,
     OpenChatRequest,
     StatusReply,
     Stopped,
 )
+from chat.schemas import (
+    ChatRequest as ChatIn,
+)
+from chat.service import ChatRequest
 from chat.status import status_of
 from chat.turn import State
 from chat.turns import Listener
@@ -31,9 +33,18 @@ from mochi_project.services import get_services
 from models_app.errors import ModelNotFound
 from sessions_app.errors import ValidationFailed
 from sessions_app.schemas import ErrorResponse
-from sessions_app.session import ToolSettings
 
 router = Router(tags=["chat"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the same turn, however often they are sent.",
+    ),
+]
 
 ERRORS: dict[Any, Any] = {
     (404, 409, 422, 500, 502, 503, 507): ErrorResponse,
@@ -46,10 +57,11 @@ ERRORS: dict[Any, Any] = {
     summary="Chat, and make the session if there is none",
     response={200: OpenChatReply, **ERRORS},
 )
-async def chat(request: HttpRequest, body: OpenChatRequest) -> OpenChatReply:
+async def chat(
+    request: HttpRequest, body: OpenChatRequest, idempotency_key: IdempotencyKey = None
+) -> OpenChatReply:
     """Send a message and wait for the whole answer. Without `session_id` a session is made."""
-    session_id = await _session_of(body)
-    reply = await _whole_turn(session_id, body)
+    reply = await _whole_turn(_asked(body, body.session_id, body.model), idempotency_key)
     return OpenChatReply(**dict(reply), response=reply.message.content, model=reply.message.model)
 
 
@@ -60,12 +72,14 @@ async def chat(request: HttpRequest, body: OpenChatRequest) -> OpenChatReply:
     response={200: None, **ERRORS},
     openapi_extra=STREAM,
 )
-async def chat_stream(request: HttpRequest, body: OpenChatRequest) -> StreamingHttpResponse:
+async def chat_stream(
+    request: HttpRequest, body: OpenChatRequest, idempotency_key: IdempotencyKey = None
+) -> StreamingHttpResponse:
     """Like `POST /chat/{session_id}/stream`; without `session_id` a session is made.
 
     The first event, `turn_started`, names the session.
     """
-    return await _streamed_turn(await _session_of(body), body)
+    return await _streamed_turn(_asked(body, body.session_id, body.model), idempotency_key)
 
 
 @router.post(
@@ -74,12 +88,17 @@ async def chat_stream(request: HttpRequest, body: OpenChatRequest) -> StreamingH
     summary="Chat in a session",
     response={200: ChatReply, **ERRORS},
 )
-async def chat_in_session(request: HttpRequest, session_id: str, body: ChatRequest) -> ChatReply:
+async def chat_in_session(
+    request: HttpRequest,
+    session_id: str,
+    body: ChatIn,
+    idempotency_key: IdempotencyKey = None,
+) -> ChatReply:
     """Send a message and wait for the whole answer.
 
     Without a message, the answer to the last user message is made again, or resumed.
     """
-    return await _whole_turn(session_id, body)
+    return await _whole_turn(_asked(body, session_id), idempotency_key)
 
 
 @router.post(
@@ -90,14 +109,17 @@ async def chat_in_session(request: HttpRequest, session_id: str, body: ChatReque
     openapi_extra=STREAM,
 )
 async def chat_stream_in_session(
-    request: HttpRequest, session_id: str, body: ChatRequest
+    request: HttpRequest,
+    session_id: str,
+    body: ChatIn,
+    idempotency_key: IdempotencyKey = None,
 ) -> StreamingHttpResponse:
     """Send a message and get the answer as server-sent events, token by token.
 
     What fails before the first event is a plain error; later failures are an `error` event. The
     stream always ends with exactly one `done`.
     """
-    return await _streamed_turn(session_id, body)
+    return await _streamed_turn(_asked(body, session_id), idempotency_key)
 
 
 @router.post(
@@ -186,39 +208,24 @@ def _position(event_id: str | None) -> tuple[str, int] | None:
     return position
 
 
-async def _session_of(body: OpenChatRequest) -> str:
-    """Return the request's session, made now if it names none."""
-    if body.session_id is not None:
-        return body.session_id
-    if body.model is None:
-        raise ValidationFailed("Name a session_id, or a model for a new session.", field="model")
-    if body.message is None:
-        raise ValidationFailed("A new session needs a message.", field="message")
-    services = get_services()
-    await services.models.look_up(body.model)
-    tools = ToolSettings(tools=body.selected_tools) if body.selected_tools else None
-    session = await asyncio.to_thread(services.sessions.create, body.model, tool_settings=tools)
-    return session.session_id
-
-
-def _turn_request(body: ChatRequest) -> TurnRequest:
-    return TurnRequest(
+def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> ChatRequest:
+    turn = TurnRequest(
         message=body.message,
         think=body.think,
         selected_tools=body.selected_tools,
         detached=body.detached,
     )
+    return ChatRequest(turn=turn, session_id=session_id, model=model)
 
 
-async def _streamed_turn(session_id: str, body: ChatRequest) -> StreamingHttpResponse:
-    turn = await get_services().turns.start(session_id, _turn_request(body))
-    subscription = turn.first_subscription
+async def _streamed_turn(request: ChatRequest, key: str | None) -> StreamingHttpResponse:
+    turn = await get_services().chat.open(request, key)
     try:
         await turn.committed()
     except BaseException:
-        turn.leave(subscription)
+        turn.leave()
         raise
-    return _event_stream(_deliver(subscription, partial(turn.leave, subscription)))
+    return _event_stream(_deliver(turn.listener, turn.leave))
 
 
 def _event_stream(frames: AsyncGenerator[bytes, None]) -> StreamingHttpResponse:
@@ -240,16 +247,15 @@ async def _deliver(listener: Listener, leave: Callable[[], None]) -> AsyncGenera
         leave()
 
 
-async def _whole_turn(session_id: str, body: ChatRequest) -> ChatReply:
-    turn = await get_services().turns.start(session_id, _turn_request(body))
+async def _whole_turn(request: ChatRequest, key: str | None) -> ChatReply:
+    turn = await get_services().chat.open(request, key)
+    turn.listener.close()  # nobody reads the stream
     try:
         outcome = await turn.finished()
     except asyncio.CancelledError:
-        turn.leave(turn.first_subscription)
+        turn.leave()
         raise
-    finally:
-        turn.first_subscription.close()
-    return _reply(session_id, outcome)
+    return _reply(turn.session_id, outcome)
 
 
 def _reply(session_id: str, outcome: Outcome) -> ChatReply:

@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from chat.context.window import Decision
 from chat.errors import TurnCrashed, TurnLimitReached
@@ -21,6 +20,7 @@ from chat.events import (
 )
 from chat.history import Continuation, for_model
 from chat.opening import Opening
+from chat.outcome import Outcome
 from chat.recording import SessionRecorder
 from chat.round import Round
 from chat.stream import TurnStream
@@ -64,27 +64,6 @@ class TurnJob:
     window: Decision
     tools: Sequence[ToolSpec] = ()
     max_rounds: int = 25
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a turn ended.
-
-    Attributes:
-        state: The final state.
-        message: The answer that was saved, whole or partial; None when there was none.
-        tool_calls: The tool calls that were executed, in order (seed 000 section 9.4).
-        context_window: ``current_window``, ``usage_tokens`` and ``reason``.
-        error: What ended the turn, for a failed or interrupted one.
-        stopped: What was running when it was stopped: upstream, tools, agents.
-    """
-
-    state: State = State.STARTING
-    message: AssistantMessage | None = None
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
-    context_window: dict[str, Any] = field(default_factory=dict)
-    error: MochiError | None = None
-    stopped: dict[str, Any] = field(default_factory=dict)
 
 
 class TurnEngine:

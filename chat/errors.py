@@ -11,7 +11,11 @@ The tree::
         * NothingToContinue     VALIDATION_ERROR
         * TurnInterrupted       TURN_INTERRUPTED (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
+        * TurnFailed            what its journal says
+        * KeyReused             VALIDATION_ERROR
 """
+
+from typing import Any
 
 from sessions_app.errors import MochiError
 
@@ -85,3 +89,24 @@ class TurnCrashed(TurnError):
 
     def __init__(self) -> None:
         super().__init__("An unexpected error ended the turn.")
+
+
+class TurnFailed(TurnError):
+    """A turn of another process failed; code and words are those of its journal."""
+
+    def __init__(self, code: str, message: str, *, retryable: bool = False, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.code = code  # type: ignore[misc]  # a class's code but here, where it was written down
+        self.retryable = retryable
+
+
+class KeyReused(TurnError):
+    """An ``Idempotency-Key`` came again with another request."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This Idempotency-Key was used for another request. Use a new key for a new request.",
+            field="Idempotency-Key",
+        )

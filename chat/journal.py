@@ -60,6 +60,9 @@ class TurnJournal(Protocol):
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's last entry is ``done``."""
 
+    def all_turns(self) -> set[str]:
+        """Return every turn that has a journal."""
+
     def unended_sessions(self) -> Sequence[str]:
         """Return the sessions with a journal that has not ended: its turn runs, or died."""
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from chat.idempotency import IdempotencyKeys
 from chat.journal import TurnJournal
 from chat.sealing import closing_lines, read_remains, seal_session
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
@@ -21,10 +22,12 @@ class TurnRecovery:
         *,
         repository: SessionRepository,
         journal: TurnJournal,
+        keys: IdempotencyKeys,
         now: Callable[[], str] = utc_now,
     ) -> None:
         self._repository = repository
         self._journal = journal
+        self._keys = keys
         self._now = now
 
     def recover(self, session: Session, claim: Claim) -> Session:
@@ -79,3 +82,4 @@ class TurnRecovery:
         """Remove journals that ended longer ago than that, and what dead writers left behind."""
         self._journal.sweep(older_than_seconds)
         self._repository.sweep()
+        self._keys.sweep(older_than_seconds, known_turns=self._journal.all_turns())

@@ -10,6 +10,7 @@ import msgspec
 from chat.errors import NoActiveTurn
 from chat.following import JournalFollower
 from chat.journal import Entry, TurnJournal
+from chat.outcome import Outcome, outcome_of
 from chat.recovery import TurnRecovery
 from chat.sealing import read_remains
 from chat.signals import TurnSignals
@@ -125,6 +126,29 @@ class RemoteTurns:
         if after > last_number or (claim is None and after == last_number):
             return None
         return self._follow(session_id, turn_id, after)
+
+    async def listen(self, session_id: str, turn_id: str) -> JournalFollower | None:
+        """Listen to a certain turn from its first event on; None when there is no trace of it."""
+        try:
+            claim = await self.running(session_id)
+        except SessionNotFound:
+            return None
+        runs = claim is not None and claim.turn_id == turn_id
+        if not runs and turn_id not in await asyncio.to_thread(self._journal.turns, session_id):
+            return None
+        return self._follow(session_id, turn_id, after=0)
+
+    async def outcome(self, session_id: str, turn_id: str) -> Outcome:
+        """Wait for the end of a turn that runs elsewhere, or ran, and tell how it was."""
+        follower = self._follow(session_id, turn_id, after=0)
+        entries: list[Entry] = []
+        try:
+            while (news := await follower.next_entries()) is not None:
+                entries += news
+        finally:
+            follower.close()
+        session = await asyncio.to_thread(self._repository.load, session_id)
+        return outcome_of(entries, session)
 
     def _follow(self, session_id: str, turn_id: str, after: int) -> JournalFollower:
         async def still_running() -> bool:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from chat.engine import Outcome, TurnEngine
+from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
 from chat.journal import TurnJournal
+from chat.outcome import Outcome
 from chat.preparation import TurnPreparer, TurnRequest
 from chat.recording import SessionRecorder
 from chat.recovery import TurnRecovery
@@ -66,6 +67,11 @@ class LiveTurn:
     def state(self) -> State:
         """Where the turn is."""
         return self.engine.state
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the turn ended as a plain error, without a single event."""
+        return self.stream.ended and self.stream.last_number == 0
 
     async def committed(self) -> None:
         """Wait for the first event; raises the turn's error when it ended before that."""
@@ -126,8 +132,10 @@ class TurnRegistry:
         turn = self._live.get(session_id)
         return turn if turn is not None and turn.state not in FINAL else None
 
-    async def start(self, session_id: str, request: TurnRequest) -> LiveTurn:
-        """Claim the session and start a turn on it.
+    async def start(
+        self, session_id: str, request: TurnRequest, *, turn_id: str | None = None
+    ) -> LiveTurn:
+        """Claim the session and start a turn on it, under the given id if there is one.
 
         When the caller is cancelled meanwhile, the turn is still started (its session may be
         claimed already) and stopped at once, unless it is detached.
@@ -141,13 +149,13 @@ class TurnRegistry:
             raise ShuttingDown
         if self.active_count >= self._limits.active:
             raise TooManyTurns(self._limits.active)
-        starting = asyncio.create_task(self._start(session_id, request))
+        starting = asyncio.create_task(self._start(session_id, request, turn_id))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(_abandon)
+            starting.add_done_callback(abandon)
             raise
 
     async def cancel(self, session_id: str) -> CancelReport:
@@ -228,9 +236,11 @@ class TurnRegistry:
         if pending:
             await asyncio.wait(pending)
 
-    async def _start(self, session_id: str, request: TurnRequest) -> LiveTurn:
+    async def _start(
+        self, session_id: str, request: TurnRequest, wanted_id: str | None
+    ) -> LiveTurn:
         self._inbox.open()
-        turn_id, session = await asyncio.to_thread(self._claim, session_id)
+        turn_id, session = await asyncio.to_thread(self._claim, session_id, wanted_id)
         try:
             job = await self._preparer.prepare(turn_id, session, request)
             writer = await asyncio.to_thread(self._journal.open, session_id, turn_id)
@@ -276,9 +286,9 @@ class TurnRegistry:
         self._inbox.ready(turn_id)
         return turn
 
-    def _claim(self, session_id: str) -> tuple[str, Session]:
+    def _claim(self, session_id: str, wanted_id: str | None) -> tuple[str, Session]:
         turns = self._journal.turns(session_id)
-        turn_id = new_turn_id(after=turns[-1] if turns else "")
+        turn_id = wanted_id or new_turn_id(after=turns[-1] if turns else "")
         self._inbox.expect(turn_id)
         try:
             session = self._repository.claim(session_id, turn_id, recover=self._recovery.recover)
@@ -302,8 +312,8 @@ def _over_time(seconds: float) -> TurnLimitReached:
     return TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
 
 
-def _abandon(starting: asyncio.Task[LiveTurn]) -> None:
-    """Leave a turn whose client had gone before it was started."""
+def abandon(starting: asyncio.Task[LiveTurn]) -> None:
+    """Leave a turn whose client had gone before it was started: a task's done callback."""
     if not starting.cancelled() and starting.exception() is None:
         turn = starting.result()
         turn.leave(turn.first_subscription)

@@ -9,11 +9,13 @@ from functools import partial
 
 from django.conf import settings as django_settings
 
+from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
 from chat.recovery import TurnRecovery
 from chat.remote import RemoteTurns
+from chat.service import ChatService
 from chat.signals import TurnSignals
 from chat.turns import TurnLimits, TurnRegistry
 from mochi_project.config import MochiSettings
@@ -21,7 +23,6 @@ from models_app.catalogue import ModelCatalogue
 from models_app.providers.ollama import OllamaModel
 from prompts_app.service import SystemPromptService
 from sessions_app.files import FileSessionRepository
-from sessions_app.repository import SessionRepository
 from sessions_app.service import SessionManager
 from tools_app.toolset import NoTools
 
@@ -35,6 +36,7 @@ class Services:
     prompts: SystemPromptService
     models: ModelCatalogue
     turns: TurnRegistry
+    chat: ChatService
 
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
@@ -51,44 +53,32 @@ def build_services(settings: MochiSettings) -> Services:
         host=settings.ollama_host, silence_timeout=settings.upstream_timeout_seconds
     )
     models = ModelCatalogue(ollama)
-    journal = FileTurnJournal(settings.resolved_state_dir / "turns")
+    state_dir = settings.resolved_state_dir
+    journal = FileTurnJournal(state_dir / "turns")
     repository = FileSessionRepository(settings.resolved_sessions_dir)
-    recovery = TurnRecovery(repository=repository, journal=journal)
-    return Services(
-        settings=settings,
-        sessions=SessionManager(
-            settings.resolved_sessions_dir,
-            repository=repository,
-            recover=recovery.recover,
-            on_delete=journal.discard_session,
-        ),
-        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
-        models=models,
-        turns=_build_turns(settings, repository, journal, recovery, models),
+    keys = IdempotencyKeys(state_dir / "keys")
+    recovery = TurnRecovery(repository=repository, journal=journal, keys=keys)
+    sessions = SessionManager(
+        settings.resolved_sessions_dir,
+        repository=repository,
+        recover=recovery.recover,
+        on_delete=journal.discard_session,
     )
-
-
-def _build_turns(
-    settings: MochiSettings,
-    repository: SessionRepository,
-    journal: FileTurnJournal,
-    recovery: TurnRecovery,
-    models: ModelCatalogue,
-) -> TurnRegistry:
     watcher = PathWatcher()
-    signals = TurnSignals(settings.resolved_state_dir / "signals", watcher)
-    return TurnRegistry(
+    signals = TurnSignals(state_dir / "signals", watcher)
+    remote = RemoteTurns(
         repository=repository,
         journal=journal,
         recovery=recovery,
         signals=signals,
-        remote=RemoteTurns(
-            repository=repository,
-            journal=journal,
-            recovery=recovery,
-            signals=signals,
-            watch=partial(journal.watch, watcher),
-        ),
+        watch=partial(journal.watch, watcher),
+    )
+    turns = TurnRegistry(
+        repository=repository,
+        journal=journal,
+        recovery=recovery,
+        signals=signals,
+        remote=remote,
         preparer=TurnPreparer(
             models=models,
             toolset=NoTools(),
@@ -100,6 +90,14 @@ def _build_turns(
             seconds=settings.turn_timeout_seconds,
             retention_seconds=settings.turn_retention_seconds,
         ),
+    )
+    return Services(
+        settings=settings,
+        sessions=sessions,
+        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
+        models=models,
+        turns=turns,
+        chat=ChatService(turns=turns, remote=remote, sessions=sessions, models=models, keys=keys),
     )
 
 

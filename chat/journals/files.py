@@ -88,6 +88,10 @@ class FileTurnJournal:
             return False
         return tail.endswith(b"\n") and b'"event":"done"' in tail.rsplit(b"\n", 2)[-2]
 
+    def all_turns(self) -> set[str]:
+        """Return every turn that has a journal."""
+        return {path.name.removesuffix(SUFFIX) for path in self._root.glob(f"*/*{SUFFIX}")}
+
     def unended_sessions(self) -> Sequence[str]:
         """Return the sessions with a journal that has not ended: its turn runs, or died."""
         return sorted(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
@@ -86,7 +87,8 @@ class House:
         self.sessions = SessionManager(sessions_dir=data_dir / "chat_sessions")
         self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
         repository = self.sessions.repository
-        recovery = TurnRecovery(repository=repository, journal=self.journal)
+        keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
+        recovery = TurnRecovery(repository=repository, journal=self.journal, keys=keys)
         signals = TurnSignals(data_dir / ".mochi" / "signals", WATCHER)
         self.turns = TurnRegistry(
             repository=repository,

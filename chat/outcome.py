@@ -1,0 +1,68 @@
+"""How a turn ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chat.errors import TurnFailed
+from chat.journal import Entry
+from chat.turn import State
+from sessions_app.errors import MochiError
+from sessions_app.messages import AssistantMessage
+from sessions_app.session import Session
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a turn ended.
+
+    Attributes:
+        state: The final state.
+        message: The answer that was saved, whole or partial; None when there was none.
+        tool_calls: The tool calls that were executed, in order (seed 000 section 9.4).
+        context_window: ``current_window``, ``usage_tokens`` and ``reason``.
+        error: What ended the turn, for a failed or interrupted one.
+        stopped: What was running when it was stopped: upstream, tools, agents.
+    """
+
+    state: State = State.STARTING
+    message: AssistantMessage | None = None
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    context_window: dict[str, Any] = field(default_factory=dict)
+    error: MochiError | None = None
+    stopped: dict[str, Any] = field(default_factory=dict)
+
+
+def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
+    """Tell from its journal how a turn of another process ended.
+
+    Args:
+        entries: The whole journal.
+        session: The session as it is after the turn.
+    """
+    last = {entry.event: entry for entry in entries}
+    if "error" in last:
+        return Outcome(state=State.FAILED, error=_error(dict(last["error"].value())))
+    for name, state in (("message_complete", State.COMPLETED), ("cancelled", State.CANCELLED)):
+        if name in last:
+            payload = last[name].value()
+            return Outcome(
+                state=state,
+                message=_message(session, payload["message_id"]),
+                tool_calls=list(payload.get("tool_calls", ())),
+                context_window=dict(payload.get("context_window", ())),
+            )
+    return Outcome(state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn is gone."))
+
+
+def _error(payload: dict[str, Any]) -> TurnFailed:
+    details = dict(payload["details"])
+    retryable = bool(details.pop("retryable", False))
+    return TurnFailed(payload["code"], payload["message"], retryable=retryable, **details)
+
+
+def _message(session: Session, message_id: str) -> AssistantMessage | None:
+    for message in reversed(session.messages):
+        if isinstance(message, AssistantMessage) and message.message_id == message_id:
+            return message
+    return None

@@ -1,0 +1,184 @@
+"""Chat requests: find or make the session; start the turn, or find the one of a key."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from chat.idempotency import IdempotencyKeys, KeyRecord, fingerprint_of
+from chat.outcome import Outcome
+from chat.preparation import TurnRequest
+from chat.remote import RemoteTurns
+from chat.stream import Subscription
+from chat.turns import Listener, LiveTurn, TurnRegistry, abandon, new_turn_id
+from models_app.catalogue import ModelCatalogue
+from sessions_app.errors import ValidationFailed
+from sessions_app.service import SessionManager
+from sessions_app.session import ToolSettings
+
+POLL_SECONDS = 0.02
+START_SECONDS = 10.0
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat request: the turn that is wanted, and the session or the model of a new one."""
+
+    turn: TurnRequest
+    session_id: str | None = None
+    model: str | None = None
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as the client of one request sees it.
+
+    Attributes:
+        session_id: The session.
+        turn_id: The turn.
+        listener: Its stream from the first event on.
+        committed: Waits for the first event; raises the error of a turn that ended before.
+        finished: Waits for the end and tells how it was.
+        leave: Stops listening.
+    """
+
+    session_id: str
+    turn_id: str
+    listener: Listener
+    committed: Callable[[], Awaitable[None]]
+    finished: Callable[[], Awaitable[Outcome]]
+    leave: Callable[[], None]
+
+
+class ChatService:
+    """Opens turns for chat requests."""
+
+    def __init__(
+        self,
+        *,
+        turns: TurnRegistry,
+        remote: RemoteTurns,
+        sessions: SessionManager,
+        models: ModelCatalogue,
+        keys: IdempotencyKeys,
+    ) -> None:
+        self._turns = turns
+        self._remote = remote
+        self._sessions = sessions
+        self._models = models
+        self._keys = keys
+
+    async def open(self, request: ChatRequest, key: str | None = None) -> OpenTurn:
+        """Start a turn, or listen to the one that the key stands for.
+
+        Raises:
+            KeyReused: The key stands for another request.
+            ValidationFailed: The request names neither a session nor a model with a message.
+            MochiError: What ``TurnRegistry.start`` and ``ModelCatalogue.look_up`` raise.
+        """
+        if key is None:
+            session_id = await self._session_of(request)
+            return _opened(await self._turns.start(session_id, request.turn))
+        wanted = KeyRecord(fingerprint=fingerprint_of(request), turn_id=new_turn_id())
+        while True:
+            record = await asyncio.to_thread(self._keys.take, key, wanted)
+            if record is wanted:
+                return await self._start(request, key, wanted)
+            found = await self._find(key, record)
+            if found is not None:
+                return found
+
+    async def _start(self, request: ChatRequest, key: str, record: KeyRecord) -> OpenTurn:
+        """Start the turn that the key was taken for; a request that fails frees the key."""
+
+        async def start() -> LiveTurn:
+            try:
+                session_id = await self._session_of(request)
+                known = msgspec.structs.replace(record, session_id=session_id)
+                await asyncio.to_thread(self._keys.keep, key, known)
+                turn = await self._turns.start(session_id, request.turn, turn_id=record.turn_id)
+            except BaseException:
+                await asyncio.to_thread(self._keys.drop, key, record.turn_id)
+                raise
+            turn.task.add_done_callback(partial(self._drop_refused, key, turn))
+            return turn
+
+        starting = asyncio.create_task(start())
+        try:
+            return _opened(await asyncio.shield(starting))
+        except asyncio.CancelledError:
+            starting.add_done_callback(abandon)
+            raise
+
+    async def _find(self, key: str, record: KeyRecord) -> OpenTurn | None:
+        """Return the turn that somebody else starts or started; None when nothing came of it."""
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            if record.session_id is not None:
+                opened = await self._listen(record.session_id, record.turn_id)
+                if opened is not None:
+                    return opened
+            await asyncio.sleep(POLL_SECONDS)
+            current = await asyncio.to_thread(self._keys.find, key)
+            if current is None or current.turn_id != record.turn_id:
+                return None
+            record = current
+        # Whoever took the key died before its turn began.
+        await asyncio.to_thread(self._keys.drop, key, record.turn_id)
+        return None
+
+    async def _listen(self, session_id: str, turn_id: str) -> OpenTurn | None:
+        turn = self._turns.get(session_id)
+        if turn is not None and turn.turn_id == turn_id:
+            turn.detached = True
+            return _opened(turn, turn.stream.subscribe(after=0))
+        follower = await self._remote.listen(session_id, turn_id)
+        if follower is None:
+            return None
+
+        async def committed() -> None:
+            """A turn with a journal that others see has begun."""
+
+        return OpenTurn(
+            session_id=session_id,
+            turn_id=turn_id,
+            listener=follower,
+            committed=committed,
+            finished=partial(self._remote.outcome, session_id, turn_id),
+            leave=follower.close,
+        )
+
+    def _drop_refused(self, key: str, turn: LiveTurn, _: asyncio.Task[Outcome]) -> None:
+        """A turn that ended as a plain error is none: the same request may be sent again."""
+        if turn.was_refused:
+            asyncio.get_running_loop().run_in_executor(None, self._keys.drop, key, turn.turn_id)
+
+    async def _session_of(self, request: ChatRequest) -> str:
+        """Return the request's session, made now if it names none."""
+        if request.session_id is not None:
+            return request.session_id
+        if request.model is None:
+            raise ValidationFailed(
+                "Name a session_id, or a model for a new session.", field="model"
+            )
+        if request.turn.message is None:
+            raise ValidationFailed("A new session needs a message.", field="message")
+        await self._models.look_up(request.model)
+        selected = request.turn.selected_tools
+        session = await asyncio.to_thread(
+            self._sessions.create,
+            request.model,
+            tool_settings=ToolSettings(tools=selected) if selected else None,
+        )
+        return session.session_id
+
+
+def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTurn:
+    listener = subscription or turn.first_subscription
+    return OpenTurn(
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
+        listener=listener,
+        committed=turn.committed,
+        finished=turn.finished,
+        leave=partial(turn.leave, listener),
+    )
