@@ -1,0 +1,88 @@
+"""``Idempotency-Key`` against real servers: the same key is the same turn."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+def stream_bytes(chat, path, key, body):
+    with chat.http.stream(
+        "POST", path, json=body, headers={"Idempotency-Key": key}, timeout=30
+    ) as answer:
+        return answer.status_code, answer.read()
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_twenty_equal_posts_make_one_turn_and_twenty_equal_streams(start, script, workers):
+    server = start("--workers", workers)
+    session_id = server.chat().new_session()
+    body = {"message": script(["a ", "b ", "c ", "d"], words_per_second=20)}
+    path = f"/chat/{session_id}/stream"
+    clients = [server.chat() for _ in range(20)]
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda chat: stream_bytes(chat, path, "k1", body), clients))
+    assert {status for status, _ in answers} == {200}
+    assert len({received for _, received in answers}) == 1
+    assert answers[0][1].endswith(b'"}\n\n')
+    assert answers[0][1].count(b"event: done") == 1
+    assert [message["role"] for message in clients[0].messages(session_id)] == ["user", "assistant"]
+
+
+def test_a_key_makes_a_session_once(start, script):
+    server = start("--workers", "2")
+    body = {"model": "qwen3:14b", "message": script(["x", "y"], words_per_second=20)}
+    clients = [server.chat() for _ in range(8)]
+
+    def post(chat):
+        answer = chat.http.post("/chat", json=body, headers={"Idempotency-Key": "new"})
+        return answer.status_code, answer.text
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(post, clients))
+    assert len(answers) == 1
+    assert answers.pop()[0] == 200
+    assert clients[0].http.get("/sessions").json()["total"] == 1
+
+
+def test_a_finished_turn_is_sent_again_and_answers_whole_too(chat, script):
+    session_id = chat.new_session()
+    body = {"message": script("once")}
+    path = f"/chat/{session_id}"
+    first = stream_bytes(chat, f"{path}/stream", "k2", body)
+    assert stream_bytes(chat, f"{path}/stream", "k2", body) == first
+    whole = chat.http.post(path, json=body, headers={"Idempotency-Key": "k2"})
+    assert whole.status_code == 200
+    assert whole.json()["message"]["content"] == "once"
+    assert whole.json()["context_window"]["current_window"] == 8192
+    assert len(chat.messages(session_id)) == 2
+
+
+def test_another_request_under_the_same_key_is_refused(chat, script):
+    session_id = chat.new_session()
+    path = f"/chat/{session_id}/stream"
+    stream_bytes(chat, path, "k3", {"message": script("one")})
+    status, body = stream_bytes(chat, path, "k3", {"message": script("two")})
+    assert status == 422
+    assert b"Idempotency-Key" in body
+    other = chat.new_session()
+    status, _ = stream_bytes(chat, f"/chat/{other}/stream", "k3", {"message": script("one")})
+    assert status == 422
+    assert chat.messages(other) == []
+
+
+def test_a_refused_request_frees_its_key(chat, script):
+    session_id = chat.new_session()
+    path = f"/chat/{session_id}/stream"
+    body = {"message": script("x", status=400)}
+    for _ in range(2):
+        assert stream_bytes(chat, path, "k4", body)[0] == 502
+    assert stream_bytes(chat, "/chat/0123456789/stream", "k5", body)[0] == 404
+    assert stream_bytes(chat, path, "k5", {"message": script("free")})[0] == 200
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+def test_a_key_that_makes_no_sense_is_refused(chat, key):
+    session_id = chat.new_session()
+    status, body = stream_bytes(chat, f"/chat/{session_id}/stream", key, {"message": "x"})
+    assert status == 422, body
+    assert chat.messages(session_id) == []
