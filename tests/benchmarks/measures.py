@@ -167,6 +167,8 @@ def listing(load: Load) -> dict[str, float]:
     with TemporaryDirectory(prefix="mochi-bench-") as folder:
         for number in range(load.sessions):
             (Path(folder) / f"{number:010x}.json").write_text(_session_file(number))
+        # A file changed a moment ago is read again: its next change might leave the same time.
+        time.sleep(2.5)
         repository = SessionManager(folder).repository
         assert len(repository.list().sessions) == load.sessions
 

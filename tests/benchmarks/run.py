@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import os
 import resource
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class Bench:
         self.rounds = rounds
         self.only = only
         self.samples: dict[tuple[str, str], list[float]] = defaultdict(list)
-        self.console = Console()
+        self.console = Console(width=None if sys.stdout.isatty() else 110)
 
     def note(self, subject: Subject, **figures: float) -> None:
         """Keep the figures of one round."""
