@@ -153,6 +153,9 @@ class MochiSettings(BaseSettings):
     shutdown_grace_seconds: float = Field(
         5, ge=0, le=3600, description="Time that running turns get when the server stops"
     )
+    write_timeout_seconds: Seconds = Field(
+        30, description="How long a client may read nothing before it is dropped"
+    )
     tool_timeout_seconds: Seconds = Field(60, description="Longest time of one tool call")
     tool_confirmation_timeout_seconds: Seconds = Field(
         300, description="Time to answer a tool confirmation"

@@ -6,13 +6,14 @@ and httptools would keep them in memory for ever: this is where they are cut off
 
 import json
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from mochi_project.errors import STATUS_OF_CODE, envelope
 from mochi_project.guard import LINGER_SECONDS, MAX_HEAD_BYTES
+from mochi_project.write_deadline import WriteDeadline
 
 
-class BoundedHttpToolsProtocol(HttpToolsProtocol):
+class BoundedHttpToolsProtocol(WriteDeadline):
     """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end."""
 
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body

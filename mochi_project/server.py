@@ -38,9 +38,15 @@ class WebServer(uvicorn.Server):
             self._captured_signals.clear()
 
 
+class ServerConfig(uvicorn.Config):
+    """uvicorn's configuration, and how long a client may take nothing (``write_deadline``)."""
+
+    write_timeout: float
+
+
 def server_config(settings: MochiSettings) -> uvicorn.Config:
     """Return uvicorn's configuration: uvloop where it is installed, and bounded headers."""
-    return uvicorn.Config(
+    config = ServerConfig(
         APPLICATION,
         host=settings.host,
         port=settings.port,
@@ -56,6 +62,8 @@ def server_config(settings: MochiSettings) -> uvicorn.Config:
         timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
+    config.write_timeout = settings.write_timeout_seconds
+    return config
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

@@ -1,0 +1,86 @@
+"""Drops clients that do not read: their connection, and what waits to be sent to them.
+
+A client may be slow as long as it takes something now and then. One that takes nothing for the
+whole deadline is gone for all that matters; its connection is reset, so that the kernel keeps no
+megabytes for it either.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SECONDS = 30.0
+MAX_UNSENT_BYTES = 128 * 1024
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class WriteDeadline(HttpToolsProtocol):
+    """A protocol that resets its connection when the peer takes nothing for too long.
+
+    The deadline is the server configuration's ``write_timeout``, in seconds.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Bound what the kernel queues, so that a peer that does not read is noticed here."""
+        super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+            timeout = int(self._deadline * 1000)
+            for option, value in (
+                ("TCP_NOTSENT_LOWAT", MAX_UNSENT_BYTES),
+                ("TCP_USER_TIMEOUT", timeout),  # Linux: also ends what the kernel still holds
+            ):
+                if hasattr(socket, option):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+    def pause_writing(self) -> None:
+        """Begin to count: the transport holds more than it likes to."""
+        super().pause_writing()
+        if self._timer is None:
+            self._watch(self._waiting_bytes())
+
+    def resume_writing(self) -> None:
+        """Stop counting: the peer has read."""
+        super().resume_writing()
+        self._stop_watching()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop counting with the connection's end."""
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    @property
+    def _deadline(self) -> float:
+        return float(getattr(self.config, "write_timeout", DEFAULT_SECONDS))
+
+    def _waiting_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def _watch(self, waiting: int) -> None:
+        self._timer = self.loop.call_later(self._deadline, self._judge, waiting)
+
+    def _stop_watching(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _judge(self, waited_before: int) -> None:
+        """Drop the peer, unless it took something meanwhile."""
+        self._timer = None
+        waiting = self._waiting_bytes()
+        if waiting < waited_before:
+            self._watch(waiting)
+            return
+        logger.warning("dropped a client that did not read for %g seconds", self._deadline)
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self.transport.abort()
