@@ -257,11 +257,9 @@ def test_a_client_that_leaves_stops_the_model_and_the_partial_answer_is_saved(ch
 
 def test_tokens_arrive_as_they_are_made(chat, script):
     session_id = chat.new_session()
-    arrivals = []
-    with chat.stream(session_id, message=script(["a ", "b ", "c "], words_per_second=10)) as events:
-        for event in events:
-            if event.name == "content_delta":
-                arrivals.append(time.monotonic())
+    message = script(["a ", "b ", "c "], words_per_second=10)
+    with chat.stream(session_id, message=message) as events:
+        arrivals = [time.monotonic() for event in events if event.name == "content_delta"]
     assert len(arrivals) == 3
     assert arrivals[-1] - arrivals[0] > 0.1
 
