@@ -23,6 +23,9 @@ FLAG_VARIABLES = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server until it is stopped; return the exit code."""
     flags = _parser().parse_args(arguments)
+    if flags.version:
+        print(version("mochi-server"))  # noqa: T201 - the interface of a command
+        return 0
     # Everything else is imported after --help and --version have been answered.
     from mochi_project.config import ConfigurationError  # noqa: PLC0415
 
@@ -114,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         default=None,
         help="listen beyond this machine without asking for a token",
     )
-    parser.add_argument("--version", action="version", version=version("mochi-server"))
+    parser.add_argument("--version", action="store_true", help="say the version and exit")
     return parser
 
 
