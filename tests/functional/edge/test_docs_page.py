@@ -143,12 +143,19 @@ async def test_the_docs_page_draws_every_route_and_asks_nobody_else(
 
 TRY_HEALTH = """
 new Promise(resolve => {
-  const route = document.querySelector('#operations-server-health');
+  const giveUp = Date.now() + 30000;
   const look = () => {
+    const route = document.querySelector('#operations-server-health');  // React may renew it
     const execute = route.querySelector('.execute');
     const answer = route.querySelector('.live-responses-table');
     if (answer && answer.innerText.includes('"status"')) return resolve(answer.innerText);
-    if (execute && !execute.dataset.done) { execute.dataset.done = 1; execute.click(); }
+    if (Date.now() > giveUp) return resolve('stuck at: ' + route.innerText);
+    // Swagger UI can't execute a route before it has resolved the route's schema.
+    const resolved = route.innerText.includes('"ollama_connected": true');
+    if (execute && resolved && !execute.dataset.done) {
+      execute.dataset.done = 1;
+      execute.click();
+    }
     setTimeout(look, 50);
   };
   look();
