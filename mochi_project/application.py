@@ -4,17 +4,16 @@ import asyncio
 import importlib
 import ipaddress
 import logging
-from typing import TYPE_CHECKING, cast
+from contextlib import AsyncExitStack
+from typing import cast
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.guard import ASGIApp, Guard, Receive, Scope, Send
 from mochi_project.handler import LeanHandler
 from mochi_project.scratch import remove_fresh_data_dir
+from mochi_project.scripted import scripted_model
 from mochi_project.services import build_services, get_services, install_services
 from mochi_project.startup import api_token, prepare_data_dir
-
-if TYPE_CHECKING:
-    from models_app.scripted.server import ScriptedModelServer
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class MochiApplication:
         # Whoever runs `uvicorn --host 0.0.0.0` does not tell us: the connections do.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
-        self._scripted: ScriptedModelServer | None = None
+        self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._started = False
@@ -76,19 +75,9 @@ class MochiApplication:
             for sentence in unknown_variables().values():
                 logger.warning(sentence)
             await asyncio.to_thread(prepare_data_dir, self._settings)
-            settings = self._settings
-            if settings.test_mode:
-                settings = await self._with_scripted_model(settings)
+            settings = await self._opened.enter_async_context(scripted_model(self._settings))
             install_services(build_services(settings))
             self._started = True
-
-    async def _with_scripted_model(self, settings: MochiSettings) -> MochiSettings:
-        """Start the scripted model server and return settings that point at it."""
-        from models_app.scripted.server import ScriptedModelServer  # noqa: PLC0415 - aiohttp
-
-        self._scripted = ScriptedModelServer(words_per_second=settings.test_words_per_second)
-        await self._scripted.start()
-        return settings.model_copy(update={"ollama_host": self._scripted.url})
 
     async def _stop(self) -> None:
         """Undo what ``_start`` did, last things first."""
@@ -96,8 +85,7 @@ class MochiApplication:
             await self._warm_up  # or it would open a client behind our back
         await get_services().aclose()
         install_services(None)
-        if self._scripted:
-            await self._scripted.stop()
+        await self._opened.aclose()
         self._started = False
         remove_fresh_data_dir()
 

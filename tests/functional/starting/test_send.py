@@ -1,0 +1,223 @@
+"""``manage.py send``, as a person or a script runs it, with scripted models."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[3]
+MANAGE = str(ROOT / "manage.py")
+NEW = ("new", "--model", "qwen3:14b")
+
+
+def block(**script: Any) -> str:
+    return f"<|instruction_start|>{json.dumps(script)}<|instruction_end|>"
+
+
+def saying(text: Any, **more: Any) -> str:
+    return block(messages=[{"text_message": {"text": text, **more}}])
+
+
+class Sender:
+    """Runs the command on one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
+        self.environment = {
+            **kept,
+            "MOCHI_TEST_MODE": "true",
+            "MOCHI_TEST_WORDS_PER_SECOND": "0",
+            "MOCHI_DATA_DIR": str(data_dir),
+        }
+
+    def begin(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, MANAGE, "send", *arguments],
+            cwd=self.data_dir,
+            env=self.environment,
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
+        )
+
+    def __call__(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        with self.begin(*arguments, stdin=subprocess.PIPE) as process:
+            out, err = process.communicate(given, timeout=60)
+        assert "Traceback" not in err
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def messages(self) -> Sequence[dict[str, Any]]:
+        """Return the messages of the only session."""
+        (path,) = (self.data_dir / "chat_sessions").glob("*.json")
+        return json.loads(path.read_text())["messages"]
+
+
+@pytest.fixture
+def send(data_dir: Path) -> Sender:
+    return Sender(data_dir)
+
+
+def session_of(ended: subprocess.CompletedProcess[str]) -> str:
+    return ended.stderr.split("session ")[1].split()[0]
+
+
+def test_the_answer_alone_goes_to_stdout(send: Sender) -> None:
+    ended = send(*NEW, saying("Paris.", reasoning="France, so Paris"))
+
+    assert ended.returncode == 0
+    assert ended.stdout == "Paris.\n"
+    assert ended.stderr == f"session {session_of(ended)}\n"
+
+
+def test_a_session_goes_on_with_the_next_message(send: Sender) -> None:
+    session_id = session_of(send(*NEW, saying("one")))
+
+    ended = send(session_id, "-", given=saying("two"))
+
+    assert (ended.stdout, ended.stderr) == ("two\n", "")
+    assert [message["content"] for message in send.messages()][1::2] == ["one", "two"]
+
+
+def test_scripts_get_every_event_as_a_line_of_json(send: Sender) -> None:
+    ended = send(*NEW, saying(["Par", "is."], reasoning="hm"), "--json", "--think")
+
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    names = [event["event"] for event in events]
+    assert names[0] == "turn_started"
+    assert names[-2:] == ["message_complete", "done"]
+    assert [event["id"].split(":")[1] for event in events] == [
+        str(number) for number in range(1, len(events) + 1)
+    ]
+    assert events[-2]["data"]["content"] == "Paris."
+    assert events[-2]["data"]["thinking"] == "hm"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("0123456789", "Hi"), "(SESSION_NOT_FOUND)"),
+        (("../../etc", "Hi"), "(SESSION_NOT_FOUND)"),
+        (("new", "--model", "nada", "Hi"), "(MODEL_NOT_FOUND)"),
+        (("new", "--model", "scripted-plain", "--think", "Hi"), "(VALIDATION_ERROR)"),
+        (("new", "Hi"), "A new session needs a model"),
+        (("0123456789", "--model", "qwen3:14b", "Hi"), "--model is for a new session"),
+        ((*NEW, "  "), "The message is blank"),
+    ],
+)
+def test_what_can_not_be_sent_is_said_and_fails(
+    send: Sender, arguments: Sequence[str], complaint: str
+) -> None:
+    ended = send(*arguments)
+
+    assert ended.returncode == 1
+    assert complaint in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_a_model_that_dies_in_mid_answer_fails_with_its_words_and_keeps_the_text(
+    send: Sender,
+) -> None:
+    ended = send(
+        *NEW,
+        block(
+            messages=[{"text_message": {"text": ["so ", "far ", "and"]}}],
+            error_line="the runner died",
+            drop_after=3,
+        ),
+    )
+
+    assert ended.returncode == 1
+    assert ended.stdout.startswith("so ")
+    assert ended.stdout.endswith("\n")
+    assert "the runner died" in ended.stderr
+    assert send.messages()[-1]["interrupted"] is True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_the_model_and_keeps_the_text(send: Sender, number: int) -> None:
+    message = block(
+        messages=[{"text_message": {"text": ["so far", " and on"]}}],
+        stall_after=1,
+        stall_seconds=600,
+    )
+    with send.begin(*NEW, message) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(6) == "so far"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert out == "\n"
+    assert "what there is of the answer is saved" in err
+    assert "Traceback" not in err
+    answer = send.messages()[-1]
+    assert answer["content"] == "so far\n\n[cancelled]"
+    assert answer["cancelled"] is True
+
+
+def test_a_reader_who_leaves_stops_the_turn(send: Sender) -> None:
+    message = block(messages=[{"text_message": {"length": 90_000}}], words_per_second=10_000)
+    with send.begin(*NEW, message) as process:
+        assert process.stdout is not None
+        process.stdout.read(5)
+        process.stdout.close()
+        assert process.wait(timeout=30) == 1
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+    assert send.messages()[-1]["cancelled"] is True
+
+
+def test_a_session_that_a_server_is_busy_with_is_left_alone(
+    send: Sender, start: Callable[..., Any]
+) -> None:
+    session_id = session_of(send(*NEW, saying("one")))
+
+    server = start(
+        *(sys.executable, "-m", "mochi_server", "--port", "0"),
+        **{name: value for name, value in send.environment.items() if name.startswith("MOCHI_")},
+    )
+    stalling = block(
+        messages=[{"text_message": {"text": ["a", "b"]}}], stall_seconds=600, stall_after=1
+    )
+    with httpx.stream(
+        "POST",
+        f"{server.url}/api/v1/chat/{session_id}/stream",
+        json={"message": stalling},
+        timeout=30,
+        trust_env=False,
+    ) as answer:
+        lines = answer.iter_lines()  # kept: the connection ends with it
+        next(lines)
+        ended = send(session_id, "Hi")
+
+    assert ended.returncode == 1
+    assert "(SESSION_BUSY)" in ended.stderr
+
+
+def test_a_terminal_shows_the_reasoning_dimmed(send: Sender) -> None:
+    ours, theirs = pty.openpty()
+    process = send.begin(
+        *NEW, saying("Paris.", reasoning="hm"), stdout=theirs, stderr=subprocess.DEVNULL
+    )
+    os.close(theirs)
+
+    shown = b"".join(read_terminal(ours)).decode()
+
+    assert process.wait(timeout=30) == 0
+    assert shown == "\x1b[2mhm\x1b[0m\r\n\r\nParis.\r\n"
+
+
+def read_terminal(descriptor: int) -> Iterator[bytes]:
+    with suppress(OSError):  # how Linux says that the other end closed
+        while data := os.read(descriptor, 65536):
+            yield data
+    os.close(descriptor)
