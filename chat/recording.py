@@ -58,7 +58,10 @@ class SessionRecorder:
             await self._write(lambda session: _append_new(session, messages, self.now()))
 
     async def finish(self, message: AssistantMessage | None, window: Decision) -> None:
-        """Append the last message, if there is one, and release the session."""
+        """Append the last message, if there is one, and release the session.
+
+        A message that can't be saved leaves the session claimed: what remains of it may be tried.
+        """
         now = self.now()
 
         def close_turn(session: Session) -> Session:
@@ -66,11 +69,10 @@ class SessionRecorder:
             return _with_window(closed, window, now)
 
         def write_and_release() -> None:
-            try:
-                if message is not None:
-                    self._update(close_turn)
-            finally:
-                self._release()
+            if message is not None:
+                self._update(close_turn, release=True)
+                self._released = True
+            self._release()
 
         await _finish_even_if_cancelled(write_and_release)
 
@@ -81,9 +83,9 @@ class SessionRecorder:
     async def _write(self, change: Callable[[Session], Session]) -> None:
         await _finish_even_if_cancelled(lambda: self._update(change))
 
-    def _update(self, change: Callable[[Session], Session]) -> None:
+    def _update(self, change: Callable[[Session], Session], *, release: bool = False) -> None:
         self._session = self._repository.update(
-            self._session.session_id, change, turn_id=self._turn_id
+            self._session.session_id, change, turn_id=self._turn_id, release=release
         )
 
     def _release(self) -> None:

@@ -44,14 +44,9 @@ class TurnClaims:
 
         A claim that can't be read was torn by a crash of the machine, so its owner is dead.
         """
-        try:
-            raw = msgspec.json.decode(
-                read_regular(self._path(session_id), limit=CLAIM_SIZE_LIMIT), type=dict[str, Any]
-            )
-        except FileNotFoundError:
+        raw = self._record(session_id)
+        if raw is None:
             return None
-        except (UnreadableFileError, msgspec.MsgspecError, UnicodeDecodeError):
-            raw = {}
         worker_id = _name(raw.get("worker_id"))
         return Claim(
             session_id=session_id,
@@ -60,6 +55,20 @@ class TurnClaims:
             started_at=str(raw.get("started_at", "")),
             alive=self._lives(worker_id),
         )
+
+    def turn_of(self, session_id: str) -> str | None:
+        """Return the turn that has the claim on the session, dead or alive, or None."""
+        raw = self._record(session_id)
+        return None if raw is None else _name(raw.get("turn_id"))
+
+    def _record(self, session_id: str) -> dict[str, Any] | None:
+        try:
+            data = read_regular(self._path(session_id), limit=CLAIM_SIZE_LIMIT)
+            return msgspec.json.decode(data, type=dict[str, Any])
+        except FileNotFoundError:
+            return None
+        except (UnreadableFileError, msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
 
     def write(self, session_id: str, *, turn_id: str, started_at: str) -> None:
         """Claim the session for a turn of this process, whatever claim was there."""
@@ -85,7 +94,7 @@ class TurnClaims:
         """Remove the liveness files of dead processes; return how many."""
         swept = 0
         for path in _entries(self._workers):
-            with _try_lock(path, fcntl.LOCK_EX) as locked:
+            with _try_lock(path) as locked:
                 if locked:
                     path.unlink(missing_ok=True)
                     swept += 1
@@ -97,8 +106,7 @@ class TurnClaims:
     def _lives(self, worker_id: str) -> bool:
         if not worker_id:
             return False
-        # A shared lock, so that two who ask at once don't take each other for the owner.
-        with _try_lock(self._workers / f"{worker_id}.lock", fcntl.LOCK_SH) as locked:
+        with _try_lock(self._workers / f"{worker_id}.lock") as locked:
             return locked is False
 
 
@@ -108,10 +116,11 @@ def _name(value: object) -> str:
 
 
 @contextmanager
-def _try_lock(path: Path, kind: int) -> Iterator[bool | None]:
-    """Try to lock the file: True when it worked, False when somebody holds it, None without file.
+def _try_lock(path: Path) -> Iterator[bool | None]:
+    """Try to lock the file: True when it worked, False when its owner lives, None without file.
 
-    The lock is given back at the end of the block.
+    A shared lock, so that nobody who tries meanwhile takes us for the owner. It is given back at
+    the end of the block.
     """
     try:
         descriptor = os.open(path, _OPEN)
@@ -122,7 +131,7 @@ def _try_lock(path: Path, kind: int) -> Iterator[bool | None]:
         return
     try:
         try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:

@@ -10,17 +10,12 @@
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from sessions_app.atomic import (
-    PRIVATE_FILE,
     UnreadableFileError,
-    make_private_directory,
     raise_if_full,
     read_regular,
     sync_directory,
@@ -36,13 +31,13 @@ from sessions_app.errors import (
 )
 from sessions_app.identity import utc_now
 from sessions_app.listing import CachedListing
+from sessions_app.locks import FileLocks
 from sessions_app.repository import Change, Claim, Listing, Recover
 from sessions_app.session import Session, counted
 
 SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
 SIZE_LIMIT = 64 * 1024 * 1024
 LOCK_TIMEOUT_SECONDS = 30.0
-LOCK_POLL_SECONDS = 0.001
 
 _TEMPORARY = re.compile(r"\.([0-9a-f]{10})\.json\.[0-9a-f]+\.tmp", re.ASCII)
 
@@ -63,7 +58,7 @@ class FileSessionRepository:
         self._now = now
         self._claims = TurnClaims(sessions_dir / ".claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
-        self._stripes: dict[str, threading.Lock] = {}
+        self._locks = FileLocks(sessions_dir / ".locks")
 
     def create(self, session: Session) -> None:
         """Keep a new session.
@@ -94,8 +89,17 @@ class FileSessionRepository:
             raise SessionCorrupt(session_id, error.reason) from error
         return decode(data, session_id)
 
-    def update(self, session_id: str, change: Change, *, turn_id: str | None = None) -> Session:
+    def update(
+        self,
+        session_id: str,
+        change: Change,
+        *,
+        turn_id: str | None = None,
+        release: bool = False,
+    ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
+
+        With ``release`` the turn's claim is given up with it.
 
         Raises:
             SessionBusy: ``turn_id`` is given and does not hold the session's claim.
@@ -105,10 +109,13 @@ class FileSessionRepository:
         """
         with self._locked_existing(session_id):
             if turn_id is not None:
-                claim = self._claims.read(session_id)
-                if claim is None or claim.turn_id != turn_id:
-                    raise SessionBusy(session_id, claim.turn_id if claim else None)
-            return self._save(self.load(session_id), change)
+                holder = self._claims.turn_of(session_id)
+                if holder != turn_id:
+                    raise SessionBusy(session_id, holder)
+            session = self._save(self.load(session_id), change)
+            if release:
+                self._claims.remove(session_id)
+            return session
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
@@ -165,8 +172,7 @@ class FileSessionRepository:
         """Give up that turn's claim; does nothing when it is not the current one."""
         self._path(session_id)
         with self._locked(session_id):
-            claim = self._claims.read(session_id)
-            if claim is not None and claim.turn_id == turn_id:
+            if self._claims.turn_of(session_id) == turn_id:
                 self._claims.remove(session_id)
 
     def claim_of(self, session_id: str) -> Claim | None:
@@ -244,25 +250,14 @@ class FileSessionRepository:
 
         Sessions share 256 locks. Threads wait for each other here, processes in the file system.
         """
-        stripe = session_id[:2]
-        directory = self._directory / ".locks"
-        lock = FileLock(
-            directory / f"{stripe}.lock",
-            timeout=LOCK_TIMEOUT_SECONDS,
-            poll_interval=LOCK_POLL_SECONDS,
-            mode=PRIVATE_FILE,
-            thread_local=False,
-        )
-        with self._stripes.setdefault(stripe, threading.Lock()):
+        with ExitStack() as stack:
             try:
-                make_private_directory(directory)
-                lock.acquire()
-            except Timeout as error:
+                stack.enter_context(
+                    self._locks.held(session_id[:2], timeout_seconds=LOCK_TIMEOUT_SECONDS)
+                )
+            except TimeoutError as error:
                 raise SessionBusy(session_id) from error
             except OSError as error:
                 raise_if_full(error)
                 raise
-            try:
-                yield
-            finally:
-                lock.release()
+            yield

@@ -63,10 +63,18 @@ class SessionRepository(Protocol):
     def load(self, session_id: str) -> Session:
         """Return the session."""
 
-    def update(self, session_id: str, change: Change, *, turn_id: str | None = None) -> Session:
+    def update(
+        self,
+        session_id: str,
+        change: Change,
+        *,
+        turn_id: str | None = None,
+        release: bool = False,
+    ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
-        With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise).
+        With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise); with
+        ``release`` it is given up with the change.
         """
 
     def update_idle(

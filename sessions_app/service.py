@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +10,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sessions_app.codec import encode
-from sessions_app.errors import SessionCorrupt, SessionExists, SessionNotFound, ValidationFailed
+from sessions_app.errors import (
+    SessionBusy,
+    SessionCorrupt,
+    SessionExists,
+    SessionNotFound,
+    StorageFull,
+    ValidationFailed,
+)
 from sessions_app.export import to_markdown
 from sessions_app.files import FileSessionRepository
 from sessions_app.identity import new_message_id, new_session_id, utc_now
@@ -88,7 +96,7 @@ class SessionManager:
         sessions_dir: Where the session files are; made when the first session is.
         on_delete: Called with the id of every session that was deleted.
         recover: Called with a session whose turn died with its process, and the claim of that turn,
-            before the session is changed; returns the session as it shall be.
+            before the session is read or changed; returns the session as it shall be.
         repository: Where sessions are kept instead of in files.
 
     Attributes:
@@ -156,11 +164,11 @@ class SessionManager:
 
     def get(self, session_id: str) -> Session:
         """Return a session with all its messages."""
-        return self.repository.load(session_id)
+        return self._load(session_id)
 
     def messages(self, session_id: str) -> Sequence[Message]:
         """Return the messages of a session, oldest first, the system prompt included."""
-        return self.repository.load(session_id).messages
+        return self._load(session_id).messages
 
     def list(self, *, limit: int | None = None, offset: int = 0, q: str = "") -> SessionPage:
         """Return a page of sessions, most recently updated first.
@@ -299,7 +307,7 @@ class SessionManager:
         Raises:
             InvalidMessageIndex: There is no message at the index.
         """
-        original = self.repository.load(session_id)
+        original = self._load(session_id)
         copy = fork(
             original, session_id=new_session_id(), now=utc_now(), message_index=message_index
         )
@@ -332,8 +340,18 @@ class SessionManager:
 
     def export(self, session_id: str, *, format: ExportFormat = "json") -> str:  # noqa: A002
         """Return a session as text: JSON as in its file (format 1.3), or Markdown to read."""
-        session = self.repository.load(session_id)
+        session = self._load(session_id)
         return to_markdown(session) if format == "markdown" else encode(session).decode()
+
+    def _load(self, session_id: str) -> Session:
+        """Return the session, with what its last turn left if that died with its process."""
+        if self._recover is not None:
+            claim = self.repository.claim_of(session_id)
+            if claim is not None and not claim.alive:
+                # Somebody was faster, and a new turn runs; or reading is all that a disk can do.
+                with suppress(SessionBusy, StorageFull):
+                    return self._update_idle(session_id, lambda session: session)
+        return self.repository.load(session_id)
 
     def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
         return self.repository.update_idle(session_id, change, recover=self._recover)
