@@ -21,7 +21,6 @@ from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, 
 from sessions_app.service import SessionManager
 from tools_app.toolset import NoTools, Toolset
 
-
 WATCHER = PathWatcher()
 
 
@@ -34,7 +33,9 @@ class ToldModel:
     def __init__(self) -> None:
         self.scripts: list[list[object]] = []
         self.requests: list[ModelRequest] = []
-        self.info = ModelInfo(name="m", size_mb=1, capabilities=["completion"], context_length=40960)
+        self.info = ModelInfo(
+            name="m", size_mb=1, capabilities=["completion"], context_length=40960
+        )
         self.closed = 0
         self.asked = asyncio.Event()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chat import sse
 from chat.events import EVENTS, ContentDelta, Failed, ThinkingContentDelta, ToolCallStarted
 
-NASTY = st.text(st.characters(codec="utf-8") | st.sampled_from("\r\n\x00\x85\u2028\u2029😀\\\"<"))
+NASTY = st.text(st.characters(codec="utf-8") | st.sampled_from('\r\n\x00\x85\u2028\u2029😀\\"<'))
 
 
 def parse(frames: str) -> list[tuple[str, str, str]]:
@@ -44,7 +44,7 @@ def test_tool_names_and_arguments_are_data_too(name, value):
 
 
 def test_the_written_out_payloads_equal_the_generic_ones():
-    for event in (ContentDelta(content="hé\n"), ThinkingContentDelta(content="\"x\"")):
+    for event in (ContentDelta(content="hé\n"), ThinkingContentDelta(content='"x"')):
         assert json.loads(sse.payload(event)) == msgspec.to_builtins(event)
 
 

@@ -71,4 +71,6 @@ def test_every_state_has_a_row_and_every_row_leads_to_the_end():
 
 def test_the_table_awaits_nothing():
     tree = ast.parse(Path(chat.turn.__file__).read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)]
+    assert not [
+        node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)
+    ]

@@ -343,7 +343,9 @@ def call(call_id, name="add", **arguments):
 
 async def test_tool_calls_run_and_their_results_go_back_to_the_model(make_house):
     house = make_house(Calculator())
-    house.model.say([TextDelta("Let me see."), call("c1", a=1, b=2), call("c2", "nope")], [Finished()])
+    house.model.say(
+        [TextDelta("Let me see."), call("c1", a=1, b=2), call("c2", "nope")], [Finished()]
+    )
     house.model.say_text("Three.")
     session_id = await house.new_session()
     request = TurnRequest(message="1 + 2?", selected_tools=["add"])

@@ -71,8 +71,12 @@ def test_an_estimate_takes_four_characters_a_token():
 
 @pytest.mark.parametrize("reason", ["initial_setup", "usage_threshold", "model_change"])
 def test_a_change_is_noted_in_the_session(reason):
-    config = record_decision(WindowConfig(), Decision(window=8192, reason=reason), model="m", now="t")
+    config = record_decision(
+        WindowConfig(), Decision(window=8192, reason=reason), model="m", now="t"
+    )
     assert (config.current_window, config.last_adjustment) == (8192, reason)
     assert len(config.adjustment_history) == 1
-    same = record_decision(config, Decision(window=8192, reason="no_adjustment"), model="m", now="t")
+    same = record_decision(
+        config, Decision(window=8192, reason="no_adjustment"), model="m", now="t"
+    )
     assert same == config
