@@ -3,10 +3,10 @@
     uv run --group bench python tests/benchmarks/run.py [--quick] [--only saturated,paced]
 
 Asserts nothing about speed: figures differ from machine to machine, only the ratios of one run
-hold. With ``TMPDIR=/dev/shm`` the disk's own time is left out: compare both when another program
-uses the disk. Rounds are interleaved and the medians are shown. Servers run on core 0, the upstream and
-the load client on core 1, where the system can pin. Ours saves sessions and keeps its journal, R
-keeps nothing.
+hold. With ``TMPDIR=/dev/shm`` the disk's own time is left out: compare both when other programs
+use the disk. Rounds are interleaved and the medians are shown. Servers run on core 0, the upstream
+and the load client on core 1, where the system can pin. Ours saves sessions and keeps its journal,
+R keeps nothing.
 """
 
 import argparse
