@@ -79,17 +79,8 @@ def build_services(settings: MochiSettings) -> Services:
         recovery=recovery,
         signals=signals,
         remote=remote,
-        preparer=TurnPreparer(
-            models=models,
-            toolset=NoTools(),
-            max_rounds=settings.max_tool_rounds,
-            dynamic_window=settings.dynamic_context_window_enabled,
-        ),
-        limits=TurnLimits(
-            active=settings.max_active_turns,
-            seconds=settings.turn_timeout_seconds,
-            retention_seconds=settings.turn_retention_seconds,
-        ),
+        preparer=_build_preparer(settings, models),
+        limits=_turn_limits(settings),
     )
     return Services(
         settings=settings,
@@ -98,6 +89,23 @@ def build_services(settings: MochiSettings) -> Services:
         models=models,
         turns=turns,
         chat=ChatService(turns=turns, remote=remote, sessions=sessions, models=models, keys=keys),
+    )
+
+
+def _build_preparer(settings: MochiSettings, models: ModelCatalogue) -> TurnPreparer:
+    return TurnPreparer(
+        models=models,
+        toolset=NoTools(),
+        max_rounds=settings.max_tool_rounds,
+        dynamic_window=settings.dynamic_context_window_enabled,
+    )
+
+
+def _turn_limits(settings: MochiSettings) -> TurnLimits:
+    return TurnLimits(
+        active=settings.max_active_turns,
+        seconds=settings.turn_timeout_seconds,
+        retention_seconds=settings.turn_retention_seconds,
     )
 
 

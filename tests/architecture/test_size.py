@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 420  # "about 400"
-MAX_TEST_FILE_LINES = 500
+MAX_TEST_FILE_LINES = 600
 MAX_FUNCTION_LINES = 50
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
 # Each entry is a debt, with the reason why it is not paid.

@@ -27,6 +27,7 @@ from models_app.language_model import (
 )
 from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
+from sessions_app.session import with_messages
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import ToolResult
 
@@ -410,8 +411,6 @@ async def test_open_calls_of_a_restart_run_before_the_model_is_asked(make_house)
     repository = house.sessions.repository
 
     def drop_result(session):
-        from sessions_app.session import with_messages
-
         return with_messages(session, session.messages[:2], now=session.metadata.updated_at)
 
     await asyncio.to_thread(repository.update, session_id, drop_result)
