@@ -216,8 +216,8 @@ class TurnEngine:
 
     async def _save_calls(self) -> None:
         answer = self._current_round()
-        await self._recorder.append(self._message(answer))
         self._open_calls = answer.calls
+        await self._recorder.append(self._message(answer))
         self._round = None
 
     async def _run_tools(self) -> Input:
@@ -245,8 +245,11 @@ class TurnEngine:
 
     async def _save_cancelled(self) -> None:
         await self._opening.commit()
+        if self._open_calls:  # their message was being saved, which a cancellation waits for
+            self._round = None
         answer = self._round or Round(new_message_id())
-        await self._recorder.append(*self._tools.unanswered("The call was cancelled."))
+        given_up = self._tools.unanswered("The call was cancelled.", *self._open_calls)
+        await self._recorder.append(*given_up)
         await self._finish(self._message(answer, cancelled=True))
 
     async def _save_interrupted(self) -> None:
@@ -256,8 +259,8 @@ class TurnEngine:
             await self._recorder.append(*self._tools.unanswered("The call was interrupted."))
             partial = answer if answer is not None and answer.text else None
             await self._finish(self._message(partial, interrupted=True) if partial else None)
-        except MochiError as error:
-            logger.error("the partial answer was not saved", extra={"code": error.code})  # noqa: TRY400 - expected failure
+        except (MochiError, OSError) as error:
+            logger.error("the partial answer was not saved", extra={"reason": str(error)})  # noqa: TRY400 - expected failure
             await self._recorder.release()
 
     async def _finish(self, message: AssistantMessage | None) -> None:
@@ -316,6 +319,7 @@ class TurnEngine:
         error = self.outcome.error or TurnCrashed()
         self.outcome.error = error
         if not self._opening.is_committed:
+            self._opening.withdraw()
             await self._stream.abandon()
             self._opening.refuse(error)
             return

@@ -42,9 +42,18 @@ class JournalFollower:
         self._settle = settle
         self._position = 0
         self._ended = False
+        self._read_ahead: list[Entry] = []
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._stop_watching = watch(self._notice)
+
+    async def begun(self) -> bool:
+        """Wait for the turn's first event; False when the turn ends without any."""
+        while (entries := await self._fetch()) is not None:
+            self._read_ahead += entries
+            if any(entry.n for entry in entries):
+                return True
+        return False
 
     async def next(self) -> bytes:
         """Wait for the next events and return their frames; ``b""`` after the last one."""
@@ -62,6 +71,16 @@ class JournalFollower:
         Returns:
             Nothing after 15 s of silence, and None after the last entry.
         """
+        if self._read_ahead:
+            entries, self._read_ahead = self._read_ahead, []
+            return entries
+        return await self._fetch()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop_watching()
+
+    async def _fetch(self) -> Sequence[Entry] | None:
         silent_since = self._loop.time()
         running = True
         while not self._ended:
@@ -78,10 +97,6 @@ class JournalFollower:
             except TimeoutError:
                 running = await self._settle()
         return None
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._stop_watching()
 
     async def _read(self) -> Sequence[Entry]:
         passage = await asyncio.to_thread(

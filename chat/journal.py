@@ -46,7 +46,7 @@ class TurnJournal(Protocol):
     """Keeps journals. All calls block for milliseconds: call them from a worker thread."""
 
     def open(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Begin the journal of a new turn."""
+        """Begin the journal of a new turn; ``StorageFull`` when no space is left."""
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
@@ -62,6 +62,9 @@ class TurnJournal(Protocol):
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""
+
+    def is_being_written(self, session_id: str, turn_id: str) -> bool:
+        """Whether its writer is open still; one whose process died is not."""
 
     def unended_sessions(self) -> Sequence[str]:
         """Return the sessions with a journal that has not ended: its turn runs, or died."""

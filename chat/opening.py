@@ -33,6 +33,7 @@ class Opening:
         self._saving = saving
         self._on_error = on_error
         self._held: list[Event] = []
+        self._withdrawn = False
         self._timer = loop.call_later(COMMIT_SECONDS, self._commit_late)
         self._late: asyncio.Task[None] | None = None
         for future in (self.committed, saving):
@@ -50,7 +51,7 @@ class Opening:
     async def commit(self) -> None:
         """Send the first event and what waits for it; does nothing the second time."""
         await self.saved()
-        if self.committed.done():
+        if self.committed.done() or self._withdrawn:
             return
         self._stream.emit([self._first_event, *self._held])
         self.committed.set_result(None)
@@ -64,9 +65,14 @@ class Opening:
         else:
             self._held.extend(events)
 
-    def refuse(self, error: MochiError) -> None:
-        """End the turn without a single event."""
+    def withdraw(self) -> None:
+        """Send nothing any more: the turn ends without a single event."""
         self._timer.cancel()
+        self._withdrawn = True
+
+    def refuse(self, error: MochiError) -> None:
+        """Tell whoever waits for the first event why there will be none."""
+        self.withdraw()
         self.committed.set_exception(error)
 
     def _commit_late(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from chat.idempotency import IdempotencyKeys
 from chat.journal import TurnJournal
-from chat.sealing import closing_lines, read_remains, seal_session
+from chat.sealing import Remains, closing_lines, read_remains, seal_session
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.identity import utc_now
 from sessions_app.repository import Claim, SessionRepository
@@ -31,9 +31,13 @@ class TurnRecovery:
         self._now = now
 
     def recover(self, session: Session, claim: Claim) -> Session:
-        """Return the session with what its dead turn left; the repository saves it."""
-        passage = self._journal.read(claim.session_id, claim.turn_id)
-        sealed = seal_session(session, read_remains(passage.entries), now=self._now())
+        """Return the session with what its dead turn left; the repository saves it.
+
+        A crash of the machine may have torn the claim: then the journals tell which turn it was.
+        """
+        sealed = session
+        for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):
+            sealed = seal_session(sealed, self._remains(claim.session_id, turn_id), now=self._now())
         logger.warning(
             "sealed a turn whose process died",
             extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
@@ -46,16 +50,29 @@ class TurnRecovery:
         The caller holds the session's lock or its claim. Returns the session as it is, so that it
         can be a repository's change that changes nothing.
         """
-        for turn_id in self._journal.turns(session.session_id):
-            if self._journal.has_ended(session.session_id, turn_id):
-                continue
-            remains = read_remains(self._journal.read(session.session_id, turn_id).entries)
+        for turn_id in self._dead_turns(session.session_id):
+            remains = self._remains(session.session_id, turn_id)
             if remains.last_number == 0:  # nobody saw anything of it
                 self._journal.discard(session.session_id, turn_id)
             else:
                 lines = closing_lines(session, remains, turn_id)
                 self._journal.append(session.session_id, turn_id, lines)
         return session
+
+    def _dead_turns(self, session_id: str) -> list[str]:
+        """Return the turns whose journal has no end and will get none from its writer.
+
+        A turn lets go of its session a moment before it writes its last events.
+        """
+        return [
+            turn_id
+            for turn_id in self._journal.turns(session_id)
+            if not self._journal.is_being_written(session_id, turn_id)
+            and not self._journal.has_ended(session_id, turn_id)
+        ]
+
+    def _remains(self, session_id: str, turn_id: str) -> Remains:
+        return read_remains(self._journal.read(session_id, turn_id).entries)
 
     def seal(self, session_id: str) -> None:
         """Seal the session's dead turn, if there is one; a running turn is left alone."""

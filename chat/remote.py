@@ -18,6 +18,9 @@ from chat.turn import State
 from sessions_app.errors import SessionNotFound
 from sessions_app.repository import Claim, SessionRepository
 
+DETACH_SECONDS = 1.0
+DETACH_POLL_SECONDS = 0.005
+
 WatchJournal = Callable[[str, str, Callable[[], None]], Callable[[], None]]
 """Called with session, turn and what to call, from another thread, when that journal changed;
 returns how to stop."""
@@ -92,7 +95,8 @@ class RemoteTurns:
                 entries += news
         finally:
             follower.close()
-            await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
+        # Not when our caller left meanwhile: others may count on the same signal.
+        await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
         report = _report(claim.turn_id, entries)
         if report is None:
             raise NoActiveTurn(session_id)
@@ -111,21 +115,26 @@ class RemoteTurns:
         Raises:
             SessionNotFound: There is no such session.
         """
-        claim = await self.running(session_id)
-        if claim is not None:
-            turn_id = claim.turn_id
-            await asyncio.to_thread(self._signals.send, turn_id, "detach")
-        else:
-            turns = await asyncio.to_thread(self._journal.turns, session_id)
-            if not turns:
+        while True:
+            claim = await self.running(session_id)
+            if claim is not None:
+                turn_id, goes_on = claim.turn_id, True
+                await self._detach(turn_id)
+            else:
+                turns = await asyncio.to_thread(self._journal.turns, session_id)
+                if not turns:
+                    return None
+                turn_id = turns[-1]
+                goes_on = await asyncio.to_thread(self._goes_on, session_id, turn_id)
+            after = position[1] if position is not None and position[0] == turn_id else 0
+            passage = await asyncio.to_thread(self._journal.read, session_id, turn_id)
+            last_number = max((entry.n for entry in passage.entries), default=0)
+            if after > last_number or (last_number and after == last_number and not goes_on):
                 return None
-            turn_id = turns[-1]
-        after = position[1] if position is not None and position[0] == turn_id else 0
-        passage = await asyncio.to_thread(self._journal.read, session_id, turn_id)
-        last_number = max((entry.n for entry in passage.entries), default=0)
-        if after > last_number or (claim is None and after == last_number):
-            return None
-        return self._follow(session_id, turn_id, after)
+            follower = self._follow(session_id, turn_id, after)
+            if last_number or await follower.begun():
+                return follower
+            follower.close()  # it was refused, and the turn before it is the last one again
 
     async def listen(self, session_id: str, turn_id: str) -> JournalFollower | None:
         """Listen to a certain turn from its first event on; None when there is no trace of it."""
@@ -151,12 +160,11 @@ class RemoteTurns:
         return outcome_of(entries, session)
 
     def _follow(self, session_id: str, turn_id: str, after: int) -> JournalFollower:
-        async def still_running() -> bool:
+        async def goes_on() -> bool:
             try:
-                claim = await self.running(session_id)
+                return await asyncio.to_thread(self._goes_on, session_id, turn_id)
             except SessionNotFound:  # deleted meanwhile, and its journal with it
                 return False
-            return claim is not None and claim.turn_id == turn_id
 
         return JournalFollower(
             session_id=session_id,
@@ -164,8 +172,28 @@ class RemoteTurns:
             after=after,
             journal=self._journal,
             watch=partial(self._watch, session_id, turn_id),
-            settle=still_running,
+            settle=goes_on,
         )
+
+    async def _detach(self, turn_id: str) -> None:
+        """Let the turn go on without its first client; when it knows, that client may leave."""
+        await asyncio.to_thread(self._signals.send, turn_id, "detach")
+        deadline = asyncio.get_running_loop().time() + DETACH_SECONDS
+        while await asyncio.to_thread(self._signals.is_waiting, turn_id, "detach"):
+            if asyncio.get_running_loop().time() > deadline:
+                return  # it is ending, or its worker is very busy
+            await asyncio.sleep(DETACH_POLL_SECONDS)
+
+    def _goes_on(self, session_id: str, turn_id: str) -> bool:
+        """Whether more of the turn is to come from its owner; if that is dead, end its journal."""
+        claim = self._running(session_id)
+        if claim is not None and claim.turn_id == turn_id:
+            return True
+        if self._journal.is_being_written(session_id, turn_id):
+            return True
+        if not self._journal.has_ended(session_id, turn_id):
+            self._recovery.seal(session_id)
+        return False
 
     def _running(self, session_id: str) -> Claim | None:
         self._repository.load(session_id)

@@ -20,8 +20,9 @@ from sessions_app.messages import (
     ToolMessage,
     unmark_cancelled,
 )
-from sessions_app.session import Session, append_messages
+from sessions_app.session import Session, append_messages, open_calls
 
+LAST_WORDS = frozenset({MessageComplete.event, Cancelled.event, Failed.event})
 INTERRUPTED_CALL = "The call was interrupted. It was not run again."
 
 
@@ -29,6 +30,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     """What a journal tells of a turn.
 
     Attributes:
+        turn_id: The turn; empty when no client saw anything.
         message_id: The id of the answer that was being made, if any.
         text: The text of it that clients saw.
         thinking: The reasoning of it that clients saw.
@@ -36,9 +38,10 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
         started_calls: Payloads of the tool calls that started and have no result.
         results: Payloads of the tool results, in order.
         last_number: The newest event's number; 0 when no client saw anything.
-        has_ended: Whether the journal has its ``done``.
+        last_event: That event's name.
     """
 
+    turn_id: str
     message_id: str | None
     text: str
     thinking: str
@@ -46,19 +49,20 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     started_calls: Sequence[dict[str, Any]]
     results: Sequence[dict[str, Any]]
     last_number: int
-    has_ended: bool
+    last_event: str
 
 
 def read_remains(entries: Sequence[Entry]) -> Remains:
     """Gather what a journal tells."""
-    message_id, model = None, ""
+    message_id, model, turn_id = None, "", ""
     text: list[str] = []
     thinking: list[str] = []
     calls: dict[str, dict[str, Any]] = {}
     results: list[dict[str, Any]] = []
-    last_number, ended = 0, False
+    last_number, last_event = 0, ""
     for entry in entries:
-        last_number = max(last_number, entry.n)
+        if entry.n:
+            last_number, last_event = entry.n, entry.event
         if entry.event == "content_delta":
             text.append(entry.value()["content"])
         elif entry.event == "thinking_delta":
@@ -68,7 +72,8 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
             text.clear()
             thinking.clear()
         elif entry.event == "turn_started":
-            model = entry.value()["model"]
+            started = entry.value()
+            turn_id, model = started["turn_id"], started["model"]
         elif entry.event == "tool_call":
             call = dict(entry.value())
             calls[call["tool_call_id"]] = call
@@ -76,9 +81,8 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
             result = dict(entry.value())
             calls.pop(result["tool_call_id"], None)
             results.append(result)
-        elif entry.event == "done":
-            ended = True
     return Remains(
+        turn_id=turn_id,
         message_id=message_id,
         text="".join(text).strip(),
         thinking="".join(thinking).strip(),
@@ -86,26 +90,24 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
         started_calls=tuple(calls.values()),
         results=tuple(results),
         last_number=last_number,
-        has_ended=ended,
+        last_event=last_event,
     )
 
 
 def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
     """Return the session with what the dead turn left, or itself when it has that already."""
     known = {message.message_id for message in session.messages}
-    answered = {
-        message.tool_call_id for message in session.messages if isinstance(message, ToolMessage)
-    }
+    unanswered = {call.id for call in open_calls(session.messages)}
     lost: list[Message] = [
         ToolMessage(
             content=INTERRUPTED_CALL,
-            message_id=_derived_id(call["tool_call_id"]),
+            message_id=_derived_id(remains.turn_id, call["call_index"]),
             timestamp=now,
             tool_name=call["tool_name"],
             tool_call_id=call["tool_call_id"],
         )
         for call in remains.started_calls
-        if call["tool_call_id"] not in answered
+        if call["tool_call_id"] in unanswered
     ]
     if remains.text and remains.message_id and remains.message_id not in known:
         lost.append(
@@ -121,18 +123,22 @@ def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
     return append_messages(session, *lost, now=now) if lost else session
 
 
-def _derived_id(tool_call_id: str) -> str:
+def _derived_id(turn_id: str, call_index: int) -> str:
     """Return the id that a call's sealed result has, however often it is sealed."""
-    return hashlib.sha256(tool_call_id.encode()).hexdigest()[:10]
+    return hashlib.sha256(f"{turn_id}:{call_index}".encode()).hexdigest()[:10]
 
 
 def closing_lines(session: Session, remains: Remains, turn_id: str) -> str:
-    """Return the journal lines that end a dead turn, after its session was sealed."""
-    last: Event = _last_event(session, remains, turn_id)
+    """Return the journal lines that end a dead turn, after its session was sealed.
+
+    Whoever wrote them may have died between the two.
+    """
     done = Done(session_id=session.session_id)
+    said = remains.last_event in LAST_WORDS
+    events = (done,) if said else (_last_event(session, remains, turn_id), done)
     return "".join(
         line(number, event.event, sse.payload(event))
-        for number, event in enumerate((last, done), remains.last_number + 1)
+        for number, event in enumerate(events, remains.last_number + 1)
     )
 
 

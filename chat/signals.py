@@ -6,6 +6,7 @@ as a rule and the cost of watching it does not depend on how many turns run.
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,19 @@ class TurnSignals:
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
         """Take back a signal that nobody took. Blocks."""
         (self._directory / f"{turn_id}.{kind}").unlink(missing_ok=True)
+
+    def is_waiting(self, turn_id: str, kind: SignalKind) -> bool:
+        """Whether the owner has not taken the signal yet. Blocks."""
+        return (self._directory / f"{turn_id}.{kind}").exists()
+
+    def sweep(self, older_than_seconds: float) -> None:
+        """Remove signals to turns that died before they took them. Blocks."""
+        newest = time.time() - older_than_seconds
+        with suppress(FileNotFoundError):
+            for path in self._directory.iterdir():
+                with suppress(FileNotFoundError):  # taken just now
+                    if path.stat().st_mtime <= newest:
+                        path.unlink()
 
     def take(self, turn_ids: set[str]) -> list[tuple[str, str]]:
         """Return and remove the signals to these turns: [(turn id, kind), ...]. Blocks."""
@@ -68,7 +82,10 @@ class SignalInbox:
         self._reading: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to watch for signals; called on the loop before a turn is expected."""
+        """Begin to watch for signals, those that are there first; called on the loop.
+
+        Call it when a turn is expected: the end of the last expected turn ends the watching.
+        """
         if self._stop_watching is None:
             loop = asyncio.get_running_loop()
             self._stop_watching = self._signals.watch(

@@ -19,9 +19,12 @@ ReadJournal = Callable[[int], Awaitable[Passage]]
 class TurnStream:
     """Numbers, journals and hands out the events of one turn.
 
-    ``last_number`` is the number of the newest event; ``failure`` is why the journal could not be
-    written, if so. Everything but ``Subscription.next`` is
-    synchronous, so no event is ever between two states.
+    Everything but ``Subscription.next`` is synchronous, so no event is ever between two states.
+
+    Attributes:
+        last_number: The number of the newest event.
+        journalled: The number of the newest event that can be read again.
+        failure: Why the journal could not be written, if so.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class TurnStream:
     ) -> None:
         self.turn_id = turn_id
         self.last_number = 0
+        self.journalled = 0
         self.ended = False
         self.failure: OSError | None = None
         self._writer = writer
@@ -60,6 +64,8 @@ class TurnStream:
             frames.append(sse.frame(turn_id, number, name, data))
         self._write("".join(lines))
         self.last_number = number
+        if self.failure is None:
+            self.journalled = number
         if self._subscriptions:
             chunk = "".join(frames).encode("ascii")
             for subscription in self._subscriptions:
@@ -118,7 +124,7 @@ class Subscription:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
-        self._behind = after is not None and after < stream.last_number
+        self._behind = after is not None and after < stream.journalled
         self._fetched = stream.last_number if after is None else after
         self._position = 0
         self._pushed = self._fetched
@@ -128,11 +134,12 @@ class Subscription:
 
     def push(self, chunk: bytes, last_number: int) -> None:
         """Take in events up to ``last_number``; called by the stream."""
-        if self._behind:
+        journalled = last_number <= self._stream.journalled
+        if self._behind and journalled:
             return
         self._pending.append(chunk)
         self._pending_bytes += len(chunk)
-        if self._pending_bytes > MAX_PENDING_BYTES:
+        if self._pending_bytes > MAX_PENDING_BYTES and journalled:
             self._pending.clear()
             self._pending_bytes = 0
             self._behind = True
@@ -151,13 +158,15 @@ class Subscription:
         Returns:
             Bytes of whole frames; ``b""`` when the stream has ended and everything was fetched.
         """
-        while not self._pending:
+        while self._behind or not self._pending:
             if self._behind:
-                return await self._catch_up()
-            if self._stream.ended:
+                if missed := await self._catch_up():
+                    return missed
+            elif self._stream.ended:
                 return b""
-            self._waiter = self._loop.create_future()
-            await self._waiter
+            else:
+                self._waiter = self._loop.create_future()
+                await self._waiter
         self._last_sent = self._loop.time()
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._fetched = self._pushed
@@ -182,9 +191,10 @@ class Subscription:
         self._position = passage.position
         missed = [entry for entry in passage.entries if entry.n > self._fetched]
         if missed:
-            self._fetched = self._pushed = missed[-1].n
-        self._behind = self._fetched < self._stream.last_number
-        self._pending_bytes = 0
+            self._fetched = missed[-1].n
+            self._pushed = max(self._pushed, self._fetched)
+        # What should be there and is not (a journal that somebody removed) will not come either.
+        self._behind = bool(missed) and self._fetched < self._stream.journalled
         self._last_sent = self._loop.time()
         return encode_entries(self._stream.turn_id, missed)
 

@@ -62,9 +62,9 @@ class ToolCallRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def unanswered(self, content: str) -> list[ToolMessage]:
-        """Return results with this text for the calls that were started and not answered."""
-        return [_message(call, content) for call in self.running]
+    def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
+        """Return results with this text for calls that are running, and for others."""
+        return [_message(call, content) for call in (*self.running, *others)]
 
     async def _call(self, call: ToolCall) -> tuple[ToolResult, float]:
         started = time.perf_counter()

@@ -20,6 +20,7 @@ from chat.signals import SignalInbox, TurnSignals
 from chat.stream import Subscription, TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Input, State
+from sessions_app.errors import MochiError
 from sessions_app.identity import utc_now
 from sessions_app.messages import unmark_cancelled
 from sessions_app.repository import SessionRepository
@@ -117,6 +118,7 @@ class TurnRegistry:
         self._limits = limits
         self._recovery = recovery
         self._remote = remote
+        self._signals = signals
         self._inbox = SignalInbox(signals, self._obey)
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()
@@ -194,7 +196,10 @@ class TurnRegistry:
         if turn is None:
             return await self._remote.follow(session_id, position)
         turn.detached = True
-        await turn.committed()
+        try:
+            await turn.committed()
+        except MochiError:  # told to whoever started it; the turn before it is the last one again
+            return await self._remote.follow(session_id, position)
         after = position[1] if position is not None and position[0] == turn.turn_id else 0
         if after > turn.stream.last_number:
             return None
@@ -218,6 +223,7 @@ class TurnRegistry:
             try:
                 await asyncio.to_thread(self._recovery.seal_all)
                 await asyncio.to_thread(self._recovery.sweep, self._limits.retention_seconds)
+                await asyncio.to_thread(self._signals.sweep, self._limits.retention_seconds)
             except Exception:
                 logger.exception("housekeeping failed; it is tried again")
             await asyncio.sleep(interval_seconds)
@@ -239,8 +245,8 @@ class TurnRegistry:
     async def _start(
         self, session_id: str, request: TurnRequest, wanted_id: str | None
     ) -> LiveTurn:
-        self._inbox.open()
         turn_id, session = await asyncio.to_thread(self._claim, session_id, wanted_id)
+        self._inbox.open()
         try:
             job = await self._preparer.prepare(turn_id, session, request)
             writer = await asyncio.to_thread(self._journal.open, session_id, turn_id)
@@ -295,8 +301,13 @@ class TurnRegistry:
         except BaseException:
             self._inbox.forget(turn_id)
             raise
-        if turns:
-            self._recovery.end_journals(session)
+        try:
+            if turns:
+                self._recovery.end_journals(session)
+        except BaseException:
+            self._inbox.forget(turn_id)
+            self._repository.release(session_id, turn_id)
+            raise
         return turn_id, session
 
     def _obey(self, turn_id: str, kind: str) -> None:

@@ -1,6 +1,12 @@
-"""Journals as files: ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes."""
+"""Journals as files: ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
 
+A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
+a journal that nobody will go on with is told from one that is being written.
+"""
+
+import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -11,10 +17,11 @@ import msgspec
 
 from chat.journal import Entry, JournalWriter, Passage
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full
 
 SUFFIX = ".jsonl"
 LAST_ENTRY_LENGTH = 4096
+_LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
 _decode = msgspec.json.Decoder(Entry).decode
 
 
@@ -26,6 +33,7 @@ class FileJournalWriter:
         if new:
             flags |= os.O_CREAT | os.O_EXCL
         self._fd = os.open(path, flags, PRIVATE_FILE)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def append(self, lines: str) -> None:
         """Write whole lines. Inline: a page-cache write costs less than a thread hop."""
@@ -51,11 +59,14 @@ class FileTurnJournal:
         """Begin the journal of a new turn."""
         path = self._path(session_id, turn_id)
         while True:
-            make_private_directory(path.parent)
             try:
+                make_private_directory(path.parent)
                 return FileJournalWriter(path, new=True)
             except FileNotFoundError:
                 continue  # a sweep removed the directory just now, because it was empty
+            except OSError as error:
+                raise_if_full(error)
+                raise
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
@@ -86,7 +97,18 @@ class FileTurnJournal:
                 tail = file.read()
         except FileNotFoundError:
             return False
-        return tail.endswith(b"\n") and b'"event":"done"' in tail.rsplit(b"\n", 2)[-2]
+        return tail.endswith(b"\n") and bool(_LAST_ENTRY.match(tail.rsplit(b"\n", 2)[-2]))
+
+    def is_being_written(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal's writer is open, in this or another process."""
+        try:
+            with self._path(session_id, turn_id).open("rb") as file:
+                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""

@@ -6,10 +6,15 @@ costs microseconds and works on every file system; while nothing is watched, the
 
 import os
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 INTERVAL_SECONDS = 0.025
+# The system's clock for files ticks every few milliseconds, some file systems' every two seconds:
+# what changed twice within a tick looks as if it had changed once.
+TICK_NANOSECONDS = 50_000_000
 
 Mark = tuple[int, int] | None
 
@@ -56,11 +61,16 @@ class PathWatcher:
                     self._something.clear()
             for key, (path, changed) in watched:
                 mark = _mark(path)
-                if key not in self._marks or mark != self._marks[key]:
-                    with self._lock:
-                        if key not in self._watched:
-                            continue
+                if key in self._marks and mark == self._marks[key]:
+                    continue
+                with self._lock:
+                    if key not in self._watched:
+                        continue
+                    if _is_settled(mark):
                         self._marks[key] = mark
+                    else:
+                        self._marks.pop(key, None)
+                with suppress(RuntimeError):  # its event loop was closed just now
                     changed()
             pause.wait(self._interval)
 
@@ -71,3 +81,8 @@ def _mark(path: Path) -> Mark:
     except FileNotFoundError:
         return None
     return status.st_mtime_ns, status.st_size
+
+
+def _is_settled(mark: Mark) -> bool:
+    """Whether a further change would show: it would not within a tick of the last one."""
+    return mark is None or abs(time.time_ns() - mark[0]) > TICK_NANOSECONDS
