@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import cast
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.draining import SignalDrain
 from mochi_project.guard import ASGIApp, Guard, Receive, Scope, Send
 from mochi_project.handler import LeanHandler
 from mochi_project.scratch import remove_fresh_data_dir
@@ -61,9 +62,15 @@ class MochiApplication:
         except ConfigurationError as error:
             await send({"type": "lifespan.startup.failed", "message": f"mochi-server: {error}"})
             return
+        services = get_services()
+        drain = SignalDrain(services.turns.shutdown, services.settings.shutdown_grace_seconds)
+        drain.install()
         await send({"type": "lifespan.startup.complete"})
         self._warm_up = asyncio.create_task(_warm_up())
+        housekeeping = asyncio.create_task(services.turns.keep_house())
         await receive()
+        drain.uninstall()
+        housekeeping.cancel()
         await self._stop()
         await send({"type": "lifespan.shutdown.complete"})
 

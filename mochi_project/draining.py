@@ -3,7 +3,8 @@
 uvicorn, told to stop, closes its listeners and waits for open streams before it runs the
 lifespan's shutdown; a stream that waits for a model would keep it. So the signal comes here first:
 new turns are refused, running ones get their grace time, what is left is saved and its streams are
-ended; then the signal is handed on.
+ended; then the signal is handed on. Whoever has not read the end of its stream a second later is
+dropped: uvicorn would wait for it, for ever unless it was told otherwise.
 """
 
 import asyncio
@@ -12,10 +13,12 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from types import FrameType
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LAST_BYTES_SECONDS = 1.0
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -34,7 +37,8 @@ class SignalDrain:
         self._grace_seconds = grace_seconds
         self._previous: dict[int, Handler] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._signalled = False
+        self._received = 0
+        self._handed_on = False
 
     def install(self) -> None:
         """Take the signals over, where somebody handles them and this thread may.
@@ -61,17 +65,37 @@ class SignalDrain:
         self._previous.clear()
 
     def _start(self, number: int, frame: FrameType | None) -> None:
-        task = asyncio.create_task(self._drain_and_hand_on(number, frame))
+        task = asyncio.create_task(self._obey(number, frame))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _drain_and_hand_on(self, number: int, frame: FrameType | None) -> None:
-        grace = 0.0 if self._signalled else self._grace_seconds
-        self._signalled = True
+    async def _obey(self, number: int, frame: FrameType | None) -> None:
+        self._received += 1
+        if self._received == 1:
+            await self._drain_safely(self._grace_seconds)
+            await self._hand_on(number, frame)
+        elif not self._handed_on:
+            await self._drain_safely(0)  # and the first signal is handed on
+        else:
+            await self._hand_on(number, frame)
+
+    async def _drain_safely(self, grace_seconds: float) -> None:
         try:
-            await self._drain(grace)
+            await self._drain(grace_seconds)
         except Exception:
             logger.exception("running turns could not be ended")
+
+    async def _hand_on(self, number: int, frame: FrameType | None) -> None:
+        self._handed_on = True
         handler = self._previous.get(number)
         if handler is not None:
             handler(number, frame)
+            await asyncio.sleep(LAST_BYTES_SECONDS)
+            drop_connections(getattr(handler, "__self__", None))
+
+
+def drop_connections(server: Any) -> None:
+    """Drop every connection of a uvicorn server, with what was not read of it."""
+    state = getattr(server, "server_state", None)  # another server sees to that itself
+    for connection in list(state.connections) if state else ():
+        connection.transport.abort()

@@ -11,9 +11,9 @@ from mochi_project.config import ConfigurationError, MochiSettings
 
 APPLICATION = "mochi_project.asgi:application"
 MAX_HEADER_BYTES = 65_536
-# The application has drained its turns before uvicorn sees the signal (DESIGN section 6): this is
-# for streams whose client does not read, and must be longer than it takes to say goodbye.
-STREAM_GRACE_SECONDS = 3
+# The turns have ended before uvicorn waits for their streams (DESIGN section 6): this is for
+# clients that do not read, and must be longer than it takes to say goodbye.
+STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
 
 
@@ -29,6 +29,14 @@ class WebServer(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._on_listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End running turns, however the server was told to stop, then close."""
+        from mochi_project.services import get_services  # noqa: PLC0415 - the application's imports
+
+        services = get_services()
+        await services.turns.shutdown(services.settings.shutdown_grace_seconds)
+        await super().shutdown(sockets=sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -44,7 +44,8 @@ class _Worker:
 class WorkerPool:
     """Keeps ``count`` web processes running until a signal stops them.
 
-    Workers get ``kill_after`` seconds to end when they are told to; a second signal kills them.
+    Workers get ``kill_after`` seconds to end when they are told to. A second signal tells them not
+    to wait for running turns, a third one kills them.
     """
 
     def __init__(
@@ -121,14 +122,20 @@ class WorkerPool:
     def _stop(self) -> None:
         for opened in self._sockets:
             opened.close()
-        for worker in self._workers:
-            worker.process.terminate()
+        self._tell(signal.SIGTERM)
         deadline = time.monotonic() + self._kill_after
+        signals = 1
         while self._workers:
             signalled, _ = self._wait(max(0.0, deadline - time.monotonic()))
-            if signalled or time.monotonic() >= deadline:
-                for worker in self._workers:
-                    worker.process.kill()
+            signals += signalled
+            if time.monotonic() >= deadline or signals > 2:
+                self._tell(signal.SIGKILL)
+            elif signalled:
+                self._tell(signal.SIGTERM)
+
+    def _tell(self, number: signal.Signals) -> None:
+        for worker in self._workers:
+            worker.process.send_signal(number)
 
 
 @contextlib.contextmanager

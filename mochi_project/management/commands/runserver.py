@@ -15,7 +15,7 @@ from mochi_project.config import ConfigurationError
 from mochi_project.server import WebServer, listen, server_config, url_of
 from mochi_project.startup import announce
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 5.0
 
 
 class Command(RunserverCommand):
@@ -38,7 +38,7 @@ class Command(RunserverCommand):
         finally:
             if self._server and not self._stopped.is_set():
                 self._server.should_exit = True
-                self._stopped.wait(STOP_SECONDS)
+                self._stopped.wait(settings.MOCHI.shutdown_grace_seconds + STOP_SECONDS)
 
     def inner_run(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Check the project, then serve."""
