@@ -1,0 +1,254 @@
+"""What every journal does, whatever it is kept in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chat.journal import TurnJournal, line
+from chat.journals.files import FileTurnJournal
+
+SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
+TURN, LATER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
+DONE = ("done", '{"session_id":"a1b2c3d4e5"}')
+ROOT = Path(__file__).parents[2]
+OLD = -1.0  # everything is older than that
+
+WRITER = """
+import sys
+from importlib import import_module
+from pathlib import Path
+from chat.journal import line
+module, adapter, place, session_id, turn_id = sys.argv[1:]
+writer = getattr(import_module(module), adapter)(Path(place)).open(session_id, turn_id)
+for order in sys.stdin:
+    number, _, text = order.strip().partition(" ")
+    data = '{"content":"' + text + '"}'
+    writer.append(text if number == "torn" else line(int(number), "content_delta", data))
+    print("written", flush=True)
+"""
+
+
+@pytest.fixture(params=[FileTurnJournal])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> TurnJournal:
+    adapter: TurnJournal = request.param(tmp_path / "turns")
+    return adapter
+
+
+class Writer:
+    """The writer of a journal in a process of its own."""
+
+    def __init__(self, journal: TurnJournal, place: Path) -> None:
+        adapter = type(journal)
+        arguments = [adapter.__module__, adapter.__name__, str(place), SESSION, TURN]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, *arguments],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def write(self, number: int | str, text: str) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{number} {text}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "written\n"
+
+    def end(self, *, by_kill: bool = False) -> None:
+        if by_kill:
+            self.process.kill()
+        self.process.communicate(timeout=10)
+
+
+@pytest.fixture
+def elsewhere(journal: TurnJournal, tmp_path: Path):
+    writer = Writer(journal, tmp_path / "turns")
+    yield writer
+    writer.end(by_kill=True)
+
+
+def write(
+    journal: TurnJournal, *events: tuple[str, str], turn_id: str = TURN, **where: str
+) -> None:
+    writer = journal.open(where.get("session_id", SESSION), turn_id)
+    for number, (name, data) in enumerate(events, 1):
+        writer.append(line(number, name, data))
+    writer.close()
+
+
+def read(
+    journal: TurnJournal, position: int = 0, turn_id: str = TURN
+) -> list[tuple[int, str, str]]:
+    entries = journal.read(SESSION, turn_id, position).entries
+    return [(entry.n, entry.event, bytes(entry.data).decode()) for entry in entries]
+
+
+def delta(text: str) -> tuple[str, str]:
+    return "content_delta", f'{{"content":"{text}"}}'
+
+
+def test_events_come_back_in_order_byte_for_byte(journal: TurnJournal) -> None:
+    write(journal, delta("\\u00e9 \\\\ \\n"), delta("b"), DONE)
+    assert read(journal) == [
+        (1, *delta("\\u00e9 \\\\ \\n")),
+        (2, *delta("b")),
+        (3, *DONE),
+    ]
+
+
+def test_notes_are_kept_but_not_counted(journal: TurnJournal) -> None:
+    writer = journal.open(SESSION, TURN)
+    writer.append(line(0, "round", '{"message_id":"m"}'))
+    writer.append(line(1, *delta("a")) + line(0, "round", "{}") + line(2, *delta("b")))
+    writer.close()
+    assert [entry[0] for entry in read(journal)] == [0, 1, 0, 2]
+
+
+def test_reading_goes_on_from_a_position(journal: TurnJournal) -> None:
+    writer = journal.open(SESSION, TURN)
+    writer.append(line(1, *delta("a")))
+    first = journal.read(SESSION, TURN)
+    assert journal.read(SESSION, TURN, first.position).entries == []
+    writer.append(line(2, *delta("b")))
+    second = journal.read(SESSION, TURN, first.position)
+    assert [entry.n for entry in second.entries] == [2]
+    assert second.position > first.position
+    assert journal.read(SESSION, TURN, second.position).position == second.position
+    writer.close()
+
+
+def test_several_readers_do_not_disturb_each_other(journal: TurnJournal) -> None:
+    write(journal, *[delta(str(number)) for number in range(10)])
+    positions = [0, 0, 0]
+    seen: list[list[int]] = [[], [], []]
+    for reader in (0, 1, 0, 2, 1, 2):
+        passage = journal.read(SESSION, TURN, positions[reader])
+        positions[reader] = passage.position
+        seen[reader] += [entry.n for entry in passage.entries]
+    assert seen == [list(range(1, 11))] * 3
+
+
+def test_a_turn_can_not_have_two_journals(journal: TurnJournal) -> None:
+    write(journal, delta("first"))
+    with pytest.raises(FileExistsError):
+        journal.open(SESSION, TURN)
+    assert read(journal) == [(1, *delta("first"))]
+
+
+def test_what_does_not_exist_is_empty(journal: TurnJournal) -> None:
+    assert journal.turns(SESSION) == []
+    assert read(journal) == []
+    assert not journal.has_ended(SESSION, TURN)
+    assert not journal.is_being_written(SESSION, TURN)
+    assert journal.unended_sessions() == []
+    journal.discard(SESSION, TURN)
+    journal.discard_session(SESSION)
+    assert journal.sweep(OLD) == 0
+
+
+def test_another_process_is_read_while_it_writes(journal: TurnJournal, elsewhere: Writer) -> None:
+    for number in range(1, 20):
+        elsewhere.write(number, "x" * number)
+        assert read(journal)[-1] == (number, *delta("x" * number))
+
+
+def test_a_torn_last_line_is_not_there_yet(journal: TurnJournal, elsewhere: Writer) -> None:
+    elsewhere.write(1, "whole")
+    elsewhere.write("torn", '{"n":2,"event":"content_delta","data":{"conte')
+    passage = journal.read(SESSION, TURN)
+    assert [entry.n for entry in passage.entries] == [1]
+    assert journal.read(SESSION, TURN, passage.position).entries == []
+    assert not journal.has_ended(SESSION, TURN)
+
+
+def test_whether_somebody_writes_is_known_until_its_process_dies(
+    journal: TurnJournal, elsewhere: Writer
+) -> None:
+    elsewhere.write(1, "a")
+    assert journal.is_being_written(SESSION, TURN)
+    elsewhere.end(by_kill=True)
+    assert not journal.is_being_written(SESSION, TURN)
+    assert journal.unended_sessions() == [SESSION]
+
+
+def test_closing_a_writer_lets_go_of_its_journal(journal: TurnJournal) -> None:
+    writer = journal.open(SESSION, TURN)
+    assert journal.is_being_written(SESSION, TURN)
+    writer.close()
+    writer.close()
+    assert not journal.is_being_written(SESSION, TURN)
+
+
+def test_after_a_dead_writer_its_torn_line_is_cut_off(
+    journal: TurnJournal, elsewhere: Writer
+) -> None:
+    elsewhere.write(1, "whole")
+    elsewhere.write("torn", '{"n":2,"event":"content_delta","data":{"conte')
+    elsewhere.end(by_kill=True)
+    journal.append(SESSION, TURN, line(2, "error", "{}") + line(3, *DONE))
+    assert [entry[:2] for entry in read(journal)] == [
+        (1, "content_delta"),
+        (2, "error"),
+        (3, "done"),
+    ]
+    assert journal.has_ended(SESSION, TURN)
+
+
+def test_only_done_ends_a_journal(journal: TurnJournal) -> None:
+    writer = journal.open(SESSION, TURN)
+    writer.append(line(1, *delta('\\"event\\":\\"done\\"')))
+    assert not journal.has_ended(SESSION, TURN)
+    # The arguments of a tool are whatever a model says.
+    writer.append(line(2, "tool_call", '{"arguments":{"n":3,"event":"done","data":{}}}'))
+    assert not journal.has_ended(SESSION, TURN)
+    writer.append(line(3, "message_complete", '{"content":"' + "x" * 10_000 + '"}'))
+    assert not journal.has_ended(SESSION, TURN)
+    writer.append(line(4, *DONE))
+    writer.close()
+    assert journal.has_ended(SESSION, TURN)
+    assert journal.unended_sessions() == []
+
+
+def test_turns_are_listed_oldest_first(journal: TurnJournal) -> None:
+    write(journal, DONE, turn_id=LATER_TURN)
+    write(journal, DONE)
+    write(journal, DONE, session_id=OTHER_SESSION)
+    assert journal.turns(SESSION) == [TURN, LATER_TURN]
+
+
+def test_one_turn_or_a_whole_session_is_forgotten(journal: TurnJournal) -> None:
+    for turn_id in (TURN, LATER_TURN):
+        write(journal, DONE, turn_id=turn_id)
+    write(journal, delta("other"), session_id=OTHER_SESSION)
+    journal.discard(SESSION, TURN)
+    assert journal.turns(SESSION) == [LATER_TURN]
+    journal.discard_session(SESSION)
+    assert journal.turns(SESSION) == []
+    assert journal.unended_sessions() == [OTHER_SESSION]
+
+
+def test_only_what_has_ended_long_enough_ago_is_swept(journal: TurnJournal) -> None:
+    write(journal, delta("ended"), DONE)
+    write(journal, delta("never ended"), turn_id=LATER_TURN)
+    assert journal.sweep(3600) == 0
+    assert journal.sweep(OLD) == 1
+    assert journal.turns(SESSION) == [LATER_TURN]
+
+
+def test_a_journal_can_be_begun_while_the_session_is_swept(journal: TurnJournal) -> None:
+    for number in range(50):
+        write(journal, DONE)
+        journal.sweep(OLD)
+        write(journal, delta(str(number)), turn_id=LATER_TURN)
+        assert read(journal, turn_id=LATER_TURN) == [(1, *delta(str(number)))]
+        journal.discard(SESSION, LATER_TURN)
+
+
+def test_readers_keep_what_was_forgotten_meanwhile_from_hurting(journal: TurnJournal) -> None:
+    write(journal, delta("a"), DONE)
+    position = journal.read(SESSION, TURN).position
+    journal.discard(SESSION, TURN)
+    assert journal.read(SESSION, TURN, position).entries == []
