@@ -10,7 +10,7 @@ from typing import Protocol
 
 from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
-from chat.journal import TurnJournal
+from chat.journal import JournalWriter, TurnJournal
 from chat.outcome import Outcome
 from chat.preparation import TurnPreparer, TurnRequest
 from chat.recording import SessionRecorder
@@ -245,14 +245,13 @@ class TurnRegistry:
     async def _start(
         self, session_id: str, request: TurnRequest, wanted_id: str | None
     ) -> LiveTurn:
-        turn_id, session = await asyncio.to_thread(self._claim, session_id, wanted_id)
+        turn_id, session, writer = await asyncio.to_thread(self._claim, session_id, wanted_id)
         self._inbox.open()
         try:
             job = await self._preparer.prepare(turn_id, session, request)
-            writer = await asyncio.to_thread(self._journal.open, session_id, turn_id)
         except BaseException:
-            self._inbox.forget(turn_id)
-            await asyncio.to_thread(self._repository.release, session_id, turn_id)
+            writer.close()
+            await asyncio.to_thread(self._give_back, session_id, turn_id)
             raise
         stream = TurnStream(
             turn_id,
@@ -292,7 +291,8 @@ class TurnRegistry:
         self._inbox.ready(turn_id)
         return turn
 
-    def _claim(self, session_id: str, wanted_id: str | None) -> tuple[str, Session]:
+    def _claim(self, session_id: str, wanted_id: str | None) -> tuple[str, Session, JournalWriter]:
+        """Take the session for a new turn and begin its journal."""
         turns = self._journal.turns(session_id)
         turn_id = wanted_id or new_turn_id(after=turns[-1] if turns else "")
         self._inbox.expect(turn_id)
@@ -304,11 +304,16 @@ class TurnRegistry:
         try:
             if turns:
                 self._recovery.end_journals(session)
+            return turn_id, session, self._journal.open(session_id, turn_id)
         except BaseException:
-            self._inbox.forget(turn_id)
-            self._repository.release(session_id, turn_id)
+            self._give_back(session_id, turn_id)
             raise
-        return turn_id, session
+
+    def _give_back(self, session_id: str, turn_id: str) -> None:
+        """Undo what ``_claim`` did for a turn that does not begin after all."""
+        self._inbox.forget(turn_id)
+        self._journal.discard(session_id, turn_id)
+        self._repository.release(session_id, turn_id)
 
     def _obey(self, turn_id: str, kind: str) -> None:
         """Do what another process asks of a turn of this one."""

@@ -1,8 +1,10 @@
 """Which session has a running turn, and whether the process that runs it still lives.
 
-A claim is a small file that names its owner. Every owner holds one ``flock`` on a liveness file of
-its own for as long as it lives; the system drops that lock with the process, however it ends. So a
-dead owner is seen at once, without timeouts. Callers hold the session's lock while they decide.
+A claim is a symbolic link that leads nowhere: its target is the record (``turn|worker|time``), so
+it is made and read with one system call each and is never half-written. Every owner holds one
+``flock`` on a liveness file of its own for as long as it lives; the system drops that lock with
+the process, however it ends. So a dead owner is seen at once, without timeouts. Callers hold the
+session's lock while they decide.
 """
 
 import errno
@@ -14,20 +16,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from sessions_app.atomic import (
     PRIVATE_FILE,
-    UnreadableFileError,
     make_private_directory,
-    read_regular,
-    write_atomically,
+    raise_if_full,
 )
 from sessions_app.repository import Claim
 
-CLAIM_SIZE_LIMIT = 64 * 1024
+SUFFIX = ".claim"
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -42,43 +39,37 @@ class TurnClaims:
     def read(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
 
-        A claim that can't be read was torn by a crash of the machine, so its owner is dead.
+        A claim that makes no sense is nobody's, so its owner is dead.
         """
-        raw = self._record(session_id)
-        if raw is None:
+        record = self._record(session_id)
+        if record is None:
             return None
-        worker_id = _name(raw.get("worker_id"))
+        turn_id, worker_id, started_at = record
         return Claim(
             session_id=session_id,
-            turn_id=_name(raw.get("turn_id")),
+            turn_id=turn_id,
             worker_id=worker_id,
-            started_at=str(raw.get("started_at", "")),
+            started_at=started_at,
             alive=self._lives(worker_id),
         )
 
     def turn_of(self, session_id: str) -> str | None:
         """Return the turn that has the claim on the session, dead or alive, or None."""
-        raw = self._record(session_id)
-        return None if raw is None else _name(raw.get("turn_id"))
-
-    def _record(self, session_id: str) -> dict[str, Any] | None:
-        try:
-            data = read_regular(self._path(session_id), limit=CLAIM_SIZE_LIMIT)
-            return msgspec.json.decode(data, type=dict[str, Any])
-        except FileNotFoundError:
-            return None
-        except (UnreadableFileError, msgspec.MsgspecError, UnicodeDecodeError):
-            return {}
+        record = self._record(session_id)
+        return None if record is None else record[0]
 
     def write(self, session_id: str, *, turn_id: str, started_at: str) -> None:
         """Claim the session for a turn of this process, whatever claim was there."""
-        record = {
-            "turn_id": turn_id,
-            "worker_id": this_worker(self._workers),
-            "started_at": started_at,
-        }
-        # Claims end with their owner, so they need not survive a power cut.
-        write_atomically(self._path(session_id), msgspec.json.encode(record), durable=False)
+        record = f"{turn_id}|{this_worker(self._workers)}|{started_at}"
+        path = self._path(session_id)
+        try:
+            os.symlink(record, path)  # noqa: PTH211 - what it names is no path
+        except FileExistsError:
+            path.unlink(missing_ok=True)
+            os.symlink(record, path)  # noqa: PTH211
+        except OSError as error:
+            raise_if_full(error)
+            raise
 
     def remove(self, session_id: str) -> None:
         """Forget the claim, if there is one."""
@@ -87,7 +78,7 @@ class TurnClaims:
     def session_ids(self) -> Iterator[str]:
         """Yield the sessions that have a claim, dead or alive."""
         for path in _entries(self._directory):
-            if path.suffix == ".json":
+            if path.suffix == SUFFIX:
                 yield path.stem
 
     def sweep_workers(self) -> int:
@@ -101,11 +92,25 @@ class TurnClaims:
         return swept
 
     def _path(self, session_id: str) -> Path:
-        return self._directory / f"{session_id}.json"
+        return self._directory / f"{session_id}{SUFFIX}"
+
+    def _record(self, session_id: str) -> tuple[str, str, str] | None:
+        """Return turn, worker and time of the claim, empty where they make no sense, or None."""
+        try:
+            target = os.readlink(self._path(session_id))  # noqa: PTH115 - what it names is no path
+        except FileNotFoundError:
+            return None
+        except OSError:  # somebody put something else there
+            return "", "", ""
+        turn_id, _, rest = target.partition("|")
+        worker_id, _, started_at = rest.partition("|")
+        return _name(turn_id), _name(worker_id), started_at
 
     def _lives(self, worker_id: str) -> bool:
         if not worker_id:
             return False
+        if worker_id == _own_id(self._workers):
+            return True
         with _try_lock(self._workers / f"{worker_id}.lock") as locked:
             return locked is False
 
@@ -166,6 +171,12 @@ def this_worker(directory: Path) -> str:
                 _fork_watched = True
             _mine[directory] = _take_liveness_lock(directory)
         return _mine[directory][0]
+
+
+def _own_id(directory: Path) -> str | None:
+    """Return this process's worker id there, if it has one; who asks is alive."""
+    mine = _mine.get(directory)
+    return mine[0] if mine else None
 
 
 def _take_liveness_lock(directory: Path) -> tuple[str, int]:

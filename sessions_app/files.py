@@ -4,7 +4,7 @@
 
     {sessions_dir}/{session_id}.json
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
-    {sessions_dir}/.claims/{session_id}.json        the session has a running turn
+    {sessions_dir}/.claims/{session_id}.claim       the session has a running turn
     {sessions_dir}/.claims/workers/{worker}.lock    held as long as that process lives
 """
 

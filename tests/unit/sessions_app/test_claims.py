@@ -156,16 +156,24 @@ def test_a_session_whose_turn_is_dead_can_be_deleted(
     assert repository.claims() == []
 
 
-@pytest.mark.parametrize("data", [b"", b"\0" * 40, b"[1]", b'{"worker_id": "../../x"}', b"{}"])
-def test_a_claim_that_was_torn_counts_as_dead(
-    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession, data: bytes
+@pytest.mark.parametrize("target", ["|", "nonsense", "../x|../../y|z", "||||", "", None])
+def test_a_claim_that_makes_no_sense_counts_as_dead(
+    repository: FileSessionRepository,
+    sessions_dir: Path,
+    make_session: MakeSession,
+    target: str | None,
 ) -> None:
     repository.create(make_session("Hello"))
     repository.claim(SESSION_ID, "t1")
-    (sessions_dir / ".claims" / f"{SESSION_ID}.json").write_bytes(data)
+    path = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
+    path.unlink()
+    if target:
+        path.symlink_to(target)
+    else:
+        path.write_text("no link at all")
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
-    assert (claim.turn_id, claim.alive) == ("", False)
+    assert not claim.alive
     repository.claim(SESSION_ID, "t2")
 
 
@@ -246,7 +254,7 @@ def test_liveness_is_not_inherited_by_started_processes(tmp_path: Path) -> None:
 
 def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     claims = TurnClaims(tmp_path)
-    (tmp_path / "a1b2c3d4e5.json").write_text('{"worker_id": "../secret", "turn_id": "../t"}')
+    (tmp_path / "a1b2c3d4e5.claim").symlink_to("../t|../secret|now")
     claim = claims.read("a1b2c3d4e5")
     assert claim is not None
     assert (claim.worker_id, claim.turn_id, claim.alive) == ("", "", False)

@@ -236,9 +236,11 @@ def test_a_dead_turn_is_recovered_before_a_change(sessions_dir: Path) -> None:
     manager = SessionManager(sessions_dir=sessions_dir, recover=recover)
     session_id = manager.create("m").session_id
     manager.repository.claim(session_id, "t1")
-    (sessions_dir / ".claims" / f"{session_id}.json").write_text("{}")  # as after a power cut
+    claim = sessions_dir / ".claims" / f"{session_id}.claim"
+    claim.unlink()
+    claim.symlink_to("t1|0000000000000000|then")  # of a process that is gone
     manager.set_system_prompt(session_id, "Be brief.")
-    assert [message.content for message in manager.messages(session_id)] == ["Be brief.", "sealed"]
+    assert [message.content for message in manager.messages(session_id)] == ["Be brief.", "sealedt1"]
 
 
 def test_check_finds_what_the_list_did_not_read(
