@@ -4,10 +4,11 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,12 @@ import psutil
 import pytest
 from httpx_sse import EventSource
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
 MODEL = "qwen3:14b"
+NO_TLS = ssl.SSLContext(
+    ssl.PROTOCOL_TLS_CLIENT
+)  # loading certificates would cost each client 30 ms
 
 
 def block(*texts: Any, **keys: Any) -> str:
@@ -45,7 +49,9 @@ class Chat:
     """A client of one server, as a front end would be one."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        self.http = httpx.Client(base_url=f"{url}/api/v1", timeout=30, trust_env=False, **options)
+        self.http = httpx.Client(
+            base_url=f"{url}/api/v1", timeout=30, trust_env=False, verify=NO_TLS, **options
+        )
 
     def new_session(self, **body: Any) -> str:
         answer = self.http.post("/sessions", json={"model": MODEL, **body})
@@ -118,6 +124,19 @@ class Server:
         parent = psutil.Process(self.process.pid)
         return parent.children() or [parent]
 
+    def chat_with(self, worker: psutil.Process) -> Chat:
+        """Return a client whose connection is to this web process, until it was idle for 5 s."""
+        others = [process for process in self.web_processes if process.pid != worker.pid]
+        for process in others:
+            process.suspend()
+        try:
+            client = self.chat()
+            client.http.get("/health").raise_for_status()
+        finally:
+            for process in others:
+                process.resume()
+        return client
+
     def session_file(self, session_id: str) -> dict[str, Any]:
         return json.loads((self.data_dir / "chat_sessions" / f"{session_id}.json").read_text())
 
@@ -142,16 +161,21 @@ class Server:
 StartServer = Callable[..., Server]
 
 
-def launch(data_dir: Path, log: Path, *flags: str, **variables: str) -> Server:
+MOCHI_SERVER = ("-m", "mochi_server", "--port", "0")
+
+
+def launch(
+    data_dir: Path, log: Path, *flags: str, program: Sequence[str] = MOCHI_SERVER, **variables: str
+) -> Server:
+    """Start a server, in test mode unless it is told of a model server."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
-    environment |= {"MOCHI_TEST_WORDS_PER_SECOND": "0", "PYTHONPATH": str(ROOT), **variables}
+    environment |= {"PYTHONPATH": str(ROOT), "MOCHI_DATA_DIR": str(data_dir)}
+    if "MOCHI_OLLAMA_HOST" not in variables:
+        environment |= {"MOCHI_TEST_MODE": "true", "MOCHI_TEST_WORDS_PER_SECOND": "0"}
     with log.open("a") as stderr:
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "mochi_server", "--port", "0", "--test-mode"),
-                *("--data-dir", str(data_dir), *flags),
-            ],
-            env=environment,
+            [sys.executable, *program, *flags],
+            env=environment | variables,
             cwd=data_dir,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -183,8 +207,8 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
     data_dir = tmp_path / "data"
     data_dir.mkdir()
 
-    def start_server(*flags: str, **variables: str) -> Server:
-        servers.append(launch(data_dir, tmp_path / "log", *flags, **variables))
+    def start_server(*flags: str, **options: Any) -> Server:
+        servers.append(launch(data_dir, tmp_path / "log", *flags, **options))
         return servers[-1]
 
     yield start_server
