@@ -31,9 +31,9 @@ bench *arguments:
 constraints:
     uv run --no-project python scripts/constraints.py
 
-# What is written from code: .env.example
+# What is written from code: .env.example, tables in README.md and docs/
 docs:
-    uv run python -m mochi_project.reference env > .env.example
+    uv run python scripts/docs.py
 
 # The wheel and the source distribution
 build:

@@ -1,0 +1,361 @@
+"""Write what the docs say of configuration, routes, errors and events from the code.
+
+``python scripts/docs.py`` (``just docs``) writes; a test asks ``stale()`` and fails with a hint.
+Text between two markers is replaced, everything around it is written by hand::
+
+    <!-- generated: routes -->
+    <!-- end -->
+"""
+
+import json
+import os
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import django
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
+django.setup()
+
+from chat.events import EVENTS  # noqa: E402 - after setup
+from mochi_project import reference  # noqa: E402
+from mochi_project.api import api  # noqa: E402
+from mochi_project.errors import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
+from sessions_app.errors import MochiError  # noqa: E402
+
+MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+# Settings that are read and checked, and have no effect yet: what uses them is not built.
+NOT_YET = (
+    "MOCHI_PROVIDERS",
+    "MOCHI_TOOLS_DIR",
+    "MOCHI_AGENTS_DIR",
+    "MOCHI_AGENT_CHATS_DIR",
+    "MOCHI_PLANNING_PROMPT_PATH",
+    "MOCHI_EXECUTION_PROMPT_PATH",
+    "MOCHI_SUMMARIZATION_ENABLED",
+    "MOCHI_SUMMARIZATION_INTERVAL_SECONDS",
+    "MOCHI_SUMMARY_UNSUPPORTED_MODELS",
+    "MOCHI_WORKER",
+    "MOCHI_MAX_AGENT_ITERATIONS",
+    "MOCHI_TOOL_TIMEOUT_SECONDS",
+    "MOCHI_TOOL_CONFIRMATION_TIMEOUT_SECONDS",
+)
+# What most people set; the README shows these, docs/configuration.md all.
+COMMON = (
+    "MOCHI_HOST",
+    "MOCHI_PORT",
+    "MOCHI_WORKERS",
+    "MOCHI_LOG_LEVEL",
+    "MOCHI_OLLAMA_HOST",
+    "MOCHI_DATA_DIR",
+    "MOCHI_API_TOKEN",
+    "MOCHI_ALLOWED_HOSTS",
+    "MOCHI_CORS_ORIGINS",
+    "MOCHI_TEST_MODE",
+)
+# Codes that no error class describes: the guard and the web framework say them.
+OTHER_ERRORS = {
+    "NOT_FOUND": "There is nothing at this path.",
+    "METHOD_NOT_ALLOWED": "The path is there, but not for this method; see `Allow`.",
+    "PAYLOAD_TOO_LARGE": "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
+    "UNSUPPORTED_MEDIA_TYPE": "The body is not declared as `application/json`.",
+    "FORBIDDEN": "The `Host` or the `Origin` is not allowed.",
+    "UNAUTHENTICATED": "The server wants a bearer token.",
+    "REQUEST_TIMEOUT": "The body took longer than 30 seconds to arrive.",
+    "HEADERS_TOO_LARGE": "The headers are larger than 64 KiB.",
+    "BAD_REQUEST": "The body is no JSON that means one thing only.",
+    "INTERNAL_ERROR": "A defect of this server; its log says more.",
+}
+
+
+def main() -> int:
+    """Write every file that is stale, and say which."""
+    for path, text in documents():
+        if _read(path) != text:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+    return 0
+
+
+def stale() -> list[str]:
+    """Return the files that differ from what the code says."""
+    return [str(path.relative_to(ROOT)) for path, text in documents() if _read(path) != text]
+
+
+def documents() -> Iterator[tuple[Path, str]]:
+    """Yield every file that is written, or has parts that are, with its text."""
+    yield ROOT / ".env.example", reference.env_example()
+    written = sections()
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = _read(path)
+        if MARKED.search(text):
+            yield path, MARKED.sub(lambda found: found[1] + written[found[2]] + found[3], text)
+
+
+def sections() -> dict[str, str]:
+    """Return what is written between markers, by the markers' name."""
+    return {
+        "configuration": configuration(),
+        "common_configuration": configuration(COMMON),
+        "not_yet": ", ".join(f"`{variable}`" for variable in NOT_YET) + "\n",
+        "routes": routes(),
+        "api": operations(),
+        "errors": errors(),
+        "events": events(),
+        "event_table": event_table(),
+        "typescript": typescript(),
+    }
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(map(_cell, line)) + " |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+# Configuration
+
+
+def configuration(only: Sequence[str] | None = None) -> str:
+    """Return the table of settings."""
+    rows = [
+        [f"`{variable}`", f"`{default}`" if default else "", description]
+        for variable, default, description in reference.variables()
+        if only is None or variable in only
+    ]
+    return _table(["Variable", "Default", "What it does"], rows)
+
+
+# Errors
+
+
+def errors() -> str:
+    """Return the table of error codes."""
+    classes: dict[str, list[type[MochiError]]] = {}
+    for error in _subclasses(MochiError):
+        if "code" in vars(error):
+            classes.setdefault(error.code, []).append(error)
+    rows = []
+    for code, status in STATUS_OF_CODE.items():
+        found = classes.get(code, [])
+        meaning = OTHER_ERRORS.get(code) or " ".join(map(_first_sentence, found))
+        after = RETRY_AFTER_OF_CODE.get(code)
+        rows.append([f"`{code}`", str(status), meaning, f"{after} s" if after else ""])
+    return _table(["Code", "Status", "Meaning", "`Retry-After`"], rows)
+
+
+def _subclasses(error: type[MochiError]) -> Iterator[type[MochiError]]:
+    for subclass in error.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def _first_sentence(described: type) -> str:
+    paragraph = (described.__doc__ or "").split("\n\n")[0]
+    return " ".join(paragraph.split()).replace("``", "`")
+
+
+# Events
+
+
+def event_table() -> str:
+    """Return the README's table of events: name and meaning."""
+    return _table(["Event", "When"], [[f"`{e.event}`", _first_sentence(e)] for e in EVENTS])
+
+
+def events() -> str:
+    """Return the whole reference of events: every field of every payload, with its type."""
+    parts = []
+    for event in EVENTS:
+        rows = [
+            [f"`{field.name}`", _in_words(field.type) + (", may be absent" if optional else "")]
+            for field, optional in _fields(event)
+        ]
+        parts.append(f"### `{event.event}`\n\n{_first_sentence(event)}\n\n")
+        parts.append(_table(["Field", "Type"], rows) + "\n")
+    return "".join(parts)
+
+
+def typescript() -> str:
+    """Return the events as TypeScript types."""
+    lines = []
+    for event in EVENTS:
+        fields = "; ".join(
+            f"{field.name}{'?' if optional else ''}: {_in_typescript(field.type)}"
+            for field, optional in _fields(event)
+        )
+        lines.append(f'  | {{ event: "{event.event}"; data: {{ {fields} }} }}')
+    return "\n".join(["```ts", "type MochiEvent =", *lines]) + ";\n```\n"
+
+
+def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, bool]]:
+    return [
+        (field, msgspec.UnsetType in typing.get_args(field.type))
+        for field in msgspec.structs.fields(event)
+    ]
+
+
+_WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def _in_words(annotation: Any) -> str:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(_in_words(one) for one in arguments if one is not msgspec.UnsetType)
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in arguments)
+    if origin in (Sequence, list, tuple):
+        return f"array of {_in_words(arguments[0])}s"
+    if origin in (Mapping, dict):
+        return "object"
+    return _WORDS[annotation]
+
+
+def _in_typescript(annotation: Any) -> str:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        wanted = [one for one in arguments if one is not msgspec.UnsetType]
+        return " | ".join(map(_in_typescript, wanted))
+    if origin is Literal:
+        return " | ".join(f'"{value}"' for value in arguments)
+    if origin in (Sequence, list, tuple):
+        return f"{_in_typescript(arguments[0])}[]"
+    if origin in (Mapping, dict):
+        value = "unknown" if arguments[1] is Any else _in_typescript(arguments[1])
+        return f"Record<string, {value}>"
+    return _WORDS[annotation].replace("integer", "number")
+
+
+# Routes
+
+_JSON = "application/json"
+
+
+def routes() -> str:
+    """Return the README's table of routes."""
+    rows = [
+        [f"`{method} {path}`", operation["summary"]]
+        for path, method, operation in _operations(api.get_openapi_schema())
+    ]
+    return _table(["Route", "What it does"], rows)
+
+
+def operations() -> str:
+    """Return the whole reference of routes: parameters, bodies, examples, errors."""
+    schema = api.get_openapi_schema()
+    parts: list[str] = []
+    tag = ""
+    for path, method, operation in _operations(schema):
+        if operation["tags"][0] != tag:
+            tag = operation["tags"][0]
+            parts.append(f"## {tag[0].upper()}{tag[1:]}\n\n")
+        parts.append(f"### `{method} {path}`\n\n**{operation['summary']}.**")
+        parts.append(f" {operation.get('description', '')}".rstrip() + "\n\n")
+        parts += _parameters(operation)
+        parts += _request(operation, schema)
+        parts += _answers(operation, schema)
+    return "".join(parts)
+
+
+def _operations(schema: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (path, method.upper(), operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        [f"`{one['name']}`", one["in"], _schema_in_words(one["schema"]), _description(one)]
+        for one in operation.get("parameters", ())
+        if one["in"] != "path"
+    ]
+    if rows:
+        yield _table(["Parameter", "In", "Type", ""], rows) + "\n"
+
+
+def _description(parameter: Mapping[str, Any]) -> str:
+    text = parameter.get("description") or parameter["schema"].get("description") or ""
+    return " ".join(str(text).split())
+
+
+def _request(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    if "requestBody" not in operation:
+        return
+    body = _resolved(operation["requestBody"]["content"][_JSON]["schema"], schema)
+    needed = body.get("required", ())
+    rows = [
+        [
+            f"`{name}`",
+            _schema_in_words(field) + (", required" if name in needed else ""),
+            _description({"schema": field}),
+        ]
+        for name, field in body["properties"].items()
+    ]
+    yield _table(["Field of the body", "Type", ""], rows) + "\n"
+    yield from _example(_example_of(body))
+
+
+def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    statuses = sorted(map(int, operation["responses"]))
+    for status in [status for status in statuses if status < 300]:
+        answer = operation["responses"][status]
+        content = answer.get("content", {})
+        kind = "with [events](events.md)." if "text/event-stream" in content else "without a body."
+        yield f"Answers {status}" + (":\n\n" if _JSON in content else f", {kind}\n\n")
+        if _JSON in content:
+            body = _resolved(content[_JSON]["schema"], schema)
+            yield from _example(_example_of(body))
+    refused = ", ".join(str(status) for status in statuses if status >= 400)
+    yield f"Errors: {refused}. Operation id: `{operation['operationId']}`.\n\n"
+
+
+def _example(value: Any) -> Iterator[str]:
+    if value is not None:
+        yield f"```json\n{json.dumps(value, indent=2, sort_keys=True)}\n```\n\n"
+
+
+def _example_of(body: Mapping[str, Any]) -> Any:
+    return body.get("example", next(iter(body.get("examples", ())), None))
+
+
+def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references, through the `anyOf` of something that may be absent."""
+    if "anyOf" in schema:
+        schema = next(one for one in schema["anyOf"] if "$ref" in one)
+    while "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def _schema_in_words(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_schema_in_words(one) for one in schema["anyOf"])
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rsplit('/', 1)[1]}`"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"array of {_schema_in_words(schema['items'])}s"
+    return str(schema.get("type", "anything"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

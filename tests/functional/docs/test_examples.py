@@ -1,0 +1,39 @@
+"""The examples in README.md and docs/test-mode.md give what they show."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from models_app.scripted.replies import Said, plan_reply
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = re.compile(r"<!-- example: stream -->\n```sh\n(.*?)```\n\n```\n(.*?)```\n", re.DOTALL)
+INSTRUCTION = re.compile(r"<!-- instruction -->\n```\n(.*?)```\n", re.DOTALL)
+ID = re.compile(r'(?<=")[0-9a-f]{10}(?=")|\b[0-9a-f]{20}\b')
+INSTRUCTIONS = INSTRUCTION.findall((ROOT / "docs/test-mode.md").read_text())
+
+
+def test_the_stream_in_the_readme_is_what_the_server_sends(server: Any) -> None:
+    example = EXAMPLE.search((ROOT / "README.md").read_text())
+    assert example
+    arguments = shlex.split(example[1].replace("\\\n", ""))
+    url = arguments[2].replace("localhost:5099", server.url)
+    body = json.loads(arguments[arguments.index("-d") + 1])
+
+    answer = httpx.post(url, json=body, timeout=30, trust_env=False)
+
+    assert ID.sub("ID", answer.text).strip() == ID.sub("ID", example[2]).strip()
+
+
+@pytest.mark.parametrize("message", INSTRUCTIONS)
+def test_the_instruction_blocks_in_the_guide_are_understood(message: str) -> None:
+    assert plan_reply([Said("user", message)]).mode == "instruction"
+
+
+def test_there_are_instruction_blocks_in_the_guide() -> None:
+    assert len(INSTRUCTIONS) >= 3

@@ -1,0 +1,143 @@
+"""The code in docs/front-end.md runs as it stands, also when the connection breaks."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BLOCK = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
+API = "http://localhost:8000"
+PARSER = "eventsource-parser"
+
+WriteFiles = Callable[[str], Path]
+
+
+@pytest.fixture
+def write_files(tmp_path: Path) -> WriteFiles:
+    """Write the guide's files, for a server at another address, and return their folder."""
+
+    def write(url: str) -> Path:
+        for name, code in BLOCK.findall((ROOT / "docs/front-end.md").read_text()):
+            (tmp_path / name).write_text(code.replace(API, url))
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> str:
+    """Return the path of node, with the parser where the guide's code finds it."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed")
+    modules = Path(os.environ.get("MOCHI_E2E_NODE_MODULES", ROOT / "node_modules"))
+    if not (modules / PARSER).is_dir():
+        pytest.skip(f"{PARSER} is not in {modules}: npm install --no-save {PARSER}")
+    (tmp_path / "node_modules").symlink_to(modules)
+    return found
+
+
+class CuttingProxy:
+    """Relays to a server, and cuts every answer off after so many bytes, until there is no more.
+
+    Each number in ``cuts`` is for one connection; connections after those are left alone.
+    """
+
+    def __init__(self, url: str, cuts: list[int]) -> None:
+        self.cut = 0
+        self._upstream = url.rpartition("/")[2].split(":")
+        self._cuts = cuts
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._relay, args=(client,), daemon=True).start()
+
+    def _relay(self, client: socket.socket) -> None:
+        host, port = self._upstream
+        with client, socket.create_connection((host, int(port))) as upstream:
+            threading.Thread(target=self._copy, args=(client, upstream), daemon=True).start()
+            left = -1
+            while data := upstream.recv(65536):
+                if left < 0 and b"text/event-stream" in data and self._cuts:
+                    left = self._cuts.pop(0)
+                if 0 <= left < len(data):
+                    client.sendall(data[:left])
+                    client.shutdown(socket.SHUT_RDWR)
+                    self.cut += 1
+                    return
+                client.sendall(data)
+                left -= len(data) if left >= 0 else 0
+
+    def _copy(self, client: socket.socket, upstream: socket.socket) -> None:
+        try:
+            while data := client.recv(65536):
+                upstream.sendall(data)
+            upstream.shutdown(socket.SHUT_WR)
+        except OSError:
+            return  # the other direction has ended already
+
+
+@pytest.fixture
+def proxy(server: Any) -> Iterator[CuttingProxy]:
+    # The first one ends before the first event, the others within one.
+    proxy = CuttingProxy(server.url, [10, 700, 500])
+    yield proxy
+    proxy.close()
+
+
+def run(folder: Path, *command: str) -> str:
+    ended = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+ANSWER = (
+    "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut"
+    "\n\nGood morning!\n"
+)
+
+
+def test_the_python_code_chats(server: Any, write_files: WriteFiles) -> None:
+    assert run(write_files(server.url), sys.executable, "chat.py") == ANSWER
+
+
+def test_the_python_code_survives_lost_connections(
+    proxy: CuttingProxy, write_files: WriteFiles
+) -> None:
+    assert run(write_files(proxy.url), sys.executable, "chat.py") == ANSWER
+    assert proxy.cut == 3
+
+
+def test_the_browser_code_chats(server: Any, write_files: WriteFiles, node: str) -> None:
+    assert run(write_files(server.url), node, "page.mjs") == ANSWER
+
+
+def test_the_browser_code_survives_lost_connections(
+    proxy: CuttingProxy, write_files: WriteFiles, node: str
+) -> None:
+    assert run(write_files(proxy.url), node, "page.mjs") == ANSWER
+    assert proxy.cut == 3
