@@ -99,8 +99,6 @@ class TurnEngine:
                 session_id=job.session.session_id,
                 model=job.session.metadata.model,
             ),
-            saving=asyncio.create_task(recorder.save_opening(job)),
-            on_error=lambda error: self.stop(Input.ERROR, error),
         )
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
             Action.ASK_MODEL: self._ask_model,
@@ -201,7 +199,7 @@ class TurnEngine:
                         continue
                     loading.cancel()
                     if not self._opening.is_committed:
-                        await self._opening.commit()
+                        self._opening.commit()
                     if events:
                         self._stream.emit(events)
                     if self._stream.failure is not None:
@@ -221,7 +219,7 @@ class TurnEngine:
         self._round = None
 
     async def _run_tools(self) -> Input:
-        await self._opening.commit()
+        self._opening.commit()
         calls, self._open_calls = self._open_calls, ()
         async with aclosing(self._tools.run(calls, self._stream.emit)) as results:
             async for message, event, record in results:
@@ -240,11 +238,10 @@ class TurnEngine:
     # The end
 
     async def _save_answer(self) -> None:
-        await self._opening.saved()
         await self._finish(self._message(self._current_round()))
 
     async def _save_cancelled(self) -> None:
-        await self._opening.commit()
+        self._opening.commit()
         if self._open_calls:  # their message was being saved, which a cancellation waits for
             self._round = None
         answer = self._round or Round(new_message_id())
@@ -255,7 +252,6 @@ class TurnEngine:
     async def _save_interrupted(self) -> None:
         answer = self._round
         try:
-            await self._opening.saved()
             await self._recorder.append(*self._tools.unanswered("The call was interrupted."))
             partial = answer if answer is not None and answer.text else None
             await self._finish(self._message(partial, interrupted=True) if partial else None)
@@ -278,7 +274,7 @@ class TurnEngine:
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
-        await self._opening.commit()
+        self._opening.commit()
         prompt, output = message.prompt_eval_count, message.eval_count
         self._close(
             MessageComplete(

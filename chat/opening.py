@@ -1,7 +1,7 @@
 """The first event of a turn: when it may be sent, and what waits for it until then."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from chat.events import Event, TurnStarted
 from chat.stream import TurnStream
@@ -11,7 +11,7 @@ COMMIT_SECONDS = 1.5
 
 
 class Opening:
-    """Opens a turn's stream: with the first output, or after 1.5 s, but once the message is saved.
+    """Opens a turn's stream: with the first output, or after 1.5 s. The message is saved by then.
 
     Until then a failure of the turn is a plain error for its caller, and nothing was sent.
 
@@ -19,38 +19,23 @@ class Opening:
         committed: Done once the first event was sent; fails with the turn's error otherwise.
     """
 
-    def __init__(
-        self,
-        stream: TurnStream,
-        first_event: TurnStarted,
-        saving: asyncio.Task[None],
-        on_error: Callable[[MochiError], object],
-    ) -> None:
+    def __init__(self, stream: TurnStream, first_event: TurnStarted) -> None:
         loop = asyncio.get_running_loop()
         self.committed: asyncio.Future[None] = loop.create_future()
         self._stream = stream
         self._first_event = first_event
-        self._saving = saving
-        self._on_error = on_error
         self._held: list[Event] = []
         self._withdrawn = False
-        self._timer = loop.call_later(COMMIT_SECONDS, self._commit_late)
-        self._late: asyncio.Task[None] | None = None
-        for future in (self.committed, saving):
-            future.add_done_callback(_mark_retrieved)
+        self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
+        self.committed.add_done_callback(_mark_retrieved)
 
     @property
     def is_committed(self) -> bool:
         """Whether the first event was sent."""
         return self.committed.done()
 
-    async def saved(self) -> None:
-        """Wait until the user's message is on disk; raises what kept it from there."""
-        await asyncio.shield(self._saving)
-
-    async def commit(self) -> None:
+    def commit(self) -> None:
         """Send the first event and what waits for it; does nothing the second time."""
-        await self.saved()
         if self.committed.done() or self._withdrawn:
             return
         self._stream.emit([self._first_event, *self._held])
@@ -74,16 +59,6 @@ class Opening:
         """Tell whoever waits for the first event why there will be none."""
         self.withdraw()
         self.committed.set_exception(error)
-
-    def _commit_late(self) -> None:
-        async def commit() -> None:
-            try:
-                await self.commit()
-            except MochiError as error:
-                self._on_error(error)
-
-        if not self.committed.done():
-            self._late = asyncio.create_task(commit())
 
 
 def _mark_retrieved(future: asyncio.Future[None]) -> None:

@@ -1,6 +1,6 @@
 """What a turn needs to know before it starts: model, thinking, window, tools."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chat.context.window import Decision, decide, estimate
@@ -43,10 +43,40 @@ class TurnPreparer:
     max_rounds: int
     dynamic_window: bool
 
-    async def prepare(self, turn_id: str, session: Session, request: TurnRequest) -> TurnJob:
-        """Decide everything that must be known before the model is asked.
+    async def known_tools(self) -> Sequence[ToolSpec]:
+        """Return every tool there is."""
+        return await self.toolset.list_tools()
+
+    async def describe(self, model: str) -> ModelInfo | None:
+        """Ask what is known of a model; None while its provider can't be asked.
+
+        Such a provider says so itself when the model is asked, after the user's message is saved.
 
         Raises:
+            ModelNotFound: The model does not exist.
+        """
+        return await self.models.look_up(model)
+
+    def prepare(
+        self,
+        turn_id: str,
+        session: Session,
+        request: TurnRequest,
+        *,
+        tools: Sequence[ToolSpec],
+        described: Mapping[str, ModelInfo | None],
+    ) -> TurnJob:
+        """Decide everything that must be known before the model is asked. Takes no time.
+
+        Args:
+            turn_id: The turn.
+            session: The session, claimed or about to be.
+            request: What the client asked for.
+            tools: Every tool there is.
+            described: What ``describe`` told of models, for this request.
+
+        Raises:
+            ModelNotDescribed: Nothing is known of the session's model yet: ask, and try again.
             NothingToContinue: There is no message, and none in the history to answer.
             ModelNotFound: The session's model does not exist.
             ThinkingNotSupported: Thinking was asked of a model that can't think.
@@ -55,9 +85,13 @@ class TurnPreparer:
         continuation = continue_from(session.messages, request.message)
         if continuation is None:
             raise NothingToContinue(session.session_id)
-        language_model, name = self.models.resolve(session.metadata.model)
-        # A provider that can't be asked says so itself, after the user's message is on disk.
-        info = await self.models.look_up(session.metadata.model)
+        model = session.metadata.model
+        language_model, name = self.models.resolve(model)
+        info = self.models.recall(model)
+        if info is None:
+            if model not in described:
+                raise ModelNotDescribed(model)
+            info = described[model]
         message = None
         if request.message is not None and continuation.append:
             message = UserMessage(
@@ -70,9 +104,9 @@ class TurnPreparer:
             message=message,
             language_model=language_model,
             model=name,
-            think=_thinking(request.think, info, session.metadata.model),
+            think=_thinking(request.think, info, model),
             window=self._window(session, info, request.message or ""),
-            tools=await self._tools(session, request.selected_tools),
+            tools=_chosen(tools, session, request.selected_tools),
             max_rounds=self.max_rounds,
         )
 
@@ -87,15 +121,26 @@ class TurnPreparer:
             usage_tokens=_usage(session.messages, message),
         )
 
-    async def _tools(self, session: Session, selected: Sequence[str] | None) -> Sequence[ToolSpec]:
-        known = {spec.name: spec for spec in await self.toolset.list_tools()}
-        if selected is not None:
-            for name in selected:
-                if name not in known:
-                    raise ToolNotFound(name)
-            return [known[name] for name in selected]
-        settings = session.metadata.tool_settings
-        return [known[name] for name in settings.tools if name in known] if settings else ()
+
+class ModelNotDescribed(Exception):
+    """Nothing is known of a model yet; it must be asked about, outside of any lock."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.model = model
+
+
+def _chosen(
+    tools: Sequence[ToolSpec], session: Session, selected: Sequence[str] | None
+) -> Sequence[ToolSpec]:
+    known = {spec.name: spec for spec in tools}
+    if selected is not None:
+        for name in selected:
+            if name not in known:
+                raise ToolNotFound(name)
+        return [known[name] for name in selected]
+    settings = session.metadata.tool_settings
+    return [known[name] for name in settings.tools if name in known] if settings else ()
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

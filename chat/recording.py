@@ -36,21 +36,8 @@ class SessionRecorder:
         self._released = False
 
     def history(self) -> tuple[Message, ...]:
-        """Return the messages so far, those being written included."""
+        """Return the messages so far."""
         return self._session.messages
-
-    async def save_opening(self, job: "TurnJob") -> None:
-        """Cut off what is replaced, append the user's message and note the context window."""
-        now = self.now()
-
-        def open_turn(session: Session) -> Session:
-            kept = with_messages(session, session.messages[: job.continuation.keep], now=now)
-            if job.message is not None:
-                kept = append_messages(kept, job.message, now=now)
-            return _with_window(kept, job.window, now)
-
-        self._session = open_turn(self._session)
-        await self._write(open_turn)
 
     async def append(self, *messages: Message) -> None:
         """Append messages that are not there yet."""
@@ -92,6 +79,16 @@ class SessionRecorder:
         if not self._released:
             self._repository.release(self._session.session_id, self._turn_id)
             self._released = True
+
+
+def open_session(session: Session, job: "TurnJob", *, now: str) -> Session:
+    """Cut off what is replaced, append the user's message and note the context window."""
+    opened = session
+    if job.continuation.keep < len(session.messages):
+        opened = with_messages(session, session.messages[: job.continuation.keep], now=now)
+    if job.message is not None:
+        opened = append_messages(opened, job.message, now=now)
+    return _with_window(opened, job.window, now)
 
 
 def _append_new(session: Session, messages: tuple[Message, ...], now: str) -> Session:

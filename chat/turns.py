@@ -4,22 +4,24 @@ import asyncio
 import logging
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from chat.engine import TurnEngine
+from chat.engine import TurnEngine, TurnJob
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
 from chat.journal import JournalWriter, TurnJournal
 from chat.outcome import Outcome
-from chat.preparation import TurnPreparer, TurnRequest
-from chat.recording import SessionRecorder
+from chat.preparation import ModelNotDescribed, TurnPreparer, TurnRequest
+from chat.recording import SessionRecorder, open_session
 from chat.recovery import TurnRecovery
 from chat.remote import ActiveTurn, CancelReport, RemoteTurns
 from chat.signals import SignalInbox, TurnSignals
 from chat.stream import Subscription, TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Input, State
+from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError
 from sessions_app.identity import utc_now
 from sessions_app.messages import unmark_cancelled
@@ -245,14 +247,9 @@ class TurnRegistry:
     async def _start(
         self, session_id: str, request: TurnRequest, wanted_id: str | None
     ) -> LiveTurn:
-        turn_id, session, writer = await asyncio.to_thread(self._claim, session_id, wanted_id)
+        job, writer = await self._claimed(session_id, request, wanted_id)
+        turn_id = job.turn_id
         self._inbox.open()
-        try:
-            job = await self._preparer.prepare(turn_id, session, request)
-        except BaseException:
-            writer.close()
-            await asyncio.to_thread(self._give_back, session_id, turn_id)
-            raise
         stream = TurnStream(
             turn_id,
             writer=writer,
@@ -262,7 +259,7 @@ class TurnRegistry:
         engine = TurnEngine(
             job,
             stream=stream,
-            recorder=SessionRecorder(self._repository, session=session, turn_id=turn_id),
+            recorder=SessionRecorder(self._repository, session=job.session, turn_id=turn_id),
             tools=ToolCallRunner(self._preparer.toolset),
         )
         subscription = stream.subscribe()
@@ -291,29 +288,50 @@ class TurnRegistry:
         self._inbox.ready(turn_id)
         return turn
 
-    def _claim(self, session_id: str, wanted_id: str | None) -> tuple[str, Session, JournalWriter]:
-        """Take the session for a new turn and begin its journal."""
+    async def _claimed(
+        self, session_id: str, request: TurnRequest, wanted_id: str | None
+    ) -> tuple[TurnJob, JournalWriter]:
+        """Take the session for a new turn, asking about its model first if need be."""
+        described: dict[str, ModelInfo | None] = {}
+        tools = await self._preparer.known_tools()
+        while True:
+            prepare = partial(
+                self._preparer.prepare, request=request, tools=tools, described=described
+            )
+            try:
+                return await asyncio.to_thread(self._claim, session_id, wanted_id, prepare)
+            except ModelNotDescribed as missing:
+                described[missing.model] = await self._preparer.describe(missing.model)
+
+    def _claim(
+        self, session_id: str, wanted_id: str | None, prepare: Callable[[str, Session], TurnJob]
+    ) -> tuple[TurnJob, JournalWriter]:
+        """Take the session, save the user's message and begin the journal, all under one lock."""
         turns = self._journal.turns(session_id)
         turn_id = wanted_id or new_turn_id(after=turns[-1] if turns else "")
+        jobs: list[TurnJob] = []
+
+        def open_turn(session: Session) -> Session:
+            jobs.append(prepare(turn_id, session))
+            return open_session(session, jobs[0], now=utc_now())
+
         self._inbox.expect(turn_id)
         try:
-            session = self._repository.claim(session_id, turn_id, recover=self._recovery.recover)
+            session = self._repository.claim(
+                session_id, turn_id, recover=self._recovery.recover, change=open_turn
+            )
         except BaseException:
             self._inbox.forget(turn_id)
             raise
         try:
             if turns:
                 self._recovery.end_journals(session)
-            return turn_id, session, self._journal.open(session_id, turn_id)
+            writer = self._journal.open(session_id, turn_id)
         except BaseException:
-            self._give_back(session_id, turn_id)
+            self._inbox.forget(turn_id)
+            self._repository.release(session_id, turn_id)
             raise
-
-    def _give_back(self, session_id: str, turn_id: str) -> None:
-        """Undo what ``_claim`` did for a turn that does not begin after all."""
-        self._inbox.forget(turn_id)
-        self._journal.discard(session_id, turn_id)
-        self._repository.release(session_id, turn_id)
+        return replace(jobs[0], session=session), writer
 
     def _obey(self, turn_id: str, kind: str) -> None:
         """Do what another process asks of a turn of this one."""

@@ -120,6 +120,10 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def recall(self, model: str) -> ModelInfo | None:
+        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        ...
+
     async def describe(self, model: str) -> ModelInfo:
         """Return what is known of a model, from a cache where that is safe.
 

@@ -154,8 +154,17 @@ class FileSessionRepository:
         """Return what there is, reading only what changed since the last call."""
         return self._listing.list()
 
-    def claim(self, session_id: str, turn_id: str, *, recover: Recover | None = None) -> Session:
-        """Claim the session for a turn of this process and return it.
+    def claim(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        recover: Recover | None = None,
+        change: Change | None = None,
+    ) -> Session:
+        """Claim the session for a turn of this process, change it, and return it.
+
+        What ``change`` raises leaves the session neither changed nor claimed.
 
         Raises:
             SessionBusy: A turn is running.
@@ -165,6 +174,8 @@ class FileSessionRepository:
         """
         with self._locked_existing(session_id):
             session = self._settle(session_id, recover)
+            if change is not None:
+                session = self._save(session, change)
             self._claims.write(session_id, turn_id=turn_id, started_at=self._now())
             return session
 

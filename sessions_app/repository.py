@@ -88,8 +88,18 @@ class SessionRepository(Protocol):
     def list(self) -> Listing:
         """Return what there is, reading only what changed since the last call."""
 
-    def claim(self, session_id: str, turn_id: str, *, recover: Recover | None = None) -> Session:
-        """Claim the session for a turn and return it; a dead turn is recovered first."""
+    def claim(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        recover: Recover | None = None,
+        change: Change | None = None,
+    ) -> Session:
+        """Claim the session for a turn and return it; a dead turn is recovered first.
+
+        ``change`` is made with it; if it raises, the session is neither changed nor claimed.
+        """
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Give up that turn's claim; does nothing when it is not the current one."""

@@ -106,6 +106,13 @@ class OllamaModel:
             yield [notice]
             await asyncio.sleep(recovery.pause)
 
+    def recall(self, model: str) -> ModelInfo | None:
+        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        clients = self._clients
+        if clients is None or clients.inventory is None:
+            return None
+        return clients.inventory.recall(model)
+
     async def describe(self, model: str) -> ModelInfo:
         """Return what is known of a model; asks the server once a minute at most.
 

@@ -108,6 +108,13 @@ class ModelInventory:
             raise failures[0]
         return [info for info in infos if can_chat(info)]
 
+    def recall(self, name: str) -> ModelInfo | None:
+        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        known = self._known.get(name)
+        if known is None or self._clock() - known.checked_at > TRUSTED_SECONDS:
+            return None
+        return known.info if can_chat(known.info) else None
+
     async def describe(self, name: str) -> ModelInfo:
         """Return what is known of a model, without asking if that was done lately.
 

@@ -290,18 +290,8 @@ async def test_a_full_disk_under_the_journal_ends_the_turn_with_an_error_and_don
 async def test_an_answer_that_can_not_be_saved_is_never_called_complete(house):
     house.model.say_text("x")
     session_id = await house.new_session()
-    repository = house.sessions.repository
-    real = repository.update
-    calls = 0
-
-    def fails_second(*args, **kwargs):
-        nonlocal calls
-        calls += 1
-        if calls > 1:
-            raise StorageFull("No space left on device")
-        return real(*args, **kwargs)
-
-    with patch.object(repository, "update", fails_second):
+    full = StorageFull("No space left on device")
+    with patch.object(house.sessions.repository, "update", side_effect=full):
         events, _ = await run(house, session_id)
     assert names(events)[-2:] == ["error", "done"]
     assert "message_complete" not in names(events)
