@@ -1,11 +1,10 @@
-"""The configuration, written down for people: ``.env.example`` and the README's table.
+"""The configuration, written down for people: ``.env.example`` and the tables of the docs.
 
-``python -m mochi_project.reference env`` and ``... table`` print them; tests keep the files equal.
+``scripts/docs.py`` writes the files; tests keep them equal.
 """
 
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -34,13 +33,14 @@ def env_example() -> str:
     return HEADER + "".join(parts)
 
 
-def markdown_table() -> str:
-    """Return the README's table of configuration."""
+def markdown_table(only: Container[str] | None = None) -> str:
+    """Return a table of all variables, or of some."""
     rows = [
         f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
         for variable, default, description in variables()
+        if only is None or variable in only
     ]
-    return "| Variable | Default | Description |\n|---|---|---|\n" + "".join(rows)
+    return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(rows)
 
 
 def _default_of(field: FieldInfo) -> str:
@@ -50,17 +50,3 @@ def _default_of(field: FieldInfo) -> str:
     if isinstance(default, list):
         return ",".join(default)
     return json.dumps(default) if isinstance(default, bool) else str(default)
-
-
-def main(arguments: list[str]) -> int:
-    """Print ``env`` (.env.example) or ``table`` (Markdown)."""
-    texts = {"env": env_example, "table": markdown_table}
-    if len(arguments) != 1 or arguments[0] not in texts:
-        sys.stderr.write("usage: python -m mochi_project.reference env|table\n")
-        return 2
-    sys.stdout.write(texts[arguments[0]]())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

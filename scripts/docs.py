@@ -104,8 +104,8 @@ def documents() -> Iterator[tuple[Path, str]]:
 def sections() -> dict[str, str]:
     """Return what is written between markers, by the markers' name."""
     return {
-        "configuration": configuration(),
-        "common_configuration": configuration(COMMON),
+        "configuration": reference.markdown_table(),
+        "common_configuration": reference.markdown_table(only=COMMON),
         "not_yet": ", ".join(f"`{variable}`" for variable in NOT_YET) + "\n",
         "routes": routes(),
         "api": operations(),
@@ -127,19 +127,6 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequenc
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-# Configuration
-
-
-def configuration(only: Sequence[str] | None = None) -> str:
-    """Return the table of settings."""
-    rows = [
-        [f"`{variable}`", f"`{default}`" if default else "", description]
-        for variable, default, description in reference.variables()
-        if only is None or variable in only
-    ]
-    return _table(["Variable", "Default", "What it does"], rows)
 
 
 # Errors
