@@ -47,7 +47,13 @@ def _serve() -> int:
     from mochi_project.config import load_settings, unknown_variables  # noqa: PLC0415
     from mochi_project.logs import logging_config  # noqa: PLC0415
     from mochi_project.scratch import with_fresh_data_dir  # noqa: PLC0415
-    from mochi_project.server import WebServer, listen, server_config, url_of  # noqa: PLC0415
+    from mochi_project.server import (  # noqa: PLC0415
+        WebServer,
+        allow_many_connections,
+        listen,
+        server_config,
+        url_of,
+    )
     from mochi_project.startup import (  # noqa: PLC0415
         announce,
         prepare_data_dir,
@@ -61,6 +67,7 @@ def _serve() -> int:
         os.environ.pop(variable, None)  # said once, not again by every process
     if warning := warn_without_auth(settings):
         _say(f"warning: {warning}")
+    allow_many_connections()
     sockets = listen(settings.host, settings.port)
     settings = with_fresh_data_dir(settings)
     prepare_data_dir(settings)

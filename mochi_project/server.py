@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,6 +16,7 @@ MAX_HEADER_BYTES = 65_536
 # clients that do not read, and must be longer than it takes to say goodbye.
 STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
+MAX_OPEN_FILES = 65_536
 
 
 class WebServer(uvicorn.Server):
@@ -93,6 +95,18 @@ def listen(host: str, port: int) -> list[socket.socket]:
             opened.close()
         raise ConfigurationError(_why_not(host, port, error)) from error
     return sockets
+
+
+def allow_many_connections() -> None:
+    """Raise this process's limit of open files to what the system allows it.
+
+    A turn needs three (client, model, journal); the usual soft limit of 1024 ends at 340 turns.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # macOS has a limit that it does not tell
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def url_of(host: str, sockets: Sequence[socket.socket]) -> str:

@@ -1,6 +1,9 @@
 """Listening sockets, and what a person is told when there can be none."""
 
+import resource
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -45,3 +48,20 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
         opened.bind(("127.0.0.1", 0))
         port = opened.getsockname()[1]
         assert url_of("::1", [opened]) == f"http://[::1]:{port}"
+
+
+RAISE = """
+import resource
+from mochi_project.server import allow_many_connections
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2048))
+allow_many_connections()
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.skipif(
+    0 < resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2048, reason="the hard limit is too low"
+)
+def test_the_limit_of_open_files_is_raised_to_what_is_allowed() -> None:
+    ran = subprocess.run([sys.executable, "-c", RAISE], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "(2048, 2048)"
