@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -247,6 +247,18 @@ async def _stream(
 ) -> web.StreamResponse:
     """Send the plan's steps. The headers go with the first frame, as from a real server."""
     response = web.StreamResponse(headers={"Content-Type": wire.content_type})
+    with suppress(ConnectionResetError):  # the client left: there is nobody to answer
+        await _send_steps(request, response, plan, wire, pace)
+    return response
+
+
+async def _send_steps(
+    request: web.Request,
+    response: web.StreamResponse,
+    plan: ReplyPlan,
+    wire: ReplyWire,
+    pace: _Pace,
+) -> None:
     counted = 0
 
     async def send(frame: bytes) -> None:
@@ -262,16 +274,16 @@ async def _stream(
                 await send(wire.broken())
             case ErrorLine(message):
                 await send(wire.error(message))
-                return response
+                return
             case Disconnect():
-                return _cut(request, response)
+                _cut(request, response)
+                return
             case _:
                 counted += characters(step)
                 for frame in wire.frames(step):
                     await pace.chunk()
                     await send(frame)
     await send(wire.closing(estimate_tokens(counted)))
-    return response
 
 
 async def _whole(
