@@ -96,7 +96,8 @@ async def chat_in_session(
 ) -> ChatReply:
     """Send a message and wait for the whole answer.
 
-    Without a message, the answer to the last user message is made again, or resumed.
+    Without a message, the answer to the last user message is made again, or resumed. A turn runs
+    already: 409 `SESSION_BUSY`.
     """
     return await _whole_turn(_asked(body, session_id), idempotency_key)
 
@@ -129,7 +130,11 @@ async def chat_stream_in_session(
     response={200: CancelReply, (404, 409, 422, 500, 503): ErrorResponse},
 )
 async def cancel_turn(request: HttpRequest, session_id: str) -> CancelReply:
-    """Stop the session's running turn, from any connection, and return what there was of it."""
+    """Stop the turn, from any connection and any worker, and return what there was of the answer.
+
+    Answers once the model's connection is closed and the partial answer is saved. 409
+    `NO_ACTIVE_TURN`: nothing runs, or the turn ended by itself just now.
+    """
     report = await get_services().turns.cancel(session_id)
     return CancelReply(
         turn_id=report.turn_id,
