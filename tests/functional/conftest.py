@@ -200,15 +200,14 @@ def end(server: Server) -> None:
         server.process.stdout.close()
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[StartServer]:
-    """Start servers on one data directory; they end with the test."""
+@contextmanager
+def starting(directory: Path) -> Iterator[StartServer]:
     servers: list[Server] = []
-    data_dir = tmp_path / "data"
+    data_dir = directory / "data"
     data_dir.mkdir()
 
     def start_server(*flags: str, **options: Any) -> Server:
-        servers.append(launch(data_dir, tmp_path / "log", *flags, **options))
+        servers.append(launch(data_dir, directory / "log", *flags, **options))
         return servers[-1]
 
     yield start_server
@@ -216,14 +215,24 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
         end(server)
 
 
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartServer]:
+    """Start servers on one data directory; they end with the test."""
+    with starting(tmp_path) as start_server:
+        yield start_server
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
+    """Start servers that end with the module."""
+    with starting(tmp_path_factory.mktemp("servers")) as start_server:
+        yield start_server
+
+
+@pytest.fixture(scope="module")
+def server(start_once: StartServer) -> Server:
     """Return one server for all tests of a module."""
-    directory = tmp_path_factory.mktemp("server")
-    (directory / "data").mkdir()
-    server = launch(directory / "data", directory / "log")
-    yield server
-    end(server)
+    return start_once()
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+MODEL = "qwen3:14b"
+MODELS = {"models": [{"name": MODEL, "model": MODEL, "size": 1, "digest": "0", "details": {}}]}
 MODEL_CARD = {
     "details": {},
     "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960},
@@ -52,11 +54,10 @@ class Answer:
         self.raw(b"0\r\n\r\n")
 
     def wait_until_closed(self) -> None:
-        """Wait until the client closed the connection, and note when that was."""
+        """Wait until the client closed the connection."""
         self.socket.settimeout(60)
         while self.socket.recv(4096):
             pass
-        self.closed_at = time.monotonic()
 
 
 class Upstream:
@@ -94,12 +95,15 @@ class Upstream:
             while (request := _read_request(connection)) is not None:
                 path, body = request
                 if path != "/api/chat":
-                    _send_json(connection, MODEL_CARD)
+                    _send_json(connection, MODELS if path == "/api/tags" else MODEL_CARD)
                     continue
                 answer = Answer(connection, json.loads(body)["messages"])
                 self.answers.append(answer)
-                answer.begin()
-                self.behave(answer)
+                try:
+                    answer.begin()
+                    self.behave(answer)
+                finally:
+                    answer.closed_at = time.monotonic()
                 break
         except OSError:
             pass  # the client left, or the test is over
