@@ -91,6 +91,7 @@ class TurnEngine:
         self._window = job.window
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._stop: Input | None = None
+        self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
         self._opening = Opening(
             stream,
@@ -133,14 +134,17 @@ class TurnEngine:
             "tools": [call.name for call in self._tools.running],
             "agents": [],
         }
-        self._task.cancel()
+        if self._begun:  # a task that is cancelled before its first step would not even begin
+            self._task.cancel()
         return True
 
     async def _run(self) -> Outcome:
         from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - slow, loaded when warm
 
         bind_contextvars(session_id=self._job.session.session_id, turn_id=self._job.turn_id)
-        given: Input | None = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
+        self._begun = True
+        ready = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
+        given: Input | None = self._stop or ready
         try:
             while given is not None:
                 self.state, actions = transition(self.state, given)

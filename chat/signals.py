@@ -6,6 +6,7 @@ as a rule and the cost of watching it does not depend on how many turns run.
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -78,6 +79,7 @@ class SignalInbox:
         self._obeying: set[str] = set()
         self._early: list[tuple[str, str]] = []
         self._stop_watching: Callable[[], None] | None = None
+        self._lock = threading.Lock()
         self._changed = False
         self._reading: asyncio.Task[None] | None = None
 
@@ -86,31 +88,36 @@ class SignalInbox:
 
         Call it when a turn is expected: the end of the last expected turn ends the watching.
         """
-        if self._stop_watching is None:
-            loop = asyncio.get_running_loop()
-            self._stop_watching = self._signals.watch(
-                lambda: loop.is_closed() or loop.call_soon_threadsafe(self._look)
-            )
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._stop_watching is None:
+                self._stop_watching = self._signals.watch(
+                    lambda: loop.is_closed() or loop.call_soon_threadsafe(self._look)
+                )
 
     def expect(self, turn_id: str) -> None:
         """Take the turn's signals from now on. May be called from a thread."""
-        self._expected.add(turn_id)
+        with self._lock:
+            self._expected.add(turn_id)
 
     def ready(self, turn_id: str) -> None:
-        """Let the turn obey, first what came before."""
-        self._obeying.add(turn_id)
-        early, self._early = self._early, []
+        """Let the turn obey, first what came before; called on the loop."""
+        with self._lock:
+            self._obeying.add(turn_id)
+            early = [signal for signal in self._early if signal[0] == turn_id]
+            self._early = [signal for signal in self._early if signal[0] != turn_id]
         for signal in early:
             self._deliver(*signal)
 
     def forget(self, turn_id: str) -> None:
-        """Take no more signals to the turn; without turns, stop watching."""
-        self._expected.discard(turn_id)
-        self._obeying.discard(turn_id)
-        self._early = [signal for signal in self._early if signal[0] != turn_id]
-        if not self._expected and self._stop_watching is not None:
-            self._stop_watching()
-            self._stop_watching = None
+        """Take no more signals to the turn; without turns, stop watching. Also from a thread."""
+        with self._lock:
+            self._expected.discard(turn_id)
+            self._obeying.discard(turn_id)
+            self._early = [signal for signal in self._early if signal[0] != turn_id]
+            if not self._expected and self._stop_watching is not None:
+                self._stop_watching()
+                self._stop_watching = None
 
     def _look(self) -> None:
         self._changed = True
@@ -121,11 +128,17 @@ class SignalInbox:
         while self._changed:
             self._changed = False
             if self._expected:
-                for signal in await asyncio.to_thread(self._signals.take, set(self._expected)):
+                for signal in await asyncio.to_thread(self._signals.take, self._awaited()):
                     self._deliver(*signal)
 
+    def _awaited(self) -> set[str]:
+        with self._lock:
+            return set(self._expected)
+
     def _deliver(self, turn_id: str, kind: str) -> None:
-        if turn_id in self._obeying:
+        with self._lock:
+            obeys = turn_id in self._obeying
+            if not obeys and turn_id in self._expected:
+                self._early.append((turn_id, kind))
+        if obeys:
             self._obey(turn_id, kind)
-        elif turn_id in self._expected:
-            self._early.append((turn_id, kind))

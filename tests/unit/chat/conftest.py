@@ -93,7 +93,7 @@ class House:
         repository = self.sessions.repository
         keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = TurnRecovery(repository=repository, journal=self.journal, keys=keys)
-        signals = TurnSignals(data_dir / ".mochi" / "signals", WATCHER)
+        signals = self.signals = TurnSignals(data_dir / ".mochi" / "signals", WATCHER)
         self.turns = TurnRegistry(
             repository=repository,
             journal=self.journal,

@@ -140,6 +140,27 @@ async def test_cancelling_twice_is_safe_and_cancelling_nothing_is_told(house):
     assert len(await house.messages(session_id)) == 2
 
 
+async def test_a_cancel_before_the_turns_first_step_ends_it_all_the_same(house):
+    house.model.say([TextDelta("never")], WAIT)
+    session_id = await house.new_session()
+    make = house.turns._claim
+
+    def claim_and_signal(*args):
+        claimed = make(*args)
+        house.signals.send(claimed[0].turn_id, "cancel")
+        house.turns._inbox._early.append((claimed[0].turn_id, "cancel"))
+        return claimed
+
+    with patch.object(house.turns, "_claim", claim_and_signal):
+        turn = await house.turns.start(session_id, HELLO)
+    assert (await turn.finished()).state is State.CANCELLED
+    assert names(await listen(turn)) == ["turn_started", "cancelled", "done"]
+    assert house.model.requests == []
+    house.model.scripts.clear()
+    house.model.say_text("free")
+    await run(house, session_id)
+
+
 async def test_a_client_that_leaves_ends_its_turn_and_a_detached_one_does_not(house):
     house.model.say([TextDelta("partial")], WAIT)
     session_id = await house.new_session()
