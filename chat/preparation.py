@@ -92,16 +92,12 @@ class TurnPreparer:
             if model not in described:
                 raise ModelNotDescribed(model)
             info = described[model]
-        message = None
-        if request.message is not None and continuation.append:
-            message = UserMessage(
-                content=request.message, message_id=new_message_id(), timestamp=utc_now()
-            )
+        said = request.message if continuation.append else None
         return TurnJob(
             turn_id=turn_id,
             session=session,
             continuation=continuation,
-            message=message,
+            message=_user_message(said) if said is not None else None,
             language_model=language_model,
             model=name,
             think=_thinking(request.think, info, model),
@@ -128,6 +124,10 @@ class ModelNotDescribed(Exception):
     def __init__(self, model: str) -> None:
         super().__init__(model)
         self.model = model
+
+
+def _user_message(content: str) -> UserMessage:
+    return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
 
 
 def _chosen(

@@ -240,7 +240,10 @@ def test_a_dead_turn_is_recovered_before_a_change(sessions_dir: Path) -> None:
     claim.unlink()
     claim.symlink_to("t1|0000000000000000|then")  # of a process that is gone
     manager.set_system_prompt(session_id, "Be brief.")
-    assert [message.content for message in manager.messages(session_id)] == ["Be brief.", "sealedt1"]
+    assert [message.content for message in manager.messages(session_id)] == [
+        "Be brief.",
+        "sealedt1",
+    ]
 
 
 def test_check_finds_what_the_list_did_not_read(
