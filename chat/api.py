@@ -30,7 +30,6 @@ from chat.status import status_of
 from chat.turn import State
 from chat.turns import Listener
 from mochi_project.services import get_services
-from models_app.errors import ModelNotFound
 from sessions_app.errors import ValidationFailed
 from sessions_app.schemas import ErrorResponse
 
@@ -184,20 +183,14 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusRep
     services = get_services()
     session = await asyncio.to_thread(services.sessions.get, session_id)
     active = await services.turns.active(session_id)
+    # A model that was removed since does not keep anybody from reading the session.
+    model = await services.models.look_up(session.metadata.model, must_exist=False)
     return status_of(
         session,
         active,
-        max_context=await _longest_context(session.metadata.model),
+        max_context=model.context_length if model else None,
         dynamic_allowed=services.settings.dynamic_context_window_enabled,
     )
-
-
-async def _longest_context(model: str) -> int | None:
-    try:
-        info = await get_services().models.look_up(model)
-    except ModelNotFound:  # removed since the session was made: the session can still be read
-        return None
-    return info.context_length if info else None
 
 
 def _position(event_id: str | None) -> tuple[str, int] | None:

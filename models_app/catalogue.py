@@ -50,10 +50,14 @@ class ModelCatalogue:
         model, bare_name = self.resolve(name)
         return await model.describe(bare_name)
 
-    async def look_up(self, name: str) -> ModelInfo | None:
+    async def look_up(self, name: str, *, must_exist: bool = True) -> ModelInfo | None:
         """Return what is known of a model; None while its provider can't be asked.
 
         A provider that is out of reach must not keep anybody from working on sessions.
+
+        Args:
+            name: The model's name.
+            must_exist: Whether a model that is not there is an error; else it is None too.
 
         Raises:
             ModelNotFound: No provider has it, or it can't chat.
@@ -62,7 +66,8 @@ class ModelCatalogue:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 return await self.get(name)
         except ModelNotFound:
-            raise
+            if must_exist:
+                raise
         except TimeoutError:
             logger.warning("the provider of model %r is silent", name)
         except ModelError as error:

@@ -1,7 +1,6 @@
 """The ``/sessions`` routes: parse, call, encode."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ from ninja import Query, Router, Status
 
 from mochi_project.services import get_services
 from sessions_app.codec import to_json
-from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.errors import ValidationFailed
 from sessions_app.payloads import (
     listing_entry,
     message_to_json,
@@ -33,12 +32,7 @@ from sessions_app.schemas import (
     SystemPromptOut,
 )
 
-MODEL_CHECK_SECONDS = 5.0
-# What says that a model's name is wrong, not that its provider can't be asked.
-_WRONG_MODEL = frozenset({"MODEL_NOT_FOUND", "VALIDATION_ERROR"})
-
 router = Router(tags=["sessions"])
-logger = logging.getLogger(__name__)
 
 
 @router.get(
@@ -84,7 +78,7 @@ async def list_sessions(
 )
 async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponse:
     """Make a new session."""
-    await _ask_for_model(body.model)
+    await get_services().models.look_up(body.model)
     prompt = body.system_prompt
     if prompt is None and body.system_prompt_source_file is not None:
         prompt = await _prompt_text(body.system_prompt_source_file)
@@ -284,29 +278,13 @@ async def _check_model(session_id: str, body: SessionUpdateIn) -> None:
     """Refuse a model that does not exist, and a window larger than the model can hold."""
     session = await asyncio.to_thread(get_services().sessions.get, session_id)
     named = "model" in body.model_fields_set
-    maximum = await _ask_for_model(
+    model = await get_services().models.look_up(
         body.model if named else session.metadata.model, must_exist=named
     )
+    maximum = model.context_length if model else None
     if maximum is not None and body.context_window is not None and body.context_window > maximum:
         raise ValidationFailed(
             f"context_window is at most {maximum} tokens for this model.",
             field="context_window",
             maximum=maximum,
         )
-
-
-async def _ask_for_model(name: str, *, must_exist: bool = True) -> int | None:
-    """Return the model's longest context in tokens; None when it is not known just now.
-
-    A provider that can't be reached must not keep anybody from working on sessions.
-    """
-    try:
-        async with asyncio.timeout(MODEL_CHECK_SECONDS):
-            return (await get_services().models.get(name)).context_length
-    except TimeoutError:
-        logger.warning("Model %r not checked: its provider is silent", name)
-    except MochiError as error:
-        if must_exist and error.code in _WRONG_MODEL:
-            raise
-        logger.warning("Model %r not checked: %s", name, error.message)
-    return None

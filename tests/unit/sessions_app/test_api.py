@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
@@ -13,8 +13,10 @@ from pydantic import BaseModel
 
 from mochi_project.api import api
 from mochi_project.services import install_services
+from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
+from models_app.providers.ollama import OllamaModel
 from prompts_app.service import SystemPromptService
 from sessions_app import schemas
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
@@ -29,14 +31,14 @@ UNKNOWN_ID = "ffffffffff"
 MakeSession = Callable[..., Session]
 
 
-class Models:
+class Provider:
     """A provider with one model, that can go away."""
 
     def __init__(self) -> None:
         self.reachable = True
         self.silent = False
 
-    async def get(self, name: str) -> ModelInfo:
+    async def describe(self, name: str) -> ModelInfo:
         if self.silent:
             await asyncio.Event().wait()
         if not self.reachable:
@@ -47,8 +49,8 @@ class Models:
 
 
 @pytest.fixture
-def models() -> Models:
-    return Models()
+def provider() -> Provider:
+    return Provider()
 
 
 @pytest.fixture
@@ -70,8 +72,9 @@ def manager(sessions_dir: Path, deleted: list[str]) -> SessionManager:
 
 @pytest.fixture
 def client(
-    manager: SessionManager, models: Models, prompts: SystemPromptService
+    manager: SessionManager, provider: Provider, prompts: SystemPromptService
 ) -> Iterator[AsyncClient]:
+    models = ModelCatalogue(cast("OllamaModel", provider))
     services: Any = SimpleNamespace(sessions=manager, models=models, prompts=prompts)
     install_services(services)
     yield AsyncClient()
@@ -176,10 +179,10 @@ async def test_an_unknown_model_makes_no_session(client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("trouble", ["unreachable", "silent"])
 async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
-    client: AsyncClient, models: Models, monkeypatch: pytest.MonkeyPatch, trouble: str
+    client: AsyncClient, provider: Provider, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr("sessions_app.api.MODEL_CHECK_SECONDS", 0.01)
-    models.reachable, models.silent = trouble != "unreachable", trouble == "silent"
+    monkeypatch.setattr("models_app.catalogue.LOOK_UP_SECONDS", 0.01)
+    provider.reachable, provider.silent = trouble != "unreachable", trouble == "silent"
     answer = await client.post(URL, {"model": "anything"}, content_type=JSON)
     created = shaped(answer, 201, schemas.SessionOut)
     url = f"{URL}/{created['session_id']}"
