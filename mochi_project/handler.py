@@ -49,21 +49,7 @@ class LeanHandler(ASGIHandler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._in_flight: set[asyncio.Task[Any]] = set()
         detach_database_receivers()
-
-    async def wait_closed(self, timeout: float = 5.0) -> bool:
-        """Wait until every request has ended, at most ``timeout`` seconds; tell whether it has.
-
-        For the lifespan's shutdown: the server cancels what still runs and then, without waiting
-        for it, ends the process.
-        """
-        current = asyncio.current_task()
-        requests = {task for task in self._in_flight if task is not current}
-        if not requests:
-            return True
-        _, pending = await asyncio.wait(requests, timeout=timeout)
-        return not pending
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -73,7 +59,6 @@ class LeanHandler(ASGIHandler):
             return
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine of a server runs in a task
-        self._in_flight.add(task)
         try:
             set_script_prefix(get_script_prefix(scope))
             await signals.request_started.asend(sender=self.__class__, scope=scope)
@@ -85,7 +70,6 @@ class LeanHandler(ASGIHandler):
                 await sync_to_async(error_response.close)()
         finally:
             body_file.close()
-            self._in_flight.discard(task)
 
     async def _serve(
         self, request: ASGIRequest, task: asyncio.Task[Any], receive: Receive, send: Send

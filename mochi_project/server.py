@@ -11,7 +11,6 @@ import uvicorn
 from mochi_project.config import ConfigurationError, MochiSettings
 
 APPLICATION = "mochi_project.asgi:application"
-MAX_HEADER_BYTES = 65_536
 # The turns have ended before uvicorn waits for their streams (DESIGN section 6): this is for
 # clients that do not read, and must be longer than it takes to say goodbye.
 STREAM_GRACE_SECONDS = 1
@@ -70,7 +69,6 @@ def server_config(settings: MochiSettings) -> uvicorn.Config:
         server_header=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
     config.write_timeout = settings.write_timeout_seconds
     return config

@@ -91,11 +91,6 @@ class StreamCleaner:
         return "".join(clean), "".join(thought)
 
 
-def trim(text: str) -> str:
-    """Return the final text of an answer (or of its thinking) without whitespace at its edges."""
-    return text.strip()
-
-
 def _until_tag(text: str, at: int, held: list[str], out: list[str]) -> tuple[int, bool | None]:
     """Move text into ``out`` until a tag is complete.
 

@@ -239,19 +239,6 @@ def remove_system_prompt(session: Session, *, now: str) -> Session:
     return with_messages(session, session.messages[1:], now=now)
 
 
-def cut_after_last_user_message(session: Session, *, now: str) -> Session:
-    """Cut off everything after the last user message, so that it can be answered again.
-
-    A session without a user message is returned as it is.
-    """
-    for index in range(len(session.messages) - 1, -1, -1):
-        if isinstance(session.messages[index], UserMessage):
-            if index == len(session.messages) - 1:
-                break
-            return with_messages(session, session.messages[: index + 1], now=now)
-    return session
-
-
 def fork(
     session: Session, *, session_id: str, now: str, message_index: int | None = None
 ) -> Session:

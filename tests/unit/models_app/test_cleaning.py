@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_app.cleaning import END_MARKER, StreamCleaner, trim
+from models_app.cleaning import END_MARKER, StreamCleaner
 
 TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{END_MARKER}]")
@@ -126,7 +126,3 @@ def test_a_cleaner_is_as_new_after_finish() -> None:
 
 def test_a_million_brackets_take_linear_time() -> None:
     assert clean("<" * 1_000_000) == ("<" * 1_000_000, "")
-
-
-def test_trim_takes_whitespace_off_the_edges_only() -> None:
-    assert trim("\n\n a  b\n") == "a  b"

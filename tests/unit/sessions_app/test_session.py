@@ -22,7 +22,6 @@ from sessions_app.messages import (
 from sessions_app.session import (
     Session,
     append_messages,
-    cut_after_last_user_message,
     edit_user_message,
     follow_usage,
     fork,
@@ -117,15 +116,6 @@ def test_a_system_prompt_is_first_and_replaced_in_place(make_session: MakeSessio
     assert contents(session.messages) == ["one"]
     with pytest.raises(SystemPromptNotSet):
         remove_system_prompt(session, now=LATER)
-
-
-def test_cutting_leaves_the_last_user_message_to_be_answered(make_session: MakeSession) -> None:
-    session = make_session("one", "answer", "two", "answer")
-    assert contents(cut_after_last_user_message(session, now=LATER).messages)[-1] == "two"
-    unanswered = make_session("one")
-    assert cut_after_last_user_message(unanswered, now=LATER) is unanswered
-    empty = make_session()
-    assert cut_after_last_user_message(empty, now=LATER) is empty
 
 
 def test_a_fork_ends_with_the_message_it_names(make_session: MakeSession) -> None:
