@@ -115,9 +115,9 @@ class TurnClaims:
             return locked is False
 
 
-def _name(value: object) -> str:
-    """Return a name from a file, or nothing: it becomes a path, and must not lead anywhere else."""
-    return value if isinstance(value, str) and _NAME.fullmatch(value) else ""
+def _name(text: str) -> str:
+    """Return a name from a record, or nothing: it becomes a path, and must not lead elsewhere."""
+    return text if _NAME.fullmatch(text) else ""
 
 
 @contextmanager

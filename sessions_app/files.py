@@ -181,14 +181,14 @@ class FileSessionRepository:
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Give up that turn's claim; does nothing when it is not the current one."""
-        self._path(session_id)
+        _require_id(session_id)
         with self._locked(session_id):
             if self._claims.turn_of(session_id) == turn_id:
                 self._claims.remove(session_id)
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
-        self._path(session_id)
+        _require_id(session_id)
         return self._claims.read(session_id)
 
     def claims(self) -> Sequence[Claim]:
@@ -208,18 +208,16 @@ class FileSessionRepository:
                 if not os.path.lexists(self._path(claim.session_id)):
                     self._claims.remove(claim.session_id)
                     swept += 1
-        for directory in (self._directory, self._directory / ".claims"):
-            for path in directory.glob(".*.tmp"):
-                if name := _TEMPORARY.fullmatch(path.name):
-                    # Whoever writes holds the lock: with it in hand, the file is nobody's.
-                    with self._locked(name[1]):
-                        path.unlink(missing_ok=True)
-                        swept += 1
+        for path in self._directory.glob(".*.tmp"):
+            if name := _TEMPORARY.fullmatch(path.name):
+                # Whoever writes holds the lock: with it in hand, the file is nobody's.
+                with self._locked(name[1]):
+                    path.unlink(missing_ok=True)
+                    swept += 1
         return swept
 
     def _path(self, session_id: str) -> Path:
-        if not SESSION_ID.match(session_id):
-            raise SessionNotFound(session_id)
+        _require_id(session_id)
         return self._directory / f"{session_id}.json"
 
     def _save(self, session: Session, change: Change) -> Session:
@@ -272,3 +270,9 @@ class FileSessionRepository:
                 raise_if_full(error)
                 raise
             yield
+
+
+def _require_id(session_id: str) -> None:
+    """Refuse what is no session id: it becomes a path, and must not lead anywhere else."""
+    if not SESSION_ID.match(session_id):
+        raise SessionNotFound(session_id)
