@@ -70,7 +70,7 @@ class IdempotencyKeys:
         """Return what the key stands for; None when it is free."""
         path = self._path(key)
         try:
-            return msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=KeyRecord)
+            return _read(path)
         except FileNotFoundError:
             return None
         except (UnreadableFileError, msgspec.MsgspecError):
@@ -93,11 +93,14 @@ class IdempotencyKeys:
         newest = time.time() - older_than_seconds
         for path in self._directory.glob(f"*{SUFFIX}"):
             with suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
-                record = msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=KeyRecord)
-                if path.stat().st_mtime <= newest and record.turn_id not in known_turns:
+                if path.stat().st_mtime <= newest and _read(path).turn_id not in known_turns:
                     path.unlink(missing_ok=True)
                     swept += 1
         return swept
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{SUFFIX}"
+
+
+def _read(path: Path) -> KeyRecord:
+    return msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=KeyRecord)

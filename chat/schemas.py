@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool
 
-ThinkLevel = Literal["low", "medium", "high"]
+from models_app.language_model import ThinkLevel
 
 
 def _not_blank(value: str) -> str:

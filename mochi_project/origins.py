@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from mochi_project.config import ConfigurationError
+from mochi_project.config import ConfigurationError, is_loopback
 
 LONGEST_NAME = 300  # bytes; what is longer is no host or origin, and must not fill the caches
 
@@ -79,7 +79,7 @@ class AccessPolicy:
         if default_port is None or authority is None:
             return False
         name, port = authority
-        if _is_loopback(name):
+        if is_loopback(name):
             return True
         own = _split_authority(host.decode("latin-1"))
         # Behind a proxy that ends TLS the Host header has no port where the origin has 443.
@@ -142,8 +142,3 @@ def _ip_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
         return ipaddress.ip_address(name)
     except ValueError:
         return None
-
-
-def _is_loopback(name: str) -> bool:
-    address = _ip_address(name)
-    return name == "localhost" or (address is not None and address.is_loopback)

@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from mochi_project.config import load_settings
+from mochi_project.draining import STOP_SIGNALS
 from mochi_project.server import WebServer, server_config
 
 logger = logging.getLogger(__name__)
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LISTENING = b"."
 
 
@@ -90,7 +90,7 @@ class WorkerPool:
             if signalled:
                 return 0
             for worker in ended:
-                if not worker.listens:
+                if not worker.listens and worker.process.returncode >= 0:  # nobody killed it
                     logger.error("a web worker could not start; stopping")
                     return 1
                 logger.error("a web worker ended by itself; starting another")

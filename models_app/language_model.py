@@ -7,7 +7,8 @@ import msgspec
 
 from sessions_app.messages import NO_EXTRA, Message, ToolCall, ToolSpec
 
-Think = bool | Literal["low", "medium", "high"]
+ThinkLevel = Literal["low", "medium", "high"]
+Think = bool | ThinkLevel
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     quantization_level: str = ""
     capabilities: Sequence[str] = ()
     context_length: int | None = None
+
+    @property
+    def can_chat(self) -> bool:
+        """Whether the model answers conversations; embedding models, for one, do not."""
+        return "completion" in self.capabilities
 
     @property
     def can_think(self) -> bool:

@@ -12,7 +12,7 @@ PREVIEW_LENGTH = 100
 FILENAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 SUFFIXES = (".md", ".txt")
 
-_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_FILENAME = re.compile(FILENAME_PATTERN)
 _ELLIPSIS = "..."
 
 

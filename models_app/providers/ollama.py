@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 from models_app.errors import ContextOverflow, ModelError, ModelNotFound
 from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, WindowGrown
 from models_app.providers import ollama_wire
-from models_app.providers.ollama_host import DEFAULT_HOST, parse_host
+from models_app.providers.ollama_host import (
+    CONNECT_SECONDS,
+    DEFAULT_HOST,
+    SILENCE_SECONDS,
+    parse_host,
+)
 from models_app.providers.ollama_inventory import ModelInventory
 
 if TYPE_CHECKING:
@@ -56,8 +61,8 @@ class OllamaModel:
         self,
         host: str = DEFAULT_HOST,
         *,
-        silence_timeout: float = 300.0,
-        connect_timeout: float = 5.0,
+        silence_timeout: float = SILENCE_SECONDS,
+        connect_timeout: float = CONNECT_SECONDS,
     ) -> None:
         self._given_host = host
         self._host = parse_host(host)

@@ -17,12 +17,16 @@ import ollama
 from models_app.errors import ModelError
 from models_app.language_model import ModelInfo, Think
 from models_app.providers import ollama_errors
-from models_app.providers.ollama_host import OllamaHost, parse_host
+from models_app.providers.ollama_host import (
+    CONNECT_SECONDS,
+    SILENCE_SECONDS,
+    OllamaHost,
+    parse_host,
+)
 from models_app.providers.ollama_inventory import (
     ModelInventory,
     Shown,
     Tag,
-    can_chat,
     model_info,
 )
 from models_app.providers.ollama_library import (
@@ -37,10 +41,9 @@ from models_app.providers.ollama_library import (
     tags_of,
     typed_errors,
 )
-from models_app.providers.ollama_transport import CONNECT_SECONDS, OllamaTransport
+from models_app.providers.ollama_transport import OllamaTransport
 from models_app.providers.ollama_wire import MAX_LINE_BYTES, LineSplitter, encode_body
 
-SILENCE_SECONDS = 300.0
 _PARALLEL_SHOWS = 4
 
 
@@ -93,7 +96,7 @@ class OllamaClient(ollama.Client):
         failures = [answer for answer in answers if isinstance(answer, ModelError)]
         if failures and not infos:
             raise failures[0]
-        return [info for info in infos if can_chat(info)]
+        return [info for info in infos if info.can_chat]
 
     def show_model_details(self, name: str) -> ollama.ShowResponse:
         """Return what the server shows of a model.

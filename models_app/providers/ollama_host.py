@@ -1,4 +1,4 @@
-"""Where an Ollama server is: a base URL, with credentials kept apart from it. Pure."""
+"""Where an Ollama server is, and how long it may take to answer. Pure."""
 
 import base64
 from urllib.parse import unquote, urlsplit
@@ -6,6 +6,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 DEFAULT_HOST = "http://localhost:11434"
+CONNECT_SECONDS = 5.0
+SILENCE_SECONDS = 300.0
 _DEFAULT_PORT = 11434
 
 

@@ -16,7 +16,7 @@ TRUSTED_SECONDS = 60.0
 
 _PARALLEL_SHOWS = 8
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Tag(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,19 +101,19 @@ class ModelInventory:
                 infos.append(answer)
             elif isinstance(answer, ModelError):
                 failures.append(answer)
-                _log.warning("Model %s is not listed: %s", tag.name, answer.message)
+                logger.warning("model %r is not listed: %s", tag.name, answer.message)
             else:
                 raise answer
         if failures and not infos:
             raise failures[0]
-        return [info for info in infos if can_chat(info)]
+        return [info for info in infos if info.can_chat]
 
     def recall(self, name: str) -> ModelInfo | None:
         """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
         known = self._known.get(name)
         if known is None or self._clock() - known.checked_at > TRUSTED_SECONDS:
             return None
-        return known.info if can_chat(known.info) else None
+        return known.info if known.info.can_chat else None
 
     async def describe(self, name: str) -> ModelInfo:
         """Return what is known of a model, without asking if that was done lately.
@@ -127,7 +127,7 @@ class ModelInventory:
             info = await self._once(f"describe {name}", lambda: self._look_up(name, known))
         else:
             info = known.info
-        if not can_chat(info):
+        if not info.can_chat:
             can = ", ".join(info.capabilities) or "nothing that is known"
             raise ModelNotFound(
                 f"Model '{name}' can't chat (what it can: {can}).", model=name, status=404
@@ -202,11 +202,6 @@ def _find(tags: Sequence[Tag], name: str) -> Tag | None:
     """Find a name in the list; one without a tag means ``:latest``, as it does for Ollama."""
     wanted = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
     return next((tag for tag in tags if tag.name == wanted), None)
-
-
-def can_chat(info: ModelInfo) -> bool:
-    """Whether a model answers conversations; embedding models, for one, do not."""
-    return "completion" in info.capabilities
 
 
 def model_info(name: str, tag: Tag | None, shown: Shown) -> ModelInfo:

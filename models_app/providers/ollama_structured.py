@@ -8,11 +8,8 @@ from ollama_instructor import OllamaInstructorAsync
 from pydantic import BaseModel, ValidationError
 
 from models_app.errors import OllamaError
-from models_app.providers.ollama_host import parse_host
+from models_app.providers.ollama_host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
 from models_app.providers.ollama_library import http_options, typed_errors
-from models_app.providers.ollama_transport import CONNECT_SECONDS
-
-SILENCE_SECONDS = 300.0
 
 
 class AsyncInstructorOllamaClient(OllamaInstructorAsync):

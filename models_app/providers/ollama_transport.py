@@ -14,10 +14,9 @@ from aiohttp.resolver import ThreadedResolver
 
 from models_app.errors import ModelError
 from models_app.providers import ollama_errors
-from models_app.providers.ollama_host import OllamaHost
+from models_app.providers.ollama_host import CONNECT_SECONDS, OllamaHost
 
 PING_SECONDS = 1.0
-CONNECT_SECONDS = 5.0
 _IDLE_CONNECTION_SECONDS = 30.0
 _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_BODY_SECONDS = 5.0

@@ -1,11 +1,12 @@
 """``manage.py scripted_llm``: the scripted model server by itself."""
 
 import asyncio
-import signal
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+
+from mochi_project.draining import STOP_SIGNALS
 
 
 class Command(BaseCommand):
@@ -43,7 +44,7 @@ class Command(BaseCommand):
 
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in STOP_SIGNALS:
             loop.add_signal_handler(number, stopped.set)
         server = ScriptedModelServer(
             options["host"], options["port"], words_per_second=options["words_per_second"]

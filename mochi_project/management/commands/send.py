@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from chat.errors import NoActiveTurn
 from chat.preparation import TurnRequest
 from chat.service import ChatRequest
+from mochi_project.draining import STOP_SIGNALS
 from mochi_project.scripted import scripted_model
 from mochi_project.services import Services, build_services
 from sessions_app.errors import MochiError
@@ -123,7 +123,7 @@ class Interrupt:
         self._session_id: str | None = None
         self._starting = asyncio.current_task()
         self._stopping: asyncio.Task[None] | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in STOP_SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self._receive)
 
     def stops(self, session_id: str) -> None:
