@@ -118,7 +118,7 @@ def on_not_found(_request: HttpRequest, _error: Any) -> HttpResponse:
 
 def on_suspicious_operation(_request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a request that Django itself finds malformed."""
-    logger.warning("Suspicious request: %s", error)
+    logger.warning("suspicious request: %s", error)
     return plain_error(400)
 
 

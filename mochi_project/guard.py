@@ -148,7 +148,7 @@ class Guard:
                     self._check_length(length, is_json=is_json)
                 receive = await self._read_body(receive, is_json=is_json)
         except Refused as refusal:
-            logger.info("Refused (%s): %s", refusal.code, refusal.message)
+            logger.info("refused (%s): %s", refusal.code, refusal.message)
             await _refuse(refusal, scope, receive, send, extra, has_body=has_body)
             return
         except ClientLeft:
@@ -378,7 +378,7 @@ async def _discard_rest(receive: Receive) -> None:
             while (await receive()).get("more_body", False):
                 pass
     except TimeoutError:
-        logger.debug("The client was still sending the body of a refused request.")
+        logger.debug("the client was still sending the body of a refused request")
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:

@@ -28,7 +28,7 @@ async def list_models(request: HttpRequest) -> dict[str, list[ModelInfo]]:
 
 @router.get(
     "/models/{path:model_name}",
-    response={200: ModelOut, 404: ErrorResponse, 502: ErrorResponse},
+    response={200: ModelOut, (404, 502): ErrorResponse},
     summary="Get a model",
     description="One model by name. The name may hold `/` and `:`, as they are or URL-encoded.",
     operation_id="get_model",
