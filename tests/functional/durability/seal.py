@@ -1,0 +1,56 @@
+"""Seals every dead turn of a data directory, and dies where it is told to.
+
+Run as a process: ``python seal.py DATA_DIR POINT``. It says ``ready`` and begins with a line on
+its standard input, so that several can begin at once.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from chat.idempotency import IdempotencyKeys
+from chat.journals import files as journals
+from chat.recovery import TurnRecovery
+from sessions_app import files as sessions
+from sessions_app.claims import TurnClaims
+
+
+def die(*_: object, **__: object) -> None:
+    os._exit(9)
+
+
+def die_half_way(self: journals.FileJournalWriter, lines: str) -> None:
+    os.write(self._fd, lines[: len(lines) // 2].encode())
+    os._exit(9)
+
+
+def die_before_the_last_line(self: journals.FileJournalWriter, lines: str) -> None:
+    os.write(self._fd, lines[: lines.rfind("\n", 0, -1) + 1].encode())
+    os._exit(9)
+
+
+POINTS = {
+    "nowhere": lambda: None,
+    "before the save": lambda: setattr(sessions, "write_atomically", die),
+    "before the claim is given up": lambda: setattr(TurnClaims, "remove", die),
+    "before the journal is ended": lambda: setattr(journals.FileTurnJournal, "append", die),
+    "in the middle of a line": lambda: setattr(journals.FileJournalWriter, "append", die_half_way),
+    "before the last line": lambda: setattr(
+        journals.FileJournalWriter, "append", die_before_the_last_line
+    ),
+}
+
+
+def main() -> None:
+    data_dir, point = Path(sys.argv[1]), sys.argv[2]
+    repository = sessions.FileSessionRepository(data_dir / "chat_sessions")
+    journal = journals.FileTurnJournal(data_dir / ".mochi" / "turns")
+    POINTS[point]()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
+    TurnRecovery(repository=repository, journal=journal, keys=keys).seal_all()
+
+
+if __name__ == "__main__":
+    main()
