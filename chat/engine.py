@@ -203,8 +203,8 @@ class TurnEngine:
                         continue
                     loading.cancel()
                     if not self._opening.is_committed:
-                        self._opening.commit()
-                    if events:
+                        self._opening.commit(events)
+                    elif events:
                         self._stream.emit(events)
                     if self._stream.failure is not None:
                         raise StorageFull("The turn can't be recorded: the disk is full.")

@@ -34,11 +34,11 @@ class Opening:
         """Whether the first event was sent."""
         return self.committed.done()
 
-    def commit(self) -> None:
-        """Send the first event and what waits for it; does nothing the second time."""
+    def commit(self, events: Sequence[Event] = ()) -> None:
+        """Send the first event, what waits for it and these events; nothing the second time."""
         if self.committed.done() or self._withdrawn:
             return
-        self._stream.emit([self._first_event, *self._held])
+        self._stream.emit([self._first_event, *self._held, *events])
         self.committed.set_result(None)
         self._timer.cancel()
 
