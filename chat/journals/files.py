@@ -1,17 +1,23 @@
 """Journals as files: ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
 
+Whatever else lies there (other names, links, pipes, directories) is no journal and left alone. A
+line that is no entry, as a crash of the machine may leave one, is passed over.
+
 A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
 a journal that nobody will go on with is told from one that is being written.
 """
 
+import errno
 import fcntl
 import os
 import re
 import shutil
+import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -21,6 +27,8 @@ from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_f
 
 SUFFIX = ".jsonl"
 LAST_ENTRY_LENGTH = 4096
+_SESSION_ID = re.compile(r"[0-9a-f]{10}", re.ASCII)
+_FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
 _LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
 _decode = msgspec.json.Decoder(Entry).decode
 
@@ -70,29 +78,33 @@ class FileTurnJournal:
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return []  # as everybody else says: it must not become a path
         try:
             with os.scandir(self._root / session_id) as entries:
-                names = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
-        except FileNotFoundError:
+                names = [entry.name for entry in entries if _is_journal(entry)]
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(name.removesuffix(SUFFIX) for name in names)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
         """Return the whole entries from a position on; positions are bytes."""
         try:
-            with self._path(session_id, turn_id).open("rb") as file:
+            with _opened(self._path(session_id, turn_id)) as file:
                 file.seek(position)
                 content = file.read()
         except FileNotFoundError:
             return Passage([], position)
         whole = content[: content.rfind(b"\n") + 1]
-        entries = [_decode(line) for line in whole.split(b"\n")[:-1]]
+        entries = [
+            entry for line in whole.split(b"\n")[:-1] if (entry := _entry_of(line)) is not None
+        ]
         return Passage(entries, position + len(whole))
 
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's last entry is ``done``."""
         try:
-            with self._path(session_id, turn_id).open("rb") as file:
+            with _opened(self._path(session_id, turn_id)) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_ENTRY_LENGTH))
                 tail = file.read()
         except FileNotFoundError:
@@ -102,7 +114,7 @@ class FileTurnJournal:
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's writer is open, in this or another process."""
         try:
-            with self._path(session_id, turn_id).open("rb") as file:
+            with _opened(self._path(session_id, turn_id)) as file:
                 fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -112,15 +124,15 @@ class FileTurnJournal:
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""
-        return {path.name.removesuffix(SUFFIX) for path in self._root.glob(f"*/*{SUFFIX}")}
+        return {turn_id for _, turn_id in self._all()}
 
     def unended_sessions(self) -> Sequence[str]:
         """Return the sessions with a journal that has not ended: its turn runs, or died."""
         return sorted(
             {
-                path.parent.name
-                for path in self._root.glob(f"*/*{SUFFIX}")
-                if not self.has_ended(path.parent.name, path.name.removesuffix(SUFFIX))
+                session_id
+                for session_id, turn_id in self._all()
+                if not self.has_ended(session_id, turn_id)
             }
         )
 
@@ -152,8 +164,8 @@ class FileTurnJournal:
         """Forget journals that ended longer ago than that; return how many."""
         swept = 0
         newest = time.time() - older_than_seconds
-        for path in self._root.glob(f"*/*{SUFFIX}"):
-            session_id, turn_id = path.parent.name, path.name.removesuffix(SUFFIX)
+        for session_id, turn_id in self._all():
+            path = self._path(session_id, turn_id)
             with suppress(FileNotFoundError):  # another worker sweeps too
                 if path.stat().st_mtime <= newest and self.has_ended(session_id, turn_id):
                     self.discard(session_id, turn_id)
@@ -170,5 +182,42 @@ class FileTurnJournal:
         """Call ``changed``, in another thread, when the journal grew; return how to stop."""
         return watcher.watch(self._path(session_id, turn_id), changed)
 
+    def _all(self) -> Iterator[tuple[str, str]]:
+        """Yield the session and the turn of every journal."""
+        with suppress(FileNotFoundError):
+            for directory in self._root.iterdir():
+                for turn_id in self.turns(directory.name):
+                    yield directory.name, turn_id
+
     def _path(self, session_id: str, turn_id: str) -> Path:
         return self._root / session_id / f"{turn_id}{SUFFIX}"
+
+
+def _is_journal(entry: "os.DirEntry[str]") -> bool:
+    return bool(_FILE_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a journal to read it; never through a link, and never waiting for a pipe's writer.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
+            raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "no journal", path)
+    return os.fdopen(descriptor, "rb")
+
+
+def _entry_of(line: bytes) -> Entry | None:
+    try:
+        entry = _decode(line)
+    except msgspec.MsgspecError:
+        return None
+    return entry if bytes(entry.data).startswith(b"{") else None

@@ -78,7 +78,7 @@ class PathWatcher:
 def _mark(path: Path) -> Mark:
     try:
         status = os.stat(path)  # noqa: PTH116 - forty times a second
-    except FileNotFoundError:
+    except OSError:  # not there, or not to be looked at: neither may end the thread for everybody
         return None
     return status.st_mtime_ns, status.st_size
 

@@ -252,3 +252,10 @@ def test_readers_keep_what_was_forgotten_meanwhile_from_hurting(journal: TurnJou
     position = journal.read(SESSION, TURN).position
     journal.discard(SESSION, TURN)
     assert journal.read(SESSION, TURN, position).entries == []
+
+
+@pytest.mark.parametrize(
+    "session_id", ["../outside", "/etc", "a\0b", "x" * 300, "", "..", "٣" * 10]
+)
+def test_what_is_no_session_id_never_becomes_a_path(journal: TurnJournal, session_id: str) -> None:
+    assert journal.turns(session_id) == []

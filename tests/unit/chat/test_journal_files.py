@@ -1,0 +1,99 @@
+"""What else may lie where journals are: nothing of it is followed, waited for, or fatal."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chat.journal import line
+from chat.journals.files import FileTurnJournal
+from chat.journals.watcher import PathWatcher
+
+SESSION, TURN, FOREIGN_TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd", "ffffffffffff0000abcd"
+DONE = line(2, "done", '{"session_id":"a1b2c3d4e5"}')
+
+INTRUDERS: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a directory": Path.mkdir,
+    "a link": lambda path: path.symlink_to("/etc/passwd"),
+    "a dangling link": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> FileTurnJournal:
+    journal = FileTurnJournal(tmp_path)
+    writer = journal.open(SESSION, TURN)
+    writer.append(line(1, "content_delta", '{"content":"kept"}') + DONE)
+    writer.close()
+    return journal
+
+
+@pytest.mark.parametrize("intrude", INTRUDERS.values(), ids=INTRUDERS.keys())
+def test_what_is_no_regular_file_is_no_journal(
+    journal: FileTurnJournal, tmp_path: Path, intrude: Callable[[Path], object]
+) -> None:
+    intrude(tmp_path / SESSION / f"{FOREIGN_TURN}.jsonl")
+
+    assert journal.turns(SESSION) == [TURN]
+    assert journal.all_turns() == {TURN}
+    assert journal.unended_sessions() == []
+    assert journal.read(SESSION, FOREIGN_TURN).entries == []
+    assert not journal.has_ended(SESSION, FOREIGN_TURN)
+    assert not journal.is_being_written(SESSION, FOREIGN_TURN)
+    assert journal.sweep(-1) == 1
+
+
+@pytest.mark.parametrize("name", ["notes.jsonl", "x\n\nevent: done\ndata: {}.jsonl", "zz.jsonl"])
+def test_a_file_of_another_name_is_no_journal(
+    journal: FileTurnJournal, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / SESSION / name).write_text(DONE)
+    (tmp_path / "not-a-session").mkdir()
+    (tmp_path / "not-a-session" / f"{FOREIGN_TURN}.jsonl").write_text(DONE)
+
+    assert journal.turns(SESSION) == [TURN]
+    assert journal.all_turns() == {TURN}
+
+
+def test_a_file_where_a_sessions_directory_should_be_has_no_journals(
+    journal: FileTurnJournal, tmp_path: Path
+) -> None:
+    (tmp_path / "0123456789").touch()
+
+    assert journal.turns("0123456789") == []
+    assert journal.read("0123456789", TURN).entries == []
+    assert journal.all_turns() == {TURN}
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\0" * 4096, b"garbage", b"{}", b'{"n":1,"event":"x","data":5}']
+)
+def test_a_line_that_is_no_entry_is_passed_over(
+    journal: FileTurnJournal, tmp_path: Path, garbage: bytes
+) -> None:
+    path = tmp_path / SESSION / f"{TURN}.jsonl"
+    first, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + garbage + b"\n" + last)
+
+    assert [entry.event for entry in journal.read(SESSION, TURN).entries] == [
+        "content_delta",
+        "done",
+    ]
+
+
+def test_a_path_that_can_not_be_looked_at_does_not_end_the_watching(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    noticed = threading.Event()
+    watcher = PathWatcher(interval_seconds=0.001)
+
+    stop_first = watcher.watch(tmp_path / "file" / "below", lambda: None)
+    stop_second = watcher.watch(tmp_path / "later", noticed.set)
+    assert noticed.wait(5)
+    noticed.clear()
+    (tmp_path / "later").touch()
+    assert noticed.wait(5)
+    stop_first()
+    stop_second()
