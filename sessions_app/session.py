@@ -265,24 +265,31 @@ def fork(
     return with_messages(copy, session.messages[: message_index + 1], now=now)
 
 
-def override_window(session: Session, tokens: int, *, now: str) -> Session:
-    """Set the context window by hand; it stays so until ``follow_usage``."""
-    config = session.window
+def adjust_window(
+    config: WindowConfig, tokens: int, *, reason: str, model: str, now: str
+) -> WindowConfig:
+    """Return the window with another size, and the change in its history."""
     adjustment = {
         "timestamp": now,
-        "model": session.metadata.model,
+        "model": model,
         "from_window": config.current_window,
         "to_window": tokens,
-        "reason": "manual_override",
+        "reason": reason,
     }
-    history = (*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:]
-    changed = msgspec.structs.replace(
+    return msgspec.structs.replace(
         config,
         current_window=tokens,
-        last_adjustment="manual_override",
-        adjustment_history=history,
-        manual_override=True,
+        last_adjustment=reason,
+        adjustment_history=(*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:],
     )
+
+
+def override_window(session: Session, tokens: int, *, now: str) -> Session:
+    """Set the context window by hand; it stays so until ``follow_usage``."""
+    changed = adjust_window(
+        session.window, tokens, reason="manual_override", model=session.metadata.model, now=now
+    )
+    changed = msgspec.structs.replace(changed, manual_override=True)
     return with_metadata(session, now=now, context_window_config=changed)
 
 

@@ -1,7 +1,6 @@
 """The context window: how many tokens Ollama is asked to hold. Pure.
 
-Coarse steps (powers of two up to the safe limit) because Ollama reloads a model whenever
-``num_ctx`` changes; within a model the window never shrinks by itself.
+It grows in the steps of ``models_app.window_sizes``; within a model it never shrinks by itself.
 """
 
 from collections.abc import Sequence
@@ -9,13 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from sessions_app.session import WindowConfig
+from models_app.window_sizes import fit, safe_limit
+from sessions_app.session import WindowConfig, adjust_window
 
 FIRST_WINDOW = 8192
-SAFE_FRACTION = 0.9
 BUFFER = 1.5
 CHARACTERS_PER_TOKEN = 4
-KEPT_ADJUSTMENTS = 10
 
 Reason = Literal[
     "initial_setup", "usage_threshold", "model_change", "no_adjustment", "manual_override"
@@ -27,17 +25,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     window: int | None
     reason: Reason
-
-
-def safe_limit(max_context: int) -> int:
-    """Return the largest window that is used without being asked: 90 % of the model's maximum."""
-    return max(1, int(max_context * SAFE_FRACTION))
-
-
-def fit(needed: int, limit: int) -> int:
-    """Return the smallest step that holds ``needed`` tokens: a power of two, or the limit."""
-    step = 1 << max(0, needed - 1).bit_length()
-    return min(step, limit)
 
 
 def decide(
@@ -85,16 +72,4 @@ def record_decision(
     """Return the session's window settings after a decision."""
     if decision.window is None or decision.window == config.current_window:
         return config
-    adjustment = {
-        "timestamp": now,
-        "model": model,
-        "from_window": config.current_window,
-        "to_window": decision.window,
-        "reason": decision.reason,
-    }
-    return msgspec.structs.replace(
-        config,
-        current_window=decision.window,
-        last_adjustment=decision.reason,
-        adjustment_history=(*config.adjustment_history, adjustment)[-KEPT_ADJUSTMENTS:],
-    )
+    return adjust_window(config, decision.window, reason=decision.reason, model=model, now=now)

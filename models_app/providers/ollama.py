@@ -21,13 +21,11 @@ from models_app.providers.ollama_host import (
     parse_host,
 )
 from models_app.providers.ollama_inventory import ModelInventory
+from models_app.window_sizes import fit, safe_limit
 
 if TYPE_CHECKING:
     from models_app.providers.ollama_clients import AsyncOllamaClient
     from models_app.providers.ollama_transport import OllamaTransport, Reply
-
-SAFE_SHARE = 0.9
-"""The part of a model's longest context that is used at most."""
 
 _ROOM_FOR_AN_ANSWER = 1.1
 _LIBRARY_SECONDS = 30.0
@@ -247,12 +245,9 @@ class _Recovery:
 def window_for(prompt_tokens: int, context_length: int | None) -> int | None:
     """Return the context window for a prompt of this many tokens; None if the model has none.
 
-    It is the next power of two with room for an answer, and at most the safe share of what the
-    model was made for: coarse, because Ollama loads the model anew for each other size.
+    It is the next step with room for an answer, and at most the safe limit.
     """
     if context_length is None:
         return None
-    safe_limit = int(context_length * SAFE_SHARE)
-    wanted = 1 << (int(prompt_tokens * _ROOM_FOR_AN_ANSWER) - 1).bit_length()
-    window = min(wanted, safe_limit)
+    window = fit(int(prompt_tokens * _ROOM_FOR_AN_ANSWER), safe_limit(context_length))
     return window if window > prompt_tokens else None

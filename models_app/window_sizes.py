@@ -1,0 +1,18 @@
+"""Which sizes a context window is given. Pure.
+
+Coarse steps, because Ollama loads a model anew whenever ``num_ctx`` changes.
+"""
+
+SAFE_SHARE = 0.9
+"""The part of a model's longest context that is used without being asked."""
+
+
+def safe_limit(max_context: int) -> int:
+    """Return the largest window for a model whose longest context is ``max_context`` tokens."""
+    return max(1, int(max_context * SAFE_SHARE))
+
+
+def fit(needed: int, limit: int) -> int:
+    """Return the smallest step that holds ``needed`` tokens: a power of two, or the limit."""
+    step = 1 << max(0, needed - 1).bit_length()
+    return min(step, limit)
