@@ -2,24 +2,23 @@
 
 import asyncio
 import fcntl
-import json
 import os
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import IO, Any, Literal, cast
+from typing import Any, Literal
 
-from django.core.management.base import BaseCommand
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.management.reports import ReportCommand
 from mochi_project.services import Services, get_services
 from mochi_project.startup import prepare_data_dir
 from sessions_app.errors import MochiError
 
 WORKER_LOCK = "worker.lock"
-MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "broken": "[red]broken[/red]"}
+STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Finding:
     detail: str
 
 
-class Command(BaseCommand):
+class Command(ReportCommand):
     """Check everything the server needs; exit code 1 when something essential is broken."""
 
     help = "Says what works and what does not: configuration, data, Ollama, models, worker."
@@ -39,7 +38,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare ``--json``."""
-        parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+        self.add_json_flag(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run the checks and print what they found."""
@@ -49,7 +48,7 @@ class Command(BaseCommand):
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
             report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
-            self.stdout.write(json.dumps(report, indent=2))
+            self.print_json(report)
         else:
             self._print(findings)
         if not healthy:
@@ -58,8 +57,9 @@ class Command(BaseCommand):
     def _print(self, findings: list[Finding]) -> None:
         table = Table("", "Check", "Finding")
         for finding in findings:
-            table.add_row(MARKS[finding.state], finding.check, finding.detail)
-        Console(file=cast("IO[str]", self.stdout)).print(table)
+            state = Text(finding.state, STYLES[finding.state])
+            table.add_row(state, finding.check, finding.detail)
+        self.print_rich(table)
 
 
 def _configuration() -> Iterator[Finding]:

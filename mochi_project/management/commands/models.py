@@ -3,20 +3,18 @@
 import asyncio
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from typing import IO, Any, cast
+from typing import Any
 
 import msgspec
-from django.core.management.base import BaseCommand, CommandError
-from rich.console import Console
 from rich.table import Table
 
+from mochi_project.management.reports import ReportCommand
 from mochi_project.services import get_services
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
-from sessions_app.errors import MochiError
 
 
-class Command(BaseCommand):
+class Command(ReportCommand):
     """List the models, or show one."""
 
     help = "List the models that can chat, or show one."
@@ -27,20 +25,16 @@ class Command(BaseCommand):
         listing = actions.add_parser("list", help="list all models")
         show = actions.add_parser("show", help="show one model")
         show.add_argument("name")
-        for action in (listing, show):
-            action.add_argument("--json", action="store_true", help="print JSON, for scripts")
+        self.add_json_flag(listing, show)
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the two actions."""
         catalogue = get_services().models
         name = options["name"] if action == "show" else None
-        try:
-            infos = asyncio.run(_ask(catalogue, name))
-        except MochiError as error:
-            raise CommandError(error.message) from error
+        infos = asyncio.run(_ask(catalogue, name))
         if options["json"]:
             value = {"models": infos} if name is None else infos[0]
-            self.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode())
+            self.print_json(msgspec.to_builtins(value))
         elif name is None:
             self._print_table(infos)
         else:
@@ -52,7 +46,7 @@ class Command(BaseCommand):
             table.add_row(
                 info.name, _size(info), info.parameter_size, _context(info), _abilities(info)
             )
-        self._print(table)
+        self.print_rich(table)
 
     def _print_one(self, info: ModelInfo) -> None:
         table = Table.grid(padding=(0, 2))
@@ -64,10 +58,7 @@ class Command(BaseCommand):
         table.add_row("Quantization", info.quantization_level)
         table.add_row("Context", _context(info))
         table.add_row("Can", _abilities(info))
-        self._print(table)
-
-    def _print(self, table: Table) -> None:
-        Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False).print(table)
+        self.print_rich(table)
 
 
 async def _ask(catalogue: ModelCatalogue, name: str | None) -> list[ModelInfo]:

@@ -3,23 +3,21 @@
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-from rich.console import Console
+from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Table
 
+from mochi_project.management.reports import ReportCommand
 from mochi_project.services import get_services
 from sessions_app.atomic import write_atomically
-from sessions_app.codec import to_json
-from sessions_app.errors import MochiError
 from sessions_app.export import to_markdown
 from sessions_app.payloads import listing_entry, session_detail
 from sessions_app.service import SessionManager
 
 
-class Command(BaseCommand):
+class Command(ReportCommand):
     """List, show, export, delete and check sessions."""
 
     help = "List, show, export, delete or check sessions."
@@ -38,8 +36,7 @@ class Command(BaseCommand):
         check = actions.add_parser("check", help="read every session whole; fails if one is broken")
         for action in (show, export, delete):
             action.add_argument("session_id")
-        for action in (listing, show, export, delete, check):
-            action.add_argument("--json", action="store_true", help="print JSON, for scripts")
+        self.add_json_flag(listing, show, export, delete, check)
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the subcommands."""
@@ -50,17 +47,14 @@ class Command(BaseCommand):
             "delete": self._delete,
             "check": self._check,
         }
-        try:
-            run[action](get_services().sessions, options)
-        except MochiError as error:
-            raise CommandError(error.message) from error
+        run[action](get_services().sessions, options)
 
     def _list(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         if options["limit"] is not None and options["limit"] < 1:
             raise CommandError("--limit must be at least 1.")
         page = sessions.list(limit=options["limit"], q=options["search"])
         if options["json"]:
-            self._print_json(
+            self.print_json(
                 {
                     "sessions": [listing_entry(metadata) for metadata in page.sessions],
                     "total": page.total,
@@ -77,7 +71,7 @@ class Command(BaseCommand):
                 str(metadata.message_count),
                 " ".join(_printable(metadata.preview or "").split()),
             )
-        self._console().print(table)
+        self.print_rich(table)
         if len(page.sessions) < page.total:
             self.stdout.write(f"{len(page.sessions)} of {page.total} sessions")
         for item in page.unreadable:
@@ -86,9 +80,9 @@ class Command(BaseCommand):
     def _show(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         session = sessions.get(options["session_id"])
         if options["json"]:
-            self._print_json(session_detail(session))
+            self.print_json(session_detail(session))
         else:
-            self._console().print(Markdown(_printable(to_markdown(session))))
+            self.print_rich(Markdown(_printable(to_markdown(session))))
 
     def _export(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         if options["json"] and options["format"] == "markdown":
@@ -106,7 +100,7 @@ class Command(BaseCommand):
         session_id = options["session_id"]
         sessions.delete(session_id)
         if options["json"]:
-            self._print_json({"deleted": session_id})
+            self.print_json({"deleted": session_id})
         else:
             self.stdout.write(f"Session {session_id} is deleted.")
 
@@ -114,22 +108,16 @@ class Command(BaseCommand):
         report = sessions.check()
         problems = [_problem(item.file, item.reason) for item in report.problems]
         if options["json"]:
-            self._print_json({"checked": report.checked, "problems": problems})
+            self.print_json({"checked": report.checked, "problems": problems})
         elif problems:
             table = Table("File", "Problem")
             for problem in problems:
                 table.add_row(problem["file"], problem["reason"])
-            self._console().print(table)
+            self.print_rich(table)
         else:
             self.stdout.write(f"All sessions can be read ({report.checked}).")
         if problems:
             raise CommandError(f"{len(problems)} of {report.checked} sessions can't be read.")
-
-    def _console(self) -> Console:
-        return Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False)
-
-    def _print_json(self, value: Mapping[str, Any]) -> None:
-        self.stdout.write(to_json(value, readable=True).decode(), ending="")
 
 
 def _problem(file: str, reason: str) -> dict[str, str]:
