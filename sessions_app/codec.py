@@ -89,8 +89,9 @@ def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
     if start < 0 or text[:start].split() not in (["{", '"metadata":'], ['{"metadata":']):
         return None
     try:
-        raw, _ = _HEAD_DECODER.raw_decode(text, start)
-        if not isinstance(raw.get("preview"), str):
+        raw, end = _HEAD_DECODER.raw_decode(text, start)
+        # Surrogates are never escaped by us; half of a pair would spoil the whole listing.
+        if not isinstance(raw.get("preview"), str) or "\\ud" in text[start:end].lower():
             return None
         metadata = _migrate(raw)
         fields = _metadata_fields(metadata, session_id)
@@ -169,7 +170,7 @@ def _migrate(metadata: Raw) -> Raw:
     version = metadata.get("format_version")
     if version is None:
         version = "1.1" if "tool_settings" in metadata else "1.0"
-    while step := _MIGRATIONS.get(version):
+    while step := _MIGRATIONS.get(version) if isinstance(version, str) else None:
         metadata = step(metadata)
         version = metadata["format_version"]
     return metadata

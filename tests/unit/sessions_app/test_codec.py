@@ -385,3 +385,78 @@ def test_what_is_no_json_can_not_be_written(make_session: MakeSession) -> None:
     half = UserMessage(content="\ud800", message_id="u", timestamp=NOW)
     with pytest.raises(ValidationFailed):
         encode(append_messages(make_session(), half, now=NOW))
+
+
+@pytest.mark.parametrize("version", [{"a": 1}, ["1.3"], 1.3, True])
+def test_a_version_that_is_no_text_makes_a_file_corrupt_not_the_server(version: Any) -> None:
+    metadata = {"model": "m", "created_at": NOW, "preview": "", "format_version": version}
+    data = json.dumps({"metadata": metadata, "messages": []}).encode()
+
+    assert decode_head(data, SESSION_ID) is None
+    with pytest.raises(SessionCorrupt):
+        decode(data, SESSION_ID)
+
+
+def test_half_a_surrogate_pair_in_the_head_is_left_to_the_strict_reader() -> None:
+    metadata = {"model": "m", "created_at": NOW, "format_version": "1.3", "preview": "\ud800"}
+    data = json.dumps({"metadata": metadata, "messages": []}).encode()
+
+    assert decode_head(data, SESSION_ID) is None
+    with pytest.raises(SessionCorrupt):
+        decode(data, SESSION_ID)
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+METADATA_KEYS = [
+    "model",
+    "created_at",
+    "updated_at",
+    "format_version",
+    "preview",
+    "summary",
+    "summary_model",
+    "tool_settings",
+    "agent_settings",
+    "context_window_config",
+    "options",
+    "forked_from",
+    "message_count",
+    "session_id",
+]
+MESSAGE_KEYS = [
+    "role",
+    "content",
+    "message_id",
+    "timestamp",
+    "tool_calls",
+    "thinking",
+    "tool_name",
+    "eval_count",
+    "cancelled",
+]
+
+
+@given(
+    metadata=st.dictionaries(st.sampled_from(METADATA_KEYS), ANY_JSON),
+    message=st.dictionaries(st.sampled_from(MESSAGE_KEYS), ANY_JSON),
+    role=st.sampled_from(["user", "assistant", "tool", "system"]),
+)
+def test_whatever_a_file_holds_it_is_a_session_or_corrupt(
+    metadata: dict[str, Any], message: dict[str, Any], role: str
+) -> None:
+    known = {"model": "m", "created_at": NOW, "format_version": "1.3", "preview": ""}
+    document = {"metadata": {**known, **metadata}, "messages": [{"role": role, **message}]}
+    data = json.dumps(document).encode()
+
+    head = decode_head(data, SESSION_ID)
+    try:
+        encode(decode(data, SESSION_ID))
+    except (SessionCorrupt, ValidationFailed):
+        return
+    assert head is None or head.session_id == SESSION_ID
