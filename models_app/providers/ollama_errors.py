@@ -83,7 +83,8 @@ def error_of_answer(status: int | None, words: ProviderWords, *, model: str | No
         # The request was accepted and answered for a while: the next try may get to the end.
         return OllamaError(text, retryable=True)
     if status == 404 and words.is_envelope:
-        return ModelNotFound(text, model=model, **facts)
+        hint = f"; `ollama pull {model}` fetches it" if model else ""
+        return ModelNotFound(text + hint, model=model, **facts)
     retryable = status in _RETRYABLE_STATUS or (
         status == 500 and bool(_RUNNER_DIED.search(words.text))
     )
@@ -104,7 +105,10 @@ def redirected(status: int, location: str) -> OllamaError:
 
 def unreachable(public_host: str, reason: str) -> OllamaUnreachable:
     """Return the error for a connection that could not be made."""
-    return OllamaUnreachable(f"Cannot connect to Ollama at {public_host}: {reason}")
+    return OllamaUnreachable(
+        f"Cannot connect to Ollama at {public_host}: {reason}. Start it with `ollama serve`, or "
+        "set MOCHI_OLLAMA_HOST to where it is."
+    )
 
 
 def broke_off(reason: str) -> OllamaError:
