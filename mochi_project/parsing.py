@@ -1,14 +1,14 @@
 """Request bodies: strict JSON, because what is ambiguous is read differently by the next reader."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from django.http import HttpRequest
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
-from sessions_app.errors import MochiError
+from sessions_app.errors import MochiError, ValidationFailed
 
 MAX_NESTING = 64
 
@@ -23,12 +23,26 @@ class StrictJsonParser(Parser):
     """Ninja's parser with :func:`parse_json`."""
 
     def parse_body(self, request: HttpRequest) -> DictStrAny:
-        """Return the body's value, ``{}`` when there is none.
+        """Return the body's object, ``{}`` when there is no body.
+
+        Anything but an object is refused here: Ninja reads a schema's fields from any value, so
+        that a list would be a request with nothing but defaults.
 
         Raises:
             MalformedBodyError: The message says what is wrong, and where.
+            ValidationFailed: The body is JSON and no object.
         """
-        return cast("DictStrAny", parse_json(request.body) if request.body else {})
+        if not request.body:
+            return {}
+        value = parse_json(request.body)
+        if not isinstance(value, dict):
+            message = "must be a JSON object"
+            raise ValidationFailed(
+                f"body: {message}",
+                field="body",
+                errors=[{"field": "body", "message": message, "type": "dict_type"}],
+            )
+        return value
 
 
 def parse_json(data: bytes) -> Any:

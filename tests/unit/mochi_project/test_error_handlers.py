@@ -172,6 +172,7 @@ async def test_a_crash_is_logged_with_its_traceback(
         ({"message": 3}, "message"),
         ({"options": [{"seed": 1}, {"seed": "x"}]}, "options.1.seed"),
         ([], "body"),
+        ("text", "body"),
     ],
 )
 async def test_a_field_that_is_wrong_is_named_as_the_caller_wrote_it(
