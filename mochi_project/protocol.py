@@ -1,9 +1,11 @@
-"""uvicorn's httptools protocol with a bound on headers, and with the envelope for bad requests.
+"""uvicorn's httptools protocol with bounds on headers, and with the envelope for bad requests.
 
 The guard judges requests whose headers have arrived. Headers that never end don't get that far,
-and httptools would keep them in memory for ever: this is where they are cut off.
+and httptools would keep them in memory, and their connection open, for ever: this is where they
+are cut off.
 """
 
+import asyncio
 import json
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -12,18 +14,37 @@ from mochi_project.errors import STATUS_OF_CODE, envelope
 from mochi_project.guard import LINGER_SECONDS, MAX_HEAD_BYTES
 from mochi_project.write_deadline import WriteDeadline
 
+HEAD_SECONDS = 30.0
+
 
 class BoundedHttpToolsProtocol(WriteDeadline):
-    """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end."""
+    """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end.
+
+    One whose head takes too long is refused with 408, and a connection that says nothing is closed.
+    That deadline is the server configuration's ``head_timeout``, in seconds.
+    """
 
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
     _refused = False
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._stop_waiting_for_head()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, unless this connection was refused already."""
         if self._refused:
             return
         self._unfinished += len(data)
+        if self._head_timer is None and getattr(self.cycle, "response_complete", True):
+            self._wait_for_head()  # this ends uvicorn's own wait for the connection's next request
         super().data_received(data)
         if self._unfinished > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse(
@@ -34,6 +55,7 @@ class BoundedHttpToolsProtocol(WriteDeadline):
     def on_headers_complete(self) -> None:
         """Start the request."""
         self._unfinished = 0
+        self._stop_waiting_for_head()
         super().on_headers_complete()
         self.headers = []  # uvicorn would add trailers to the headers that it has handed out
 
@@ -50,6 +72,24 @@ class BoundedHttpToolsProtocol(WriteDeadline):
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP."""
         self._refuse("BAD_REQUEST", msg)
+
+    def _wait_for_head(self) -> None:
+        seconds = float(getattr(self.config, "head_timeout", HEAD_SECONDS))
+        self._head_timer = self.loop.call_later(seconds, self._give_up, seconds)
+
+    def _stop_waiting_for_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self, seconds: float) -> None:
+        self._head_timer = None
+        if self._unfinished and not self._refused and not self.transport.is_closing():
+            self._refuse(
+                "REQUEST_TIMEOUT", f"The request's headers took longer than {seconds:g} seconds."
+            )
+        else:
+            self.transport.close()
 
     def _refuse(self, code: str, message: str) -> None:
         self._refused = True

@@ -1,6 +1,7 @@
 """A server process of the edge alone, for its tests: guard, handler, API; deadlines can be short.
 
-Prints its URL. EDGE_BODY_DEADLINE: seconds for a body. EDGE_BREAK: make this service crash.
+Prints its URL. EDGE_BODY_DEADLINE: seconds for a body. EDGE_HEAD_DEADLINE: the same for a head.
+EDGE_BREAK: make this service crash.
 """
 
 import os
@@ -39,6 +40,7 @@ def main() -> None:
     config = uvicorn.Config(
         guard, lifespan="off", ws="none", http=BoundedHttpToolsProtocol, log_level="warning"
     )
+    config.head_timeout = float(os.environ.get("EDGE_HEAD_DEADLINE", "30"))  # type: ignore[attr-defined]
     uvicorn.Server(config).run(sockets=[sock])
 
 

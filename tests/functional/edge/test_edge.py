@@ -176,6 +176,41 @@ def test_endless_headers_are_not_kept_in_memory(edge_server: Any) -> None:
     assert edge_server.memory() - before < 10_000_000
 
 
+@pytest.mark.parametrize("before", [b"", b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_head_that_takes_too_long_is_given_up(start_edge: StartEdge, before: bytes) -> None:
+    edge = start_edge(EDGE_HEAD_DEADLINE="0.3")
+    with edge.connect() as sock:
+        if before:
+            sock.sendall(before)
+            assert edge.read(sock).status == 200
+        sock.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: local")
+        answer = edge.read(sock)
+    assert (answer.status, answer.error["code"]) == (408, "REQUEST_TIMEOUT")
+    assert answer.closed
+
+
+@pytest.mark.parametrize("said", [b"", b"\r\n"])
+def test_a_connection_that_never_asks_anything_is_closed(
+    start_edge: StartEdge, said: bytes
+) -> None:
+    edge = start_edge(EDGE_HEAD_DEADLINE="0.3")
+    with edge.connect() as sock:
+        sock.sendall(said)
+        received = b""
+        while piece := sock.recv(4096):
+            received += piece
+    assert bool(received) == bool(said)
+
+
+def test_a_slow_body_is_not_held_to_the_deadline_of_a_head(start_edge: StartEdge) -> None:
+    edge = start_edge(EDGE_HEAD_DEADLINE="0.2", EDGE_BODY_DEADLINE="0.6")
+    answer = edge.raw(
+        b"POST /api/v1/sessions HTTP/1.1\r\nHost: localhost\r\n"
+        b'Content-Type: application/json\r\nContent-Length: 21\r\n\r\n{"mod'
+    )
+    assert "body" in answer.error["message"]
+
+
 def test_what_is_no_http_is_400_in_the_envelope(edge_server: Any) -> None:
     answer = edge_server.raw(b"HELLO\r\n\r\n")
     assert (answer.status, answer.error["code"]) == (400, "BAD_REQUEST")
