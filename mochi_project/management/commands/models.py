@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from rich.table import Table
+from django.conf import settings as django_settings
+from rich.table import Column, Table
 
 from mochi_project.management.reports import ReportCommand
-from mochi_project.services import get_services
-from models_app.catalogue import ModelCatalogue
+from mochi_project.scripted import scripted_model
+from mochi_project.services import build_services
 from models_app.language_model import ModelInfo
 
 
@@ -29,9 +30,8 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the two actions."""
-        catalogue = get_services().models
         name = options["name"] if action == "show" else None
-        infos = asyncio.run(_ask(catalogue, name))
+        infos = asyncio.run(_ask(name))
         if options["json"]:
             value = {"models": infos} if name is None else infos[0]
             self.print_json(msgspec.to_builtins(value))
@@ -41,7 +41,8 @@ class Command(ReportCommand):
             self._print_one(infos[0])
 
     def _print_table(self, infos: Sequence[ModelInfo]) -> None:
-        table = Table("Model", "Size", "Parameters", "Context", "Can")
+        # A name that was cut could not be copied.
+        table = Table(Column("Model", no_wrap=True), "Size", "Parameters", "Context", "Can")
         for info in infos:
             table.add_row(
                 info.name, _size(info), info.parameter_size, _context(info), _abilities(info)
@@ -61,11 +62,13 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-async def _ask(catalogue: ModelCatalogue, name: str | None) -> list[ModelInfo]:
-    try:
-        return await catalogue.list() if name is None else [await catalogue.get(name)]
-    finally:
-        await catalogue.aclose()
+async def _ask(name: str | None) -> list[ModelInfo]:
+    async with scripted_model(django_settings.MOCHI) as settings:
+        catalogue = build_services(settings).models
+        try:
+            return await catalogue.list() if name is None else [await catalogue.get(name)]
+        finally:
+            await catalogue.aclose()
 
 
 def _size(info: ModelInfo) -> str:

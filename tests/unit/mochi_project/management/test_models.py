@@ -4,15 +4,14 @@ import asyncio
 import json
 import threading
 from io import StringIO
-from types import SimpleNamespace
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.management.commands import models as command
-from models_app.catalogue import ModelCatalogue
-from models_app.providers.ollama import OllamaModel
 from models_app.scripted.server import ScriptedModelServer
+
+# The loop of a command serves nobody else.
+pytestmark = pytest.mark.allow_blocking
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +36,9 @@ def url():
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run(settings):
     def run_against(url, *arguments):
-        services = SimpleNamespace(models=ModelCatalogue(OllamaModel(url)))
-        monkeypatch.setattr(command, "get_services", lambda: services)
+        settings.MOCHI = settings.MOCHI.model_copy(update={"ollama_host": url})
         out = StringIO()
         call_command("models", *arguments, stdout=out)
         return out.getvalue()
@@ -72,3 +70,16 @@ def test_a_model_that_is_not_there_ends_the_command(run, url):
 def test_a_server_that_is_not_there_ends_the_command(run):
     with pytest.raises(CommandError, match="Cannot connect to Ollama"):
         run("http://127.0.0.1:9", "list")
+
+
+def test_test_mode_shows_the_scripted_models_without_ollama(run, settings):
+    settings.MOCHI = settings.MOCHI.model_copy(update={"test_mode": True})
+    names = [
+        model["name"] for model in json.loads(run("http://127.0.0.1:9", "list", "--json"))["models"]
+    ]
+    assert names == ["qwen3:14b", "scripted-plain:latest"]
+
+
+def test_a_name_is_shown_whole_however_narrow_the_screen(run, url, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "…" not in run(url, "list")
