@@ -4,8 +4,10 @@ import os
 import sys
 
 from mochi_project.config import ConfigurationError, MochiSettings
-from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret, ensure_state_dir
+from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret
 from models_app.providers.ollama_host import parse_host
+from sessions_app.atomic import make_private_directory
+from sessions_app.errors import StorageFull
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
@@ -18,13 +20,17 @@ def prepare_data_dir(settings: MochiSettings) -> None:
     """
     directory = settings.resolved_state_dir
     try:
-        ensure_state_dir(directory)
+        make_private_directory(directory)
         ensure_secret(directory / SECRET_KEY_FILE)
         writable = os.access(directory, os.W_OK | os.X_OK)
     except OSError as error:
         raise ConfigurationError(
             f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.strerror}"
             f" ({error.filename})"
+        ) from error
+    except StorageFull as error:
+        raise ConfigurationError(
+            f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.message}"
         ) from error
     if not writable:
         raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
@@ -37,6 +43,7 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
 
     Raises:
         OSError: A token can't be kept in the state directory.
+        StorageFull: No space is left for it.
     """
     if settings.api_token:
         return settings.api_token.get_secret_value()

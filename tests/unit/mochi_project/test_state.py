@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.state import LazySecret, ensure_secret, ensure_state_dir
+from mochi_project.state import LazySecret, ensure_secret
+from sessions_app.atomic import make_private_directory
 
 
 def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_a_directory_that_stood_there_keeps_its_mode(tmp_path: Path) -> None:
     directory = tmp_path / ".mochi"
     directory.mkdir(mode=0o755)
 
-    ensure_state_dir(directory)
+    make_private_directory(directory)
 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o755
 
