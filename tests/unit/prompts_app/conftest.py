@@ -1,19 +1,16 @@
-"""A directory of prompts, and the routes over it behind the project's error envelope."""
+"""A directory of prompts, and the routes over it."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from django.http import HttpRequest, HttpResponse
-from django.test import AsyncClient, override_settings
-from django.urls import path
-from ninja import NinjaAPI
+from django.test import AsyncClient
 
-from mochi_project.errors import STATUS_OF_CODE, envelope
-from prompts_app import api as routes
+from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
+from mochi_project.services import install_services
 from prompts_app.service import SystemPromptService
-from sessions_app.errors import MochiError
 
 
 @pytest.fixture
@@ -22,15 +19,8 @@ def prompts(tmp_path: Path) -> SystemPromptService:
 
 
 @pytest.fixture
-def client(prompts: SystemPromptService, monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncClient]:
-    api = NinjaAPI(urls_namespace="prompts-under-test", docs_url=None)
-    api.add_router("", routes.router)
-
-    @api.exception_handler(MochiError)
-    def refuse(request: HttpRequest, error: MochiError) -> HttpResponse:
-        body = envelope(error.code, error.message, retryable=error.retryable, details=error.details)
-        return api.create_response(request, body, status=STATUS_OF_CODE[error.code])
-
-    monkeypatch.setattr(routes, "get_services", lambda: SimpleNamespace(prompts=prompts))
-    with override_settings(ROOT_URLCONF=(path("api/v1/", api.urls),)):
-        yield AsyncClient()
+def client(prompts: SystemPromptService) -> Iterator[AsyncClient]:
+    services: Any = SimpleNamespace(prompts=prompts)
+    install_services(services)
+    yield AsyncClient()
+    install_services(None)
