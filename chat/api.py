@@ -14,17 +14,7 @@ from chat.errors import TurnCrashed
 from chat.openapi import STREAM
 from chat.outcome import Outcome
 from chat.preparation import TurnRequest
-from chat.schemas import (
-    CancelReply,
-    ChatReply,
-    OpenChatReply,
-    OpenChatRequest,
-    StatusReply,
-    Stopped,
-)
-from chat.schemas import (
-    ChatRequest as ChatIn,
-)
+from chat.schemas import CancelOut, ChatIn, ChatOut, OpenChatIn, OpenChatOut, StatusOut, StoppedOut
 from chat.service import ChatRequest
 from chat.status import status_of
 from chat.turn import State
@@ -54,14 +44,14 @@ ERRORS: dict[Any, Any] = {
     "/chat",
     operation_id="chat",
     summary="Chat, and make the session if there is none",
-    response={200: OpenChatReply, **ERRORS},
+    response={200: OpenChatOut, **ERRORS},
 )
 async def chat(
-    request: HttpRequest, body: OpenChatRequest, idempotency_key: IdempotencyKey = None
-) -> OpenChatReply:
+    request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
+) -> OpenChatOut:
     """Send a message and wait for the whole answer. Without `session_id` a session is made."""
     reply = await _whole_turn(_asked(body, body.session_id, body.model), idempotency_key)
-    return OpenChatReply(**dict(reply), response=reply.message.content, model=reply.message.model)
+    return OpenChatOut(**dict(reply), response=reply.message.content, model=reply.message.model)
 
 
 @router.post(
@@ -72,7 +62,7 @@ async def chat(
     openapi_extra=STREAM,
 )
 async def chat_stream(
-    request: HttpRequest, body: OpenChatRequest, idempotency_key: IdempotencyKey = None
+    request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
 ) -> StreamingHttpResponse:
     """Like `POST /chat/{session_id}/stream`; without `session_id` a session is made.
 
@@ -85,14 +75,14 @@ async def chat_stream(
     "/chat/{session_id}",
     operation_id="chat_in_session",
     summary="Chat in a session",
-    response={200: ChatReply, **ERRORS},
+    response={200: ChatOut, **ERRORS},
 )
 async def chat_in_session(
     request: HttpRequest,
     session_id: str,
     body: ChatIn,
     idempotency_key: IdempotencyKey = None,
-) -> ChatReply:
+) -> ChatOut:
     """Send a message and wait for the whole answer.
 
     Without a message, the answer to the last user message is made again, or resumed. A turn runs
@@ -126,19 +116,19 @@ async def chat_stream_in_session(
     "/chat/{session_id}/cancel",
     operation_id="cancel_turn",
     summary="Stop the running turn",
-    response={200: CancelReply, (404, 409, 422, 500, 503): ErrorResponse},
+    response={200: CancelOut, (404, 409, 422, 500, 503): ErrorResponse},
 )
-async def cancel_turn(request: HttpRequest, session_id: str) -> CancelReply:
+async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     """Stop the turn, from any connection and any worker, and return what there was of the answer.
 
     Answers once the model's connection is closed and the partial answer is saved. 409
     `NO_ACTIVE_TURN`: nothing runs, or the turn ended by itself just now.
     """
     report = await get_services().turns.cancel(session_id)
-    return CancelReply(
+    return CancelOut(
         turn_id=report.turn_id,
         partial_content=report.partial_content,
-        stopped=Stopped.model_validate(report.stopped),
+        stopped=StoppedOut.model_validate(report.stopped),
     )
 
 
@@ -176,9 +166,9 @@ async def reattach(
     "/sessions/{session_id}/status",
     operation_id="get_session_status",
     summary="Status of a session",
-    response={200: StatusReply, (404, 500): ErrorResponse},
+    response={200: StatusOut, (404, 500): ErrorResponse},
 )
-async def get_session_status(request: HttpRequest, session_id: str) -> StatusReply:
+async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut:
     """Return the session's settings, its context window, and the turn that runs on it."""
     services = get_services()
     session = await asyncio.to_thread(services.sessions.get, session_id)
@@ -245,7 +235,7 @@ async def _deliver(listener: Listener, leave: Callable[[], None]) -> AsyncGenera
         leave()
 
 
-async def _whole_turn(request: ChatRequest, key: str | None) -> ChatReply:
+async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut:
     turn = await get_services().chat.open(request, key)
     turn.listener.close()  # nobody reads the stream
     try:
@@ -256,13 +246,13 @@ async def _whole_turn(request: ChatRequest, key: str | None) -> ChatReply:
     return _reply(turn.session_id, outcome)
 
 
-def _reply(session_id: str, outcome: Outcome) -> ChatReply:
+def _reply(session_id: str, outcome: Outcome) -> ChatOut:
     if outcome.error is not None:
         raise outcome.error
     if outcome.message is None or outcome.state not in {State.COMPLETED, State.CANCELLED}:
         raise TurnCrashed
     message = msgspec.structs.asdict(outcome.message)
-    return ChatReply.model_validate(
+    return ChatOut.model_validate(
         {
             "session_id": session_id,
             "message": message,

@@ -17,13 +17,11 @@ def _not_blank(value: str) -> str:
 MessageText = Annotated[str, AfterValidator(_not_blank)]
 
 
-class ChatRequest(Schema):
+class ChatIn(Schema):
     """A chat request. Without a message the answer to the last user message is (re)generated."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"message": "What is the capital of France?", "think": False}]
-        }
+        json_schema_extra={"example": {"message": "What is the capital of France?", "think": False}}
     )
 
     message: MessageText | None = Field(
@@ -40,18 +38,18 @@ class ChatRequest(Schema):
     )
 
 
-class OpenChatRequest(ChatRequest):
+class OpenChatIn(ChatIn):
     """A chat request that names its session, or makes one."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "qwen3:14b", "message": "Hello!"}]}
+        json_schema_extra={"example": {"model": "qwen3:14b", "message": "Hello!"}}
     )
 
     session_id: str | None = Field(None, description="The session; absent makes a new one.")
     model: str | None = Field(None, description="The model of a new session.")
 
 
-class ChatMessage(Schema):
+class ChatMessageOut(Schema):
     """The assistant's message as it is in the session."""
 
     role: Literal["assistant"] = "assistant"
@@ -65,7 +63,7 @@ class ChatMessage(Schema):
     done_reason: str | None = None
 
 
-class ExecutedToolCall(Schema):
+class ExecutedToolCallOut(Schema):
     """One tool call of the turn."""
 
     tool_name: str
@@ -78,7 +76,7 @@ class ExecutedToolCall(Schema):
     execution_time_ms: float
 
 
-class ContextWindow(Schema):
+class ContextWindowOut(Schema):
     """The context window of the request: tokens asked for, tokens used, and why."""
 
     current_window: int | None
@@ -86,38 +84,36 @@ class ContextWindow(Schema):
     reason: str
 
 
-class ChatReply(Schema):
+class ChatOut(Schema):
     """A whole turn in one answer."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {
-                    "session_id": "a1b2c3d4e5",
-                    "message": {
-                        "role": "assistant",
-                        "content": "The capital of France is Paris.",
-                        "model": "qwen3:14b",
-                        "message_id": "f1e2d3c4b5",
-                        "timestamp": "2026-01-15T10:35:00.000000+00:00",
-                        "eval_count": 45,
-                        "prompt_eval_count": 120,
-                    },
-                    "tool_calls_executed": [],
-                    "context_window": {
-                        "current_window": 8192,
-                        "usage_tokens": 165,
-                        "reason": "initial_setup",
-                    },
-                }
-            ]
+            "example": {
+                "session_id": "a1b2c3d4e5",
+                "message": {
+                    "role": "assistant",
+                    "content": "The capital of France is Paris.",
+                    "model": "qwen3:14b",
+                    "message_id": "f1e2d3c4b5",
+                    "timestamp": "2026-01-15T10:35:00.000000+00:00",
+                    "eval_count": 45,
+                    "prompt_eval_count": 120,
+                },
+                "tool_calls_executed": [],
+                "context_window": {
+                    "current_window": 8192,
+                    "usage_tokens": 165,
+                    "reason": "initial_setup",
+                },
+            }
         }
     )
 
     session_id: str
-    message: ChatMessage
-    tool_calls_executed: list[ExecutedToolCall]
-    context_window: ContextWindow
+    message: ChatMessageOut
+    tool_calls_executed: list[ExecutedToolCallOut]
+    context_window: ContextWindowOut
 
 
 class BatchMetadata(Schema):
@@ -126,7 +122,7 @@ class BatchMetadata(Schema):
     batch_mode: Literal[True] = True
 
 
-class OpenChatReply(ChatReply):
+class OpenChatOut(ChatOut):
     """The answer of ``POST /chat``, with the fields that batch clients read."""
 
     response: str = Field(description="The answer's text.")
@@ -134,7 +130,7 @@ class OpenChatReply(ChatReply):
     metadata: BatchMetadata = BatchMetadata()
 
 
-class Stopped(Schema):
+class StoppedOut(Schema):
     """What was running when the turn was stopped."""
 
     upstream: bool = Field(description="Whether the model was being asked.")
@@ -142,29 +138,27 @@ class Stopped(Schema):
     agents: list[str]
 
 
-class CancelReply(Schema):
+class CancelOut(Schema):
     """A turn was stopped."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {
-                    "turn_id": "0199f3a2b4c51f2e3d4c",
-                    "cancelled": True,
-                    "partial_content": "The capital of",
-                    "stopped": {"upstream": True, "tools": [], "agents": []},
-                }
-            ]
+            "example": {
+                "turn_id": "0199f3a2b4c51f2e3d4c",
+                "cancelled": True,
+                "partial_content": "The capital of",
+                "stopped": {"upstream": True, "tools": [], "agents": []},
+            }
         }
     )
 
     turn_id: str
     cancelled: Literal[True] = True
     partial_content: str
-    stopped: Stopped
+    stopped: StoppedOut
 
 
-class WindowStatus(Schema):
+class WindowStatusOut(Schema):
     """The context window of a session, in tokens."""
 
     dynamic_enabled: bool
@@ -174,7 +168,7 @@ class WindowStatus(Schema):
     manual_override: bool
 
 
-class ActiveTurnStatus(Schema):
+class ActiveTurnOut(Schema):
     """The turn that runs on a session."""
 
     turn_id: str
@@ -182,41 +176,39 @@ class ActiveTurnStatus(Schema):
     started_at: str
 
 
-class StatusReply(Schema):
+class StatusOut(Schema):
     """Everything about a session but its messages, and what happens on it now."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {
-                    "session_id": "a1b2c3d4e5",
-                    "model": "qwen3:14b",
-                    "message_count": 12,
-                    "context_window": {
-                        "dynamic_enabled": True,
-                        "current_window": 8192,
-                        "model_max_context": 40960,
-                        "last_adjustment_reason": "usage_threshold",
-                        "manual_override": False,
-                    },
-                    "tools_enabled": True,
-                    "active_tools": ["add_numbers"],
-                    "execution_policy": "always_confirm",
-                    "agents_enabled": False,
-                    "enabled_agents": [],
-                    "system_prompt_file": "helpful.md",
-                    "summary": None,
-                    "summary_model": None,
-                    "active_turn": None,
-                }
-            ]
+            "example": {
+                "session_id": "a1b2c3d4e5",
+                "model": "qwen3:14b",
+                "message_count": 12,
+                "context_window": {
+                    "dynamic_enabled": True,
+                    "current_window": 8192,
+                    "model_max_context": 40960,
+                    "last_adjustment_reason": "usage_threshold",
+                    "manual_override": False,
+                },
+                "tools_enabled": True,
+                "active_tools": ["add_numbers"],
+                "execution_policy": "always_confirm",
+                "agents_enabled": False,
+                "enabled_agents": [],
+                "system_prompt_file": "helpful.md",
+                "summary": None,
+                "summary_model": None,
+                "active_turn": None,
+            }
         }
     )
 
     session_id: str
     model: str
     message_count: int
-    context_window: WindowStatus
+    context_window: WindowStatusOut
     tools_enabled: bool
     active_tools: list[str]
     execution_policy: str
@@ -225,4 +217,4 @@ class StatusReply(Schema):
     system_prompt_file: str | None
     summary: dict[str, Any] | None
     summary_model: str | None
-    active_turn: ActiveTurnStatus | None
+    active_turn: ActiveTurnOut | None

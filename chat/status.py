@@ -1,13 +1,13 @@
 """What ``/sessions/{id}/status`` tells (seed 000 section 9.9)."""
 
 from chat.remote import ActiveTurn
-from chat.schemas import ActiveTurnStatus, StatusReply, WindowStatus
+from chat.schemas import ActiveTurnOut, StatusOut, WindowStatusOut
 from sessions_app.session import AgentSettings, Session, ToolSettings
 
 
 def status_of(
     session: Session, active: ActiveTurn | None, *, max_context: int | None, dynamic_allowed: bool
-) -> StatusReply:
+) -> StatusOut:
     """Gather the status of a session.
 
     Args:
@@ -19,11 +19,11 @@ def status_of(
     metadata, window = session.metadata, session.window
     tools = metadata.tool_settings or ToolSettings()
     agents = list((metadata.agent_settings or AgentSettings()).enabled_agents)
-    return StatusReply(
+    return StatusOut(
         session_id=session.session_id,
         model=metadata.model,
         message_count=len(session.messages),
-        context_window=WindowStatus(
+        context_window=WindowStatusOut(
             dynamic_enabled=window.dynamic_enabled and dynamic_allowed,
             current_window=window.current_window,
             model_max_context=max_context,
@@ -38,7 +38,7 @@ def status_of(
         system_prompt_file=session.system_prompt.source_file if session.system_prompt else None,
         summary=dict(metadata.summary) if metadata.summary else None,
         summary_model=metadata.summary_model,
-        active_turn=ActiveTurnStatus(
+        active_turn=ActiveTurnOut(
             turn_id=active.turn_id, state=active.state, started_at=active.started_at
         )
         if active
