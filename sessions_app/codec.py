@@ -402,4 +402,4 @@ def _to_json_slowly(document: Mapping[str, Any], *, readable: bool) -> bytes:
         data = msgspec.json.encode(document, enc_hook=dict)
         return msgspec.json.format(data, indent=2) + b"\n" if readable else data
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ValidationFailed(f"The session can't be saved as JSON: {error}.") from error
+        raise ValidationFailed(f"A value can't be written as JSON: {error}.") from error
