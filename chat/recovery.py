@@ -94,6 +94,10 @@ class TurnRecovery:
                     "a dead turn could not be sealed",
                     extra={"session_id": session_id, "code": error.code},
                 )
+            except Exception:  # what lies on the disk may be anything; the others come first
+                logger.exception(
+                    "a dead turn could not be sealed", extra={"session_id": session_id}
+                )
 
     def sweep(self, older_than_seconds: float) -> None:
         """Remove journals that ended longer ago than that, and what dead writers left behind."""
