@@ -297,7 +297,7 @@ def _request(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         for name, field in body["properties"].items()
     ]
     yield _table(["Field of the body", "Type", ""], rows) + "\n"
-    yield from _example(_example_of(body))
+    yield from _example(body.get("example"))
 
 
 def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
@@ -309,7 +309,7 @@ def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         yield f"Answers {status}" + (":\n\n" if _JSON in content else f", {kind}\n\n")
         if _JSON in content:
             body = _resolved(content[_JSON]["schema"], schema)
-            yield from _example(_example_of(body))
+            yield from _example(body.get("example"))
     refused = ", ".join(str(status) for status in statuses if status >= 400)
     yield f"Errors: {refused}. Operation id: `{operation['operationId']}`.\n\n"
 
@@ -317,10 +317,6 @@ def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
 def _example(value: Any) -> Iterator[str]:
     if value is not None:
         yield f"```json\n{json.dumps(value, indent=2, sort_keys=True)}\n```\n\n"
-
-
-def _example_of(body: Mapping[str, Any]) -> Any:
-    return body.get("example", next(iter(body.get("examples", ())), None))
 
 
 def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
