@@ -1,6 +1,10 @@
 """The server's own secrets in ``{data_dir}/.mochi``: made once, shared by all processes."""
 
+import fcntl
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sessions_app.atomic import write_atomically
@@ -42,9 +46,20 @@ def ensure_secret(path: Path) -> str:
     try:
         write_atomically(path, new, exclusive=True)
     except FileExistsError:
-        if not _read(path):  # an empty file, left by hand or by a full disk, is no secret
-            write_atomically(path, new)
+        with _locked(path.parent):  # or each of several processes would put its own there
+            if not _read(path):  # an empty file, left by hand or by a full disk, is no secret
+                write_atomically(path, new)
     return _read(path)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> str:

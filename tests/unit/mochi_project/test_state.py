@@ -1,9 +1,12 @@
 """The server's own secrets: made once, whole, and for their owner's eyes."""
 
 import os
+import secrets
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,3 +91,22 @@ def test_a_read_only_directory_is_an_os_error(tmp_path: Path) -> None:
 
     with pytest.raises(PermissionError):
         ensure_secret(tmp_path / ".mochi" / "secret_key")
+
+
+def test_threads_that_find_an_empty_file_share_one_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret_key"
+    path.touch()
+    together = threading.Barrier(8)
+    make = secrets.token_urlsafe
+
+    def make_when_all_found_it_empty(size: int = 32) -> str:
+        together.wait(timeout=10)
+        return make(size)
+
+    monkeypatch.setattr("mochi_project.state.secrets.token_urlsafe", make_when_all_found_it_empty)
+    with ThreadPoolExecutor(8) as threads:
+        made = set(threads.map(ensure_secret, [path] * 8))
+
+    assert made == {path.read_text()}
