@@ -1,0 +1,192 @@
+"""A server that is told to stop saves what there is, says goodbye, and stops in time."""
+
+import signal
+import socket
+import textwrap
+import threading
+import time
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import pytest
+
+GRACE = 1.0
+LEEWAY = 2.0
+UVICORN = (
+    "-c",
+    textwrap.dedent("""
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets=None):
+                await super().startup(sockets=sockets)
+                port = self.servers[0].sockets[0].getsockname()[1]
+                print(f"mochi-server listening on http://127.0.0.1:{port}", flush=True)
+
+        Server(uvicorn.Config("mochi_project.asgi:application", port=0)).run()
+    """),
+)
+RUNSERVER = ("-m", "django", "runserver", "--noreload", "127.0.0.1:0")
+DJANGO = {"DJANGO_SETTINGS_MODULE": "mochi_project.settings"}
+WAYS = {
+    "one process": {},
+    "two workers": {"MOCHI_WORKERS": "2"},
+    "four workers": {"MOCHI_WORKERS": "4"},
+    "uvicorn": {"program": UVICORN},
+    "runserver": {"program": RUNSERVER, **DJANGO},
+}
+
+
+def ways(*names):
+    """Run a test with servers that were started in these ways."""
+    return pytest.mark.parametrize("way", [WAYS[name] for name in names], ids=names)
+
+
+class Stopping:
+    """Sends a signal, and measures how long the process takes to end."""
+
+    def __init__(self, server, number=signal.SIGTERM):
+        self.begin = time.monotonic()
+        self.ended_after = None
+        server.process.send_signal(number)
+        self._thread = threading.Thread(target=self._watch, args=(server,))
+        self._thread.start()
+
+    def _watch(self, server):
+        server.process.wait(timeout=60)
+        self.ended_after = time.monotonic() - self.begin
+
+    def wait(self):
+        self._thread.join()
+        return self.ended_after
+
+
+def open_stream(streams, server, script, *, workers=1):
+    """Begin a turn that never ends by itself; return its session and the rest of its events."""
+    chat = server.chat()
+    session_id = chat.new_session()
+    message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=60)
+    events = streams.enter_context(chat.stream(session_id, message=message))
+    while next(events).data.get("content") != "an ":
+        pass
+    return session_id, events
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("one process", signal.SIGTERM),
+        ("one process", signal.SIGINT),
+        ("four workers", signal.SIGTERM),
+        ("uvicorn", signal.SIGTERM),
+        ("runserver", signal.SIGINT),
+    ],
+)
+def test_live_turns_get_a_grace_time_and_then_a_proper_end(start, script, name, number):
+    way = WAYS[name]
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=str(GRACE), **way)
+    bystander = server.chat()
+    idle = bystander.new_session()
+    with ExitStack() as streams:
+        turns = [open_stream(streams, server, script) for _ in range(3)]
+        stopping = Stopping(server, number)
+        time.sleep(GRACE / 4)  # in the middle of the grace time
+        refused = server.chat().http.post(f"/chat/{idle}/stream", json={"message": "x"})
+        assert refused.status_code == 503
+        assert refused.json()["error"]["code"] == "SHUTTING_DOWN"
+        assert refused.json()["error"]["details"]["retryable"] is True
+        assert int(refused.headers["retry-after"]) > 0
+        for _, events in turns:
+            *_, error, done = events
+            assert (error.name, error.data["code"]) == ("error", "SHUTTING_DOWN")
+            assert error.data["details"]["retryable"] is True
+            assert done.name == "done"
+        assert time.monotonic() - stopping.begin >= GRACE
+    seconds = stopping.wait()
+    print(f"stopped {seconds - GRACE:.3f} s after the grace time")
+    assert seconds < GRACE + LEEWAY
+    for session_id, _ in turns:
+        partial = server.session_file(session_id)["messages"][-1]
+        assert (partial["content"], partial["interrupted"]) == ("Half an", True)
+    assert server.process.returncode in {0, -number}
+
+
+@ways("one process", "uvicorn")
+def test_a_turn_that_ends_within_the_grace_time_ends_well_and_nobody_waits_longer(
+    start, script, way
+):
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS="30", **way)
+    chat = server.chat()
+    session_id = chat.new_session()
+    message = script(["one ", "two ", "three ", "four"], words_per_second=8)
+    with chat.stream(session_id, message=message) as events:
+        next(events)
+        stopping = Stopping(server)
+        *_, complete, done = events
+    assert (complete.name, complete.data["content"]) == ("message_complete", "one two three four")
+    assert done.name == "done"
+    assert stopping.wait() < 5
+    assert server.session_file(session_id)["messages"][-1]["content"] == "one two three four"
+
+
+@ways("one process", "four workers", "uvicorn", "runserver")
+def test_a_client_that_does_not_read_holds_nothing_up(start, upstream, eventually, way):
+    def flood(answer):
+        for _ in range(800):
+            answer.say("x" * 10_000)
+        answer.wait_until_closed()
+
+    upstream.behave = flood
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=str(GRACE), MOCHI_OLLAMA_HOST=upstream.url, **way)
+    chat = server.chat()
+    session_id = chat.new_session()
+    address = urlsplit(server.url)
+    with socket.socket() as reluctant:
+        reluctant.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reluctant.connect((address.hostname, address.port))
+        body = b'{"message": "x", "detached": true}'
+        reluctant.sendall(
+            b"POST /api/v1/chat/%b/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+            % (session_id.encode(), len(body), body)
+        )
+        journals = server.data_dir / ".mochi" / "turns" / session_id
+        # The model has said everything, and the client has read none of it.
+        eventually(lambda: sum(file.stat().st_size for file in journals.glob("*")) > 8_000_000, 30)
+        seconds = Stopping(server).wait()
+    print(f"stopped {seconds - GRACE:.3f} s after the grace time")
+    assert seconds < GRACE + LEEWAY
+    partial = server.session_file(session_id)["messages"][-1]
+    assert (len(partial["content"]), partial["interrupted"]) == (8_000_000, True)
+
+
+@ways("one process", "two workers", "uvicorn")
+def test_a_second_signal_cuts_the_grace_time_short(start, script, way):
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS="60", **way)
+    with ExitStack() as streams:
+        session_id, events = open_stream(streams, server, script)
+        stopping = Stopping(server)
+        refused = None
+        while refused is None or refused.status_code != 503:  # until the first one is obeyed
+            refused = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
+        again = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert [event.name for event in events] == ["error", "done"]
+    stopping.wait()
+    assert time.monotonic() - again < LEEWAY
+    assert server.session_file(session_id)["messages"][-1]["interrupted"] is True
+
+
+def test_a_stopped_server_leaves_nothing_to_seal(start, script):
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS="0")
+    with ExitStack() as streams:
+        session_id, events = open_stream(streams, server, script)
+        server.stop()
+        last_id = list(events)[-1].id
+    assert list((server.data_dir / "chat_sessions" / ".claims").glob("*.*")) == []
+    log = server.log.read_text()
+    assert "sealed" not in log
+    assert "Traceback" not in log
+    chat = start().chat()
+    assert chat.reattach(session_id, last_id) is None
+    assert [event.name for event in chat.reattach(session_id)][-2:] == ["error", "done"]
