@@ -320,6 +320,9 @@ class TurnEngine:
         self.outcome.error = error
         if not self._opening.is_committed:
             self._opening.withdraw()
+            # How else would a client know of a session that was made for this turn?
+            error.details.setdefault("session_id", self._job.session.session_id)
+            error.details.setdefault("message_saved", True)
             await self._stream.abandon()
             self._opening.refuse(error)
             return

@@ -20,8 +20,12 @@ MessageText = Annotated[str, AfterValidator(_not_blank)]
 class ChatIn(Schema):
     """A chat request. Without a message the answer to the last user message is (re)generated."""
 
+    # A misspelt "message" must not pass for a request to answer the last one again.
     model_config = ConfigDict(
-        json_schema_extra={"example": {"message": "What is the capital of France?", "think": False}}
+        extra="forbid",
+        json_schema_extra={
+            "example": {"message": "What is the capital of France?", "think": False}
+        },
     )
 
     message: MessageText | None = Field(
@@ -42,7 +46,7 @@ class OpenChatIn(ChatIn):
     """A chat request that names its session, or makes one."""
 
     model_config = ConfigDict(
-        json_schema_extra={"example": {"model": "qwen3:14b", "message": "Hello!"}}
+        extra="forbid", json_schema_extra={"example": {"model": "qwen3:14b", "message": "Hello!"}}
     )
 
     session_id: str | None = Field(None, description="The session; absent makes a new one.")

@@ -44,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve() -> int:
-    from mochi_project.config import load_settings, unknown_variables  # noqa: PLC0415
+    from mochi_project.config import (  # noqa: PLC0415
+        load_settings,
+        unknown_variables,
+        variables_of_file,
+    )
     from mochi_project.logs import logging_config  # noqa: PLC0415
     from mochi_project.scratch import with_fresh_data_dir  # noqa: PLC0415
     from mochi_project.server import (  # noqa: PLC0415
@@ -62,7 +66,7 @@ def _serve() -> int:
     from mochi_project.workers import WorkerPool  # noqa: PLC0415
 
     settings = load_settings()
-    for variable, sentence in unknown_variables().items():
+    for variable, sentence in unknown_variables([*os.environ, *variables_of_file()]).items():
         _say(f"warning: {sentence}")
         os.environ.pop(variable, None)  # said once, not again by every process
     if warning := warn_without_auth(settings):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
+from dotenv import dotenv_values
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -293,6 +294,11 @@ def load_settings(**overrides: Any) -> MochiSettings:
     if settings.test_mode and "port" not in settings.model_fields_set:
         settings = settings.model_copy(update={"port": TEST_MODE_PORT})
     return settings
+
+
+def variables_of_file(path: str = ENV_FILE) -> list[str]:
+    """Return the names of the variables that a ``.env`` file sets; none where there is no file."""
+    return [name.upper() for name in dotenv_values(path)]
 
 
 def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:

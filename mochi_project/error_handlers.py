@@ -85,8 +85,10 @@ def on_mochi_error(_request: HttpRequest, error: Any) -> HttpResponse:
     response = error_response(
         error.code, error.message, retryable=error.retryable, details=error.details
     )
-    if response.status_code == 500:
+    if response.status_code >= 500:
         logger.warning("%s: %s", error.code, error.message)
+        # Django would log the status alone, as an error of this server's.
+        vars(response)["_has_been_logged"] = True
     return response
 
 

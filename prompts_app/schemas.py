@@ -43,7 +43,8 @@ class PromptOut(Schema):
     """A prompt with its whole text."""
 
     model_config = ConfigDict(
-        json_schema_extra={"example": {"filename": "helpful.md", "content": _EXAMPLE_TEXT}}
+        extra="forbid",
+        json_schema_extra={"example": {"filename": "helpful.md", "content": _EXAMPLE_TEXT}},
     )
 
     filename: str = Field(description="Name of the file")
@@ -54,7 +55,8 @@ class PromptCreateIn(Schema):
     """A new prompt."""
 
     model_config = ConfigDict(
-        json_schema_extra={"example": {"filename": "helpful.md", "content": _EXAMPLE_TEXT}}
+        extra="forbid",
+        json_schema_extra={"example": {"filename": "helpful.md", "content": _EXAMPLE_TEXT}},
     )
 
     filename: str = Field(
@@ -67,6 +69,8 @@ class PromptCreateIn(Schema):
 class PromptUpdateIn(Schema):
     """The new text of a prompt."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"content": _EXAMPLE_TEXT}})
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"content": _EXAMPLE_TEXT}}
+    )
 
     content: str = Field(description="The whole new text", json_schema_extra=_CONTENT_RULES)

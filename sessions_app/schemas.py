@@ -45,6 +45,11 @@ def _example(value: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"example": value})
 
 
+def _request(example: dict[str, Any]) -> ConfigDict:
+    """A body's configuration: a misspelt field is refused, not ignored."""
+    return ConfigDict(extra="forbid", json_schema_extra={"example": example})
+
+
 class ErrorInfo(BaseModel):
     """What went wrong: a stable code for programs, a sentence for people, facts for both."""
 
@@ -116,7 +121,7 @@ class AgentSettingsIn(BaseModel):
 class SessionCreateIn(BaseModel):
     """A new session."""
 
-    model_config = _example(
+    model_config = _request(
         {
             "model": "qwen3:14b",
             "system_prompt": _PROMPT,
@@ -142,7 +147,7 @@ class SessionCreateIn(BaseModel):
 class SessionUpdateIn(BaseModel):
     """What shall change; what is absent stays as it is."""
 
-    model_config = _example({"model": "llama3.1:8b", "context_window": 16384})
+    model_config = _request({"model": "llama3.1:8b", "context_window": 16384})
 
     # default_factory: optional in the schema, but null is refused.
     model: ModelName = Field(default_factory=str, description="The model that answers from now on")
@@ -164,7 +169,7 @@ class SessionUpdateIn(BaseModel):
 class MessageEditIn(BaseModel):
     """The new text of a user message."""
 
-    model_config = _example({"content": "Updated message content"})
+    model_config = _request({"content": "Updated message content"})
 
     content: str = Field(description="The new text")
     message_id: str | None = Field(
@@ -175,7 +180,7 @@ class MessageEditIn(BaseModel):
 class SystemPromptIn(BaseModel):
     """The system prompt: its text, or the prompt file to load it from, or both."""
 
-    model_config = _example({"content": _PROMPT, "source_file": "helpful.md"})
+    model_config = _request({"content": _PROMPT, "source_file": "helpful.md"})
 
     content: str | None = Field(None, description="The text")
     source_file: Name | None = Field(
@@ -186,7 +191,7 @@ class SystemPromptIn(BaseModel):
 class ForkIn(BaseModel):
     """Where to cut the copy."""
 
-    model_config = _example({"message_index": 3})
+    model_config = _request({"message_index": 3})
 
     message_index: int | None = Field(
         None, description="The last message that is copied; all of them unless given"

@@ -1,6 +1,9 @@
 """Fixtures of every test: no blocking call on an event loop, no network, a home of its own."""
 
+import atexit
 import os
+import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,11 @@ import pytest
 for _name in [name for name in os.environ if name.startswith("MOCHI_") and "_E2E_" not in name]:
     del os.environ[_name]
 os.environ["MOCHI_DATA_DIR"] = tempfile.mkdtemp(prefix="mochi-tests-")
+atexit.register(shutil.rmtree, os.environ["MOCHI_DATA_DIR"], ignore_errors=True)
+
+# Started in the background, a shell has us ignore CTRL-C; servers that we start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from blockbuster import BlockBuster, blockbuster_ctx  # noqa: E402
 

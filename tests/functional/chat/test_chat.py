@@ -132,6 +132,7 @@ def test_regenerating_replaces_the_answer(chat, script):
         ({"message": "x", "think": "very"}, "think"),
         ({"message": "x", "detached": "yes"}, "detached"),
         ({"message": "x", "selected_tools": "add"}, "selected_tools"),
+        ({"mesage": "x"}, "mesage"),
     ],
 )
 def test_a_bad_body_is_explained_and_leaves_nothing(chat, body, field):
@@ -181,6 +182,8 @@ def test_a_refusal_before_the_first_byte_is_a_plain_error(chat, script):
     error = answer.json()["error"]
     assert error["code"] == "OLLAMA_ERROR"
     assert error["details"]["retryable"] is False
+    assert error["details"]["session_id"] == session_id
+    assert error["details"]["message_saved"] is True
     assert [message["role"] for message in chat.messages(session_id)] == ["user"]
 
 

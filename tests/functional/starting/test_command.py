@@ -126,6 +126,15 @@ def test_a_mistyped_variable_is_pointed_out_once(start: Start) -> None:
     assert server.stderr.count("did you mean MOCHI_OLLAMA_HOST?") == 1
 
 
+def test_a_mistyped_variable_in_a_file_is_pointed_out_too(start: Start, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("MOCHI_POTR=9000\nOTHER=1\n")
+    server = start(*SERVER, "--data-dir", "data")
+    server.stop()
+
+    assert server.stderr.count("did you mean MOCHI_PORT?") == 1
+    assert "OTHER" not in server.stderr
+
+
 def test_beyond_loopback_a_token_is_made_printed_and_asked_for(
     start: Start, tmp_path: Path
 ) -> None:
