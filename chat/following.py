@@ -45,6 +45,7 @@ class JournalFollower:
         self._read_ahead: list[Entry] = []
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
         self._stop_watching = watch(self._notice)
 
     async def begun(self) -> bool:
@@ -60,6 +61,7 @@ class JournalFollower:
         while (entries := await self.next_entries()) is not None:
             events = [entry for entry in entries if entry.n > self._after]
             if events:
+                self._last_sent = self._loop.time()
                 return encode_entries(self._turn_id, events)
             if not entries:
                 return sse.HEARTBEAT
@@ -81,7 +83,6 @@ class JournalFollower:
         self._stop_watching()
 
     async def _fetch(self) -> Sequence[Entry] | None:
-        silent_since = self._loop.time()
         running = True
         while not self._ended:
             self._changed.clear()
@@ -90,10 +91,14 @@ class JournalFollower:
                 return entries
             if not running:
                 break  # sealed, or swept, and nothing more came
-            if self._loop.time() - silent_since >= HEARTBEAT_SECONDS:
+            silence = self._loop.time() - self._last_sent
+            if silence >= HEARTBEAT_SECONDS:
+                self._last_sent = self._loop.time()
                 return []
             try:
-                await asyncio.wait_for(self._changed.wait(), LIVENESS_SECONDS)
+                await asyncio.wait_for(
+                    self._changed.wait(), min(LIVENESS_SECONDS, HEARTBEAT_SECONDS - silence)
+                )
             except TimeoutError:
                 running = await self._settle()
         return None

@@ -1,10 +1,12 @@
 """A model server that does to its clients what a test tells it, and servers in front of it."""
 
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,6 +166,13 @@ def events_of(received: bytes) -> bytes:
     frames = received.split(b"\n\n")
     assert frames.pop() == b""
     return b"".join(frame + b"\n\n" for frame in frames if frame.startswith(b"id: "))
+
+
+@pytest.fixture
+def patched() -> dict[str, str]:
+    """Return the variables with which servers import ``patched/sitecustomize.py``."""
+    root, patches = Path(__file__).parents[3], Path(__file__).with_name("patched")
+    return {"PYTHONPATH": os.pathsep.join([str(root), str(patches)])}
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 10) -> Any:

@@ -1,16 +1,12 @@
 """A dead owner is noticed by whoever touches its session next: no restart, no waiting."""
 
-import os
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
-ROOT = Path(__file__).parents[3]
-DYING = Path(__file__).with_name("dying")
 PARTIAL = "Half an"
 
 
@@ -100,9 +96,9 @@ def test_every_touch_of_a_session_whose_worker_died_finds_it_sealed(start, scrip
 
 
 @pytest.fixture
-def dying(start):
+def dying(start, patched):
     """Return a server whose processes die after the last save of an answer that begins with DIE."""
-    return start("--workers", "2", PYTHONPATH=os.pathsep.join([str(ROOT), str(DYING)]))
+    return start("--workers", "2", **patched)
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["another worker", "after a restart"])
