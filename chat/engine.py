@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
+from chat.completion import completed, tokens_of
 from chat.context.window import Decision
 from chat.errors import TurnCrashed, TurnLimitReached
 from chat.events import (
@@ -13,12 +13,12 @@ from chat.events import (
     Done,
     Event,
     Failed,
-    MessageComplete,
     StatusChanged,
     ToolContinuationStarted,
     TurnStarted,
 )
-from chat.history import Continuation, for_model
+from chat.history import for_model
+from chat.job import TurnJob
 from chat.opening import Opening
 from chat.outcome import Outcome
 from chat.recording import SessionRecorder
@@ -26,44 +26,15 @@ from chat.round import Round
 from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Action, Input, State, transition
-from models_app.language_model import LanguageModel, ModelRequest, Think
+from models_app.language_model import ModelRequest
 from sessions_app.errors import MochiError, StorageFull
 from sessions_app.identity import new_message_id
-from sessions_app.messages import AssistantMessage, ToolCall, ToolSpec, UserMessage
-from sessions_app.session import Session
+from sessions_app.messages import AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
 
 LOADING_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnJob:
-    """Everything a turn needs to know before it starts.
-
-    Attributes:
-        turn_id: The turn.
-        session: The claimed session as it was when the turn began.
-        continuation: What happens to the history first.
-        message: The user message to append, if any.
-        language_model: Who answers.
-        model: The model's name as the provider knows it.
-        think: Whether and how hard to reason; None leaves it to the provider.
-        window: The context window to ask for.
-        tools: What the model is offered.
-        max_rounds: How many times the model is asked at most.
-    """
-
-    turn_id: str
-    session: Session
-    continuation: Continuation
-    message: UserMessage | None
-    language_model: LanguageModel
-    model: str
-    think: Think | None
-    window: Decision
-    tools: Sequence[ToolSpec] = ()
-    max_rounds: int = 25
+MAX_CALLS_AT_ONCE = 128
 
 
 class TurnEngine:
@@ -198,6 +169,10 @@ class TurnEngine:
             async with aclosing(self._job.language_model.stream(request)) as batches:
                 async for batch in batches:
                     events = answer.absorb(batch)
+                    if len(answer.calls) > MAX_CALLS_AT_ONCE:
+                        raise TurnLimitReached(
+                            f"The model asked for more than {MAX_CALLS_AT_ONCE} tools at once."
+                        )
                     if not answer.has_output:
                         self._opening.send_or_hold(events)
                         continue
@@ -265,10 +240,9 @@ class TurnEngine:
 
     async def _finish(self, message: AssistantMessage | None) -> None:
         """Save the last message and let go of the session: the next turn may start."""
-        usage = (message.prompt_eval_count or 0) + (message.eval_count or 0) if message else 0
         self.outcome.context_window = {
             "current_window": self._window.window,
-            "usage_tokens": usage,
+            "usage_tokens": tokens_of(message) if message else 0,
             "reason": self._window.reason,
         }
         self.outcome.message = message
@@ -279,24 +253,12 @@ class TurnEngine:
         if message is None:
             raise TurnCrashed
         self._opening.commit()
-        prompt, output = message.prompt_eval_count, message.eval_count
         self._close(
-            MessageComplete(
-                message_id=message.message_id,
-                model=message.model,
-                eval_count=output,
-                prompt_eval_count=prompt,
-                context_window=self.outcome.context_window,
-                content=message.content,
-                thinking=message.thinking,
-                tool_calls=self.outcome.tool_calls,
+            completed(
+                message,
                 turn_id=self._job.turn_id,
-                done_reason=message.done_reason,
-                usage={
-                    "prompt_tokens": prompt,
-                    "completion_tokens": output,
-                    "total_tokens": (prompt or 0) + (output or 0),
-                },
+                context_window=self.outcome.context_window,
+                tool_calls=self.outcome.tool_calls,
             )
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chat.completion import ToolCallRecord
 from chat.errors import TurnFailed
 from chat.journal import Entry
 from chat.turn import State
@@ -27,7 +28,7 @@ class Outcome:
 
     state: State = State.STARTING
     message: AssistantMessage | None = None
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    tool_calls: list[ToolCallRecord] = field(default_factory=list)
     context_window: dict[str, Any] = field(default_factory=dict)
     error: MochiError | None = None
     stopped: dict[str, Any] = field(default_factory=dict)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chat.context.window import Decision, decide, estimate
-from chat.engine import TurnJob
 from chat.errors import NothingToContinue
 from chat.history import continue_from
+from chat.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think

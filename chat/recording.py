@@ -2,16 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from chat.context.window import Decision, record_decision
+from chat.job import TurnJob
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, append_messages, with_messages, with_metadata
-
-if TYPE_CHECKING:
-    from chat.engine import TurnJob
 
 
 class SessionRecorder:
@@ -81,7 +78,7 @@ class SessionRecorder:
             self._released = True
 
 
-def open_session(session: Session, job: "TurnJob", *, now: str) -> Session:
+def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
     """Cut off what is replaced, append the user's message and note the context window."""
     opened = session
     if job.continuation.keep < len(session.messages):

@@ -33,7 +33,7 @@ class TurnRecovery:
     def recover(self, session: Session, claim: Claim) -> Session:
         """Return the session with what its dead turn left; the repository saves it.
 
-        A crash of the machine may have torn the claim: then the journals tell which turn it was.
+        A claim that makes no sense names no turn: then the journals tell which one it was.
         """
         sealed = session
         for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):

@@ -5,12 +5,13 @@ and doing it again, changes nothing.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from chat import sse
+from chat.completion import ToolCallRecord, completed, tokens_of
 from chat.errors import TurnInterrupted
 from chat.events import Cancelled, Done, Event, Failed, MessageComplete
 from chat.journal import Entry, line
@@ -36,7 +37,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
         thinking: The reasoning of it that clients saw.
         model: The session's model.
         started_calls: Payloads of the tool calls that started and have no result.
-        results: Payloads of the tool results, in order.
+        executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
         last_number: The newest event's number; 0 when no client saw anything.
         last_event: That event's name.
     """
@@ -47,7 +48,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str
     model: str
     started_calls: Sequence[dict[str, Any]]
-    results: Sequence[dict[str, Any]]
+    executed_calls: Sequence[ToolCallRecord]
     last_number: int
     last_event: str
 
@@ -58,7 +59,7 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
     text: list[str] = []
     thinking: list[str] = []
     calls: dict[str, dict[str, Any]] = {}
-    results: list[dict[str, Any]] = []
+    executed: list[ToolCallRecord] = []
     last_number, last_event = 0, ""
     for entry in entries:
         if entry.n:
@@ -78,9 +79,9 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
             call = dict(entry.value())
             calls[call["tool_call_id"]] = call
         elif entry.event == "tool_result":
-            result = dict(entry.value())
-            calls.pop(result["tool_call_id"], None)
-            results.append(result)
+            result = entry.value()
+            call = calls.pop(result["tool_call_id"], {})
+            executed.append(_record({**call, **result}))
     return Remains(
         turn_id=turn_id,
         message_id=message_id,
@@ -88,9 +89,23 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
         thinking="".join(thinking).strip(),
         model=model,
         started_calls=tuple(calls.values()),
-        results=tuple(results),
+        executed_calls=tuple(executed),
         last_number=last_number,
         last_event=last_event,
+    )
+
+
+def _record(facts: Mapping[str, Any]) -> ToolCallRecord:
+    """Put together what call and result tell; the result does not repeat the arguments."""
+    return ToolCallRecord(
+        tool_name=facts["tool_name"],
+        tool_call_id=facts["tool_call_id"],
+        call_index=facts["call_index"],
+        arguments=facts.get("arguments", {}),
+        success=facts["success"],
+        result=facts["result"],
+        error_message=facts["error_message"],
+        execution_time_ms=facts["execution_time_ms"],
     )
 
 
@@ -168,22 +183,11 @@ def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
 def _complete(
     session: Session, answer: AssistantMessage, remains: Remains, turn_id: str
 ) -> MessageComplete:
-    prompt, output = answer.prompt_eval_count, answer.eval_count
-    total = (prompt or 0) + (output or 0)
-    return MessageComplete(
-        message_id=answer.message_id,
-        model=answer.model,
-        eval_count=output,
-        prompt_eval_count=prompt,
-        context_window={
-            "current_window": session.window.current_window,
-            "usage_tokens": total,
-            "reason": session.window.last_adjustment or "no_adjustment",
-        },
-        content=answer.content,
-        thinking=answer.thinking,
-        tool_calls=remains.results,
-        turn_id=turn_id,
-        done_reason=answer.done_reason,
-        usage={"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": total},
+    window = {
+        "current_window": session.window.current_window,
+        "usage_tokens": tokens_of(answer),
+        "reason": session.window.last_adjustment or "no_adjustment",
+    }
+    return completed(
+        answer, turn_id=turn_id, context_window=window, tool_calls=remains.executed_calls
     )

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
 
 from msgspec import UNSET
 
+from chat.completion import ToolCallRecord
 from chat.events import Event, ToolCallStarted, ToolResultReceived
 from sessions_app.errors import MochiError
 from sessions_app.identity import new_message_id, utc_now
@@ -30,7 +30,7 @@ class ToolCallRunner:
 
     async def run(
         self, calls: Sequence[ToolCall], emit: Callable[[Sequence[Event]], None]
-    ) -> AsyncGenerator[tuple[ToolMessage, ToolResultReceived, dict[str, Any]], None]:
+    ) -> AsyncGenerator[tuple[ToolMessage, ToolResultReceived, ToolCallRecord], None]:
         """Run the calls of one round and yield what came of each, in order.
 
         Yields:
@@ -77,7 +77,7 @@ class ToolCallRunner:
 
 def _outcome(
     call: ToolCall, index: int, result: ToolResult, milliseconds: float
-) -> tuple[ToolMessage, ToolResultReceived, dict[str, Any]]:
+) -> tuple[ToolMessage, ToolResultReceived, ToolCallRecord]:
     text = (result.result if result.success else result.error_message) or ""
     event = ToolResultReceived(
         tool_name=call.name,
@@ -90,16 +90,16 @@ def _outcome(
         execution_time_ms=milliseconds,
         error_code=UNSET if result.error_code is None else result.error_code,
     )
-    record = {
-        "tool_name": call.name,
-        "tool_call_id": call.id,
-        "call_index": index,
-        "arguments": dict(call.arguments),
-        "success": result.success,
-        "result": result.result,
-        "error_message": result.error_message,
-        "execution_time_ms": milliseconds,
-    }
+    record = ToolCallRecord(
+        tool_name=call.name,
+        tool_call_id=call.id,
+        call_index=index,
+        arguments=dict(call.arguments),
+        success=result.success,
+        result=result.result,
+        error_message=result.error_message,
+        execution_time_ms=milliseconds,
+    )
     content = text if result.success else f"Error: {text}"
     return _message(call, content), event, record
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from chat.engine import TurnEngine, TurnJob
+from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
+from chat.job import TurnJob
 from chat.journal import JournalWriter, TurnJournal
 from chat.outcome import Outcome
 from chat.preparation import ModelNotDescribed, TurnPreparer, TurnRequest

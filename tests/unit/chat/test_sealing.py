@@ -20,6 +20,7 @@ from chat.events import (
     TurnStarted,
 )
 from chat.journal import Entry, line
+from chat.schemas import ExecutedToolCallOut
 from chat.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, read_remains, seal_session
 from sessions_app.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -237,3 +238,24 @@ def test_a_journal_ends_once_even_when_those_who_end_it_die_too(turn, data):
         message.message_id == "final" and message in session.messages for message in sealed.messages
     )
     assert names[-2] == ("message_complete" if whole else "error")
+
+
+def test_an_answer_that_was_saved_and_not_told_is_told_with_its_calls():
+    call = ToolCall(id="c1", name="add", arguments={"a": 1})
+    asked = msgspec.structs.replace(answer("round0", []), tool_calls=(call,))
+    script = Script()
+    script.emit(TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m"))
+    script.round("round0", [])
+    script.tools(asked, 0)
+    script.round("final", [(True, "3")])
+    saved = answer("final", [(True, "3")])
+    journal = "".join(step for step in script.steps if isinstance(step, str))
+    metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    session = append_messages(Session(metadata=metadata), asked, saved, now=NOW)
+
+    lines = closing_lines(session, read_remains(entries_of(journal)), TURN_ID)
+
+    told = entries_of(lines)[0].value()
+    assert [ExecutedToolCallOut.model_validate(each).arguments for each in told["tool_calls"]] == [
+        {"a": 1}
+    ]

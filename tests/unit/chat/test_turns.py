@@ -7,7 +7,13 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.errors import NoActiveTurn, NothingToContinue, ShuttingDown, TooManyTurns
+from chat.errors import (
+    NoActiveTurn,
+    NothingToContinue,
+    ShuttingDown,
+    TooManyTurns,
+    TurnLimitReached,
+)
 from chat.journals.files import FileJournalWriter
 from chat.preparation import TurnRequest
 from chat.turn import State
@@ -397,6 +403,16 @@ async def test_a_model_that_asks_for_tools_for_ever_is_stopped(make_house):
     events, outcome = await run(house, await house.new_session())
     assert outcome.state is State.FAILED
     assert dict(events)["error"]["code"] == "TURN_LIMIT_REACHED"
+
+
+async def test_a_model_that_asks_for_heaps_of_tools_at_once_is_stopped(house):
+    house.model.say([call(f"c{number}") for number in range(129)], [Finished()])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    with pytest.raises(TurnLimitReached):
+        await turn.committed()
+    await turn.finished()
+    assert len(await house.messages(session_id)) == 1
 
 
 async def test_cancel_reaches_a_running_tool_and_its_call_gets_a_result(make_house):

@@ -1,0 +1,59 @@
+"""How a finished answer, and the tool calls on the way to it, are told. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from chat.events import MessageComplete
+from sessions_app.messages import AssistantMessage
+
+
+class ToolCallRecord(TypedDict):
+    """One entry of ``tool_calls_executed`` (seed 000 section 9.4)."""
+
+    tool_name: str
+    tool_call_id: str
+    call_index: int
+    arguments: Mapping[str, Any]
+    success: bool
+    result: str | None
+    error_message: str | None
+    execution_time_ms: float
+
+
+def tokens_of(message: AssistantMessage) -> int:
+    """Return the tokens of request and answer together, as the provider counted them."""
+    return (message.prompt_eval_count or 0) + (message.eval_count or 0)
+
+
+def completed(
+    message: AssistantMessage,
+    *,
+    turn_id: str,
+    context_window: Mapping[str, Any],
+    tool_calls: Sequence[ToolCallRecord],
+) -> MessageComplete:
+    """Return the event that tells of an answer that is on disk.
+
+    Args:
+        message: The answer.
+        turn_id: Its turn.
+        context_window: ``current_window``, ``usage_tokens`` and ``reason``.
+        tool_calls: The entries of ``tool_calls_executed``.
+    """
+    return MessageComplete(
+        message_id=message.message_id,
+        model=message.model,
+        eval_count=message.eval_count,
+        prompt_eval_count=message.prompt_eval_count,
+        context_window=context_window,
+        content=message.content,
+        thinking=message.thinking,
+        tool_calls=tool_calls,
+        turn_id=turn_id,
+        done_reason=message.done_reason,
+        usage={
+            "prompt_tokens": message.prompt_eval_count,
+            "completion_tokens": message.eval_count,
+            "total_tokens": tokens_of(message),
+        },
+    )

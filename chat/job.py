@@ -1,0 +1,39 @@
+"""Everything a turn needs to know before it starts, as a value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chat.context.window import Decision
+from chat.history import Continuation
+from models_app.language_model import LanguageModel, Think
+from sessions_app.messages import ToolSpec, UserMessage
+from sessions_app.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnJob:
+    """Everything a turn needs to know before it starts.
+
+    Attributes:
+        turn_id: The turn.
+        session: The claimed session as it was when the turn began.
+        continuation: What happens to the history first.
+        message: The user message to append, if any.
+        language_model: Who answers.
+        model: The model's name as the provider knows it.
+        think: Whether and how hard to reason; None leaves it to the provider.
+        window: The context window to ask for.
+        tools: What the model is offered.
+        max_rounds: How many times the model is asked at most.
+    """
+
+    turn_id: str
+    session: Session
+    continuation: Continuation
+    message: UserMessage | None
+    language_model: LanguageModel
+    model: str
+    think: Think | None
+    window: Decision
+    tools: Sequence[ToolSpec] = ()
+    max_rounds: int = 25
