@@ -7,11 +7,12 @@ from functools import partial
 import msgspec
 
 from chat.idempotency import IdempotencyKeys, KeyRecord, fingerprint_of
+from chat.identity import new_turn_id
 from chat.outcome import Outcome
 from chat.preparation import TurnRequest
 from chat.remote import RemoteTurns
 from chat.stream import Subscription
-from chat.turns import Listener, LiveTurn, TurnRegistry, abandon, new_turn_id
+from chat.turns import Listener, LiveTurn, TurnRegistry, abandon
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import ValidationFailed
 from sessions_app.service import SessionManager

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +9,7 @@ from typing import Protocol
 
 from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
+from chat.identity import new_turn_id
 from chat.job import TurnJob
 from chat.journal import JournalWriter, TurnJournal
 from chat.outcome import Outcome
@@ -28,18 +27,6 @@ from sessions_app.identity import utc_now
 from sessions_app.messages import unmark_cancelled
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session
-
-
-def new_turn_id(after: str = "") -> str:
-    """Return a new id: twelve hex digits of milliseconds, eight of chance.
-
-    Ids sort by time, and after ``after`` even when the clock was set back.
-    """
-    milliseconds = time.time_ns() // 1_000_000
-    if after:
-        milliseconds = max(milliseconds, int(after[:12], 16) + 1)
-    return f"{milliseconds:012x}{secrets.token_hex(4)}"
-
 
 logger = logging.getLogger(__name__)
 
