@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
 from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
