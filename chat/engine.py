@@ -110,13 +110,13 @@ class TurnEngine:
         return True
 
     async def _run(self) -> Outcome:
-        from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - slow, loaded when warm
-
-        bind_contextvars(session_id=self._job.session.session_id, turn_id=self._job.turn_id)
         self._begun = True
         ready = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
         given: Input | None = self._stop or ready
         try:
+            from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
+
+            bind_contextvars(session_id=self._job.session.session_id, turn_id=self._job.turn_id)
             while given is not None:
                 self.state, actions = transition(self.state, given)
                 given = await self._do(actions)
