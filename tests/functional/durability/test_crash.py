@@ -101,7 +101,7 @@ def check(server, chat, seen, message):
 def is_tidy(server):
     """Whether nothing is left of dead processes but what is to be kept."""
     sessions = server.data_dir / "chat_sessions"
-    left = [path.name for path in sessions.rglob("*.tmp")]
+    left = [path.name for path in server.data_dir.rglob("*.tmp")]
     left += [name for name in os.listdir(sessions / ".claims") if name != "workers"]
     left += list((server.data_dir / ".mochi" / "signals").glob("*"))
     return not left

@@ -82,7 +82,7 @@ def test_a_running_turn_is_picked_up_anywhere_by_many_from_every_worker(start, l
     with (
         ThreadPoolExecutor(10) as pool,
         first.http.stream(
-            "POST", f"/chat/{session_id}/stream", json={"message": long_turn(words_per_second=100)}
+            "POST", f"/chat/{session_id}/stream", json={"message": long_turn(words_per_second=250)}
         ) as answer,
     ):
         chunks = answer.iter_bytes()

@@ -81,6 +81,7 @@ def open_stream(streams, server, script, *, workers=1):
         ("uvicorn", signal.SIGTERM),
         ("runserver", signal.SIGINT),
     ],
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_live_turns_get_a_grace_time_and_then_a_proper_end(start, script, name, number):
     way = WAYS[name]
