@@ -1,8 +1,8 @@
 """The chat routes: parse, call the registry of turns, encode."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Self
 
 import msgspec
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -159,7 +159,7 @@ async def reattach(
     )
     if listener is None:
         return HttpResponse(status=204)
-    return _event_stream(_deliver(listener, listener.close))
+    return _event_stream(_Frames(listener, listener.close))
 
 
 @router.get(
@@ -213,26 +213,43 @@ async def _streamed_turn(request: ChatRequest, key: str | None) -> StreamingHttp
     except BaseException:
         turn.leave()
         raise
-    return _event_stream(_deliver(turn.listener, turn.leave))
+    return _event_stream(_Frames(turn.listener, turn.leave))
 
 
-def _event_stream(frames: AsyncGenerator[bytes, None]) -> StreamingHttpResponse:
+class _Frames:
+    """A turn's frames as they come, each chunk with everything that waits.
+
+    Not a generator: one that was never started, because its client had left already, would not
+    run its ``finally`` when it is closed, and nobody would leave the turn.
+    """
+
+    def __init__(self, listener: Listener, leave: Callable[[], None]) -> None:
+        self._listener = listener
+        self._leave = leave
+        self._first = sse.RETRY
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._listener.next()
+        if not chunk:
+            raise StopAsyncIteration
+        if self._first:
+            chunk, self._first = self._first + chunk, b""
+        return chunk
+
+    async def aclose(self) -> None:
+        """Leave the turn; the handler calls it however the response ends."""
+        self._leave()
+
+
+def _event_stream(frames: _Frames) -> StreamingHttpResponse:
     response = StreamingHttpResponse(frames, content_type="text/event-stream; charset=utf-8")
     response.headers["Cache-Control"] = "no-cache, no-transform"
     response.headers["X-Accel-Buffering"] = "no"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-async def _deliver(listener: Listener, leave: Callable[[], None]) -> AsyncGenerator[bytes, None]:
-    """Yield a turn's frames as they come, each chunk with everything that waits."""
-    try:
-        first = sse.RETRY
-        while chunk := await listener.next():
-            yield first + chunk if first else chunk
-            first = b""
-    finally:
-        leave()
 
 
 async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut:

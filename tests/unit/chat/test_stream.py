@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from chat import opening, stream
+from chat.api import _Frames
 from chat.events import ContentDelta, Done, StatusChanged, TurnStarted
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
@@ -133,3 +134,19 @@ async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
     inbox.forget("t1")
     assert obeyed.empty()
     assert await asyncio.to_thread((tmp_path / "signals" / "other.cancel").exists)
+
+
+async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_stream):
+    left = []
+    frames = _Frames(turn_stream.subscribe(), lambda: left.append(True))
+    await frames.aclose()
+    assert left == [True]
+    turn_stream.close()
+
+
+async def test_a_delivery_begins_with_the_time_to_reconnect(turn_stream):
+    turn_stream.emit([STARTED])
+    turn_stream.close()
+    frames = [frame async for frame in _Frames(turn_stream.subscribe(after=0), lambda: None)]
+    assert len(frames) == 1
+    assert frames[0].startswith(b"retry: 2000\n\nid: t1:1\n")
