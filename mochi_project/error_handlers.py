@@ -95,7 +95,7 @@ def on_mochi_error(_request: HttpRequest, error: Any) -> HttpResponse:
 def on_validation_error(_request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a request whose parameters or body have the wrong shape or value."""
     errors = [
-        {"field": field_of(item["loc"]), "message": _sentence(item["msg"]), "type": item["type"]}
+        {"field": field_of(item["loc"]), "message": _sentence(item), "type": item["type"]}
         for item in error.errors
     ]
     message = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:3])
@@ -167,5 +167,7 @@ async def unknown_path_view(_request: HttpRequest) -> HttpResponse:
     return plain_error(404)
 
 
-def _sentence(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _sentence(item: dict[str, Any]) -> str:
+    if item["type"] == "extra_forbidden":
+        return "is no field of this request; check how it is spelt"
+    return str(item["msg"]).removeprefix("Value error, ")

@@ -146,6 +146,15 @@ def test_a_bad_body_is_explained_and_leaves_nothing(chat, body, field):
     assert chat.messages(session_id) == []
 
 
+def test_a_misspelt_field_never_costs_an_answer(chat, script):
+    session_id = chat.new_session()
+    chat.say(session_id, script("kept"))
+    answer = chat.http.post(f"/chat/{session_id}", json={"mesage": "second"})
+    assert answer.status_code == 422
+    assert "check how it is spelt" in answer.json()["error"]["message"]
+    assert chat.messages(session_id)[-1]["content"] == "kept"
+
+
 def test_nothing_to_continue_from_is_told(chat):
     session_id = chat.new_session()
     answer = chat.http.post(f"/chat/{session_id}/stream", json={})
