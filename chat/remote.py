@@ -87,14 +87,8 @@ class RemoteTurns:
         claim = await self.running(session_id)
         if claim is None:
             raise NoActiveTurn(session_id)
-        follower = self._follow(session_id, claim.turn_id, after=0)
-        entries: list[Entry] = []
-        try:
-            await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
-            while (news := await follower.next_entries()) is not None:
-                entries += news
-        finally:
-            follower.close()
+        await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
+        entries = await self._read_to_end(session_id, claim.turn_id)
         # Not when our caller left meanwhile: others may count on the same signal.
         await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
         report = _report(claim.turn_id, entries)
@@ -137,7 +131,10 @@ class RemoteTurns:
             follower.close()  # it was refused, and the turn before it is the last one again
 
     async def listen(self, session_id: str, turn_id: str) -> JournalFollower | None:
-        """Listen to a certain turn from its first event on; None when there is no trace of it."""
+        """Listen to a certain turn once it has its first event.
+
+        None when there is no trace of it, or it was refused and had no event.
+        """
         try:
             claim = await self.running(session_id)
         except SessionNotFound:
@@ -145,10 +142,23 @@ class RemoteTurns:
         runs = claim is not None and claim.turn_id == turn_id
         if not runs and turn_id not in await asyncio.to_thread(self._journal.turns, session_id):
             return None
-        return self._follow(session_id, turn_id, after=0)
+        follower = self._follow(session_id, turn_id, after=0)
+        begun = False
+        try:
+            begun = await follower.begun()
+        finally:
+            if not begun:
+                follower.close()
+        return follower if begun else None
 
     async def outcome(self, session_id: str, turn_id: str) -> Outcome:
         """Wait for the end of a turn that runs elsewhere, or ran, and tell how it was."""
+        entries = await self._read_to_end(session_id, turn_id)
+        session = await asyncio.to_thread(self._repository.load, session_id)
+        return outcome_of(entries, session)
+
+    async def _read_to_end(self, session_id: str, turn_id: str) -> list[Entry]:
+        """Wait for the end of a turn and return its whole journal."""
         follower = self._follow(session_id, turn_id, after=0)
         entries: list[Entry] = []
         try:
@@ -156,8 +166,7 @@ class RemoteTurns:
                 entries += news
         finally:
             follower.close()
-        session = await asyncio.to_thread(self._repository.load, session_id)
-        return outcome_of(entries, session)
+        return entries
 
     def _follow(self, session_id: str, turn_id: str, after: int) -> JournalFollower:
         async def goes_on() -> bool:

@@ -137,7 +137,7 @@ class ChatService:
             return None
 
         async def committed() -> None:
-            """A turn with a journal that others see has begun."""
+            """The turn has begun: ``listen`` waited for its first event."""
 
         return OpenTurn(
             session_id=session_id,

@@ -1,6 +1,7 @@
 """``Idempotency-Key`` against real servers: the same key is the same turn."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -78,6 +79,19 @@ def test_a_refused_request_frees_its_key(chat, script):
         assert stream_bytes(chat, path, "k4", body)[0] == 502
     assert stream_bytes(chat, "/chat/0123456789/stream", "k5", body)[0] == 404
     assert stream_bytes(chat, path, "k5", {"message": script("free")})[0] == 200
+
+
+def test_equal_posts_of_a_refused_turn_are_all_told_why_by_every_worker(start, script):
+    server = start("--workers", "2")
+    session_id = server.chat().new_session()
+    body = {"message": script("x", status=400, stall_seconds=0.3)}
+    clients = [server.chat() for _ in range(6)]
+    for path in (f"/chat/{session_id}/stream", f"/chat/{session_id}"):
+        with ThreadPoolExecutor(6) as pool:
+            post = partial(stream_bytes, path=path, key=path, body=body)
+            answers = list(pool.map(post, clients))
+        assert {status for status, _ in answers} == {502}, answers
+        assert all(b"OLLAMA_ERROR" in received for _, received in answers)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
