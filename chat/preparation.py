@@ -43,9 +43,9 @@ class TurnPreparer:
     max_rounds: int
     dynamic_window: bool
 
-    async def known_tools(self) -> Sequence[ToolSpec]:
-        """Return every tool there is."""
-        return await self.toolset.list_tools()
+    async def list_tools(self, selection: ToolSelection) -> ToolListing:
+        """Ask which of these tools there are."""
+        return await self.toolset.listing(selection)
 
     async def describe(self, model: str) -> ModelInfo | None:
         """Ask what is known of a model; None while its provider can't be asked.

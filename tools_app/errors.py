@@ -3,16 +3,51 @@
 The tree::
 
     MochiError
-      * ToolNotFound      TOOL_NOT_FOUND
+      + ToolError
+        * ToolNotFound            TOOL_NOT_FOUND
+        * ToolServerNotFound      NOT_FOUND
+        * ToolServerUnavailable   SERVICE_UNAVAILABLE (retryable)
+
+Failures of a tool that runs are no exceptions but results, with one of the codes below.
 """
 
 from sessions_app.errors import MochiError
 
+# ``error_code`` of a failed ``tool_result`` (DESIGN: the codes of seed 000 section 19.2).
+EXECUTION_FAILED = "TOOL_EXECUTION_FAILED"
+EXECUTION_DENIED = "TOOL_EXECUTION_DENIED"
+CONFIRMATION_TIMEOUT = "TOOL_CONFIRMATION_TIMEOUT"
+INVALID_ARGUMENTS = "VALIDATION_ERROR"
+TIMED_OUT = "SERVICE_UNAVAILABLE"
 
-class ToolNotFound(MochiError):
+
+class ToolError(MochiError):
+    """Something about tools, before one runs."""
+
+
+class ToolNotFound(ToolError):
     """No tool of this name is offered."""
 
     code = "TOOL_NOT_FOUND"
 
     def __init__(self, tool_name: str) -> None:
         super().__init__(f"There is no tool named {tool_name!r}.", tool_name=tool_name)
+
+
+class ToolServerNotFound(ToolError):
+    """``mcp.json`` configures no server of this name."""
+
+    code = "NOT_FOUND"
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"There is no MCP server named {server!r} in mcp.json.", server=server)
+
+
+class ToolServerUnavailable(ToolError):
+    """An MCP server that is configured does not work now."""
+
+    code = "SERVICE_UNAVAILABLE"
+    retryable = True
+
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(f"The MCP server {server!r} can't be used: {reason}", server=server)

@@ -1,0 +1,105 @@
+"""Every toolset of the server as one: names told apart, calls timed and recorded."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from sessions_app.identity import utc_now
+from tools_app.errors import ToolNotFound
+from tools_app.executions import ExecutionLog, ToolExecution
+from tools_app.toolset import (
+    InvalidTool,
+    Tool,
+    ToolInvocation,
+    ToolListing,
+    ToolResult,
+    ToolSelection,
+    Toolset,
+)
+
+
+class ToolCatalogue:
+    """A toolset of toolsets, and the record of what ran.
+
+    Where two have a tool of the same name, the first one keeps it, and the other one's is listed
+    as invalid: a server somewhere can't put itself in the place of a function of one's own.
+    """
+
+    def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog) -> None:
+        self._toolsets = toolsets
+        self._log = log
+
+    async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
+        """Return what all toolsets have, asked at the same time."""
+        return _merged(await asyncio.gather(*(s.listing(selection) for s in self._toolsets)))
+
+    async def find(self, name: str) -> Tool:
+        """Return one tool.
+
+        Raises:
+            ToolNotFound: There is none of this name.
+        """
+        listing = await self.listing(ToolSelection(names=[name]))
+        try:
+            return listing.tools[name]
+        except KeyError:
+            raise ToolNotFound(name) from None
+
+    async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
+        """Call a tool of whichever toolset has it, and record how that went.
+
+        Raises:
+            ToolNotFound: No toolset has a tool of this name.
+        """
+        toolset = await self._owner(invocation.name)
+        started_at, started = utc_now(), time.perf_counter()
+        result = ToolResult(
+            success=False, error_message="The call was cancelled.", error_code="CANCELLED"
+        )
+        try:
+            result = await toolset.call_tool(invocation)
+        finally:
+            self._log.record(
+                ToolExecution(
+                    tool_name=invocation.name,
+                    session_id=invocation.session_id,
+                    tool_call_id=invocation.tool_call_id,
+                    server=result.server,
+                    started_at=started_at,
+                    duration_ms=round((time.perf_counter() - started) * 1000, 3),
+                    success=result.success,
+                    error_code=result.error_code,
+                    error_message=result.error_message,
+                )
+            )
+        return result
+
+    async def _owner(self, name: str) -> Toolset:
+        selection = ToolSelection(names=[name])
+        for toolset in self._toolsets:
+            if name in (await toolset.listing(selection)).tools:
+                return toolset
+        raise ToolNotFound(name)
+
+
+def _merged(listings: Sequence[ToolListing]) -> ToolListing:
+    tools: dict[str, Tool] = {}
+    groups: dict[str, list[str]] = {}
+    invalid: list[InvalidTool] = []
+    for listing in listings:
+        invalid += listing.invalid
+        refused = tools.keys() & listing.tools.keys()
+        invalid += [_taken(listing.tools[name]) for name in sorted(refused)]
+        tools |= {name: tool for name, tool in listing.tools.items() if name not in refused}
+        for group, names in listing.groups.items():
+            known = groups.setdefault(group, [])
+            known += [name for name in names if name not in refused and name not in known]
+    return ToolListing(tools=tools, groups=groups, invalid=invalid)
+
+
+def _taken(tool: Tool) -> InvalidTool:
+    return InvalidTool(
+        name=tool.name,
+        file=tool.file or (f"mcp.json: {tool.server}" if tool.server else ""),
+        reason="Another tool has this name already; rename one of the two.",
+    )
