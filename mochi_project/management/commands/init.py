@@ -1,0 +1,65 @@
+"""``manage.py init``: a data directory with example tools and prompts to begin with."""
+
+from argparse import ArgumentParser
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.management import CommandError
+
+from mochi_project.example_data import Copied, copy_examples
+from mochi_project.management.reports import ReportCommand
+
+
+class Command(ReportCommand):
+    """Copy the packaged examples; nothing that stands there is touched."""
+
+    help = (
+        "Write example tools, system prompts and an MCP configuration into a data directory. "
+        "Never overwrites anything, so it can be run again."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the directory and ``--json``."""
+        parser.add_argument(
+            "directory",
+            metavar="DIR",
+            nargs="?",
+            type=Path,
+            help="the directory to fill; the configured data directory if none is named",
+        )
+        self.add_json_flag(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
+        """Copy, and say what was written and what was left."""
+        target = _target(options["directory"])
+        try:
+            copied = copy_examples(target)
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
+        if options["json"]:
+            self.print_json({"directory": str(target), **asdict(copied)})
+        else:
+            self._print(target, copied)
+
+    def _print(self, target: Path, copied: Copied) -> None:
+        for name in copied.wrote:
+            self.stdout.write(f"wrote  {target / name}")
+        for name in copied.left:
+            self.stdout.write(f"left   {target}/{name} (it was there)")
+        if copied.wrote:
+            self.stdout.write(
+                f"\nStart the server with `mochi-server --data-dir {target}`.\n"
+                f"`mochi-server --data-dir {target} tools list` shows the tools."
+            )
+
+
+def _target(named: Path | None) -> Path:
+    if named is not None:
+        return named.expanduser().absolute()
+    settings = django_settings.MOCHI
+    if settings.test_mode:
+        raise CommandError("In test mode data are gone afterwards. Name a directory: init DIR")
+    return Path(settings.resolved_data_dir)
