@@ -13,6 +13,10 @@ The tree::
         * TurnCrashed           INTERNAL_ERROR (retryable)
         * TurnFailed            what its journal says
         * KeyReused             VALIDATION_ERROR
+      + ConfirmationError
+        * ConfirmationNotFound        CONFIRMATION_NOT_FOUND
+        * ConfirmationAlreadyDecided  CONFIRMATION_ALREADY_DECIDED
+        * ConfirmationExpired         TOOL_CONFIRMATION_TIMEOUT
 """
 
 from typing import Any
@@ -109,4 +113,45 @@ class KeyReused(TurnError):
         super().__init__(
             "This Idempotency-Key was used for another request. Use a new key for a new request.",
             field="Idempotency-Key",
+        )
+
+
+class ConfirmationError(MochiError):
+    """Something about a question whether a tool call may run."""
+
+
+class ConfirmationNotFound(ConfirmationError):
+    """This session asks no such question, or took it back when its turn was stopped."""
+
+    code = "CONFIRMATION_NOT_FOUND"
+
+    def __init__(self, confirmation_id: str) -> None:
+        super().__init__(
+            "This session has no such confirmation. It may have been withdrawn with its turn.",
+            confirmation_id=confirmation_id[:64],  # whatever was sent
+        )
+
+
+class ConfirmationAlreadyDecided(ConfirmationError):
+    """Somebody has answered already; the first answer stands."""
+
+    code = "CONFIRMATION_ALREADY_DECIDED"
+
+    def __init__(self, confirmation_id: str) -> None:
+        super().__init__(
+            "This confirmation was decided already. The first answer stands.",
+            confirmation_id=confirmation_id,
+        )
+
+
+class ConfirmationExpired(ConfirmationError):
+    """The answer came too late: the tool call was denied."""
+
+    code = "TOOL_CONFIRMATION_TIMEOUT"
+
+    def __init__(self, confirmation_id: str) -> None:
+        super().__init__(
+            "The time to answer was over, so the tool call was denied. To be asked again, send "
+            "the chat request again.",
+            confirmation_id=confirmation_id,
         )

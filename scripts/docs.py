@@ -64,6 +64,8 @@ COMMON = (
 )
 # Codes that no error class describes: the guard and the web framework say them.
 OTHER_ERRORS = {
+    "TOOL_EXECUTION_DENIED": "The user did not let the tool run. In `tool_result` only.",
+    "TOOL_EXECUTION_FAILED": "The tool ran and failed. In `tool_result` only.",
     "NOT_FOUND": "There is nothing at this path.",
     "METHOD_NOT_ALLOWED": "The path is there, but not for this method; see `Allow`.",
     "PAYLOAD_TOO_LARGE": "The body is larger than `MOCHI_MAX_BODY_BYTES`.",

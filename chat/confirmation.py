@@ -1,0 +1,151 @@
+"""A question to a person whether a tool call may run, and its answer. Values; pure."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from sessions_app.errors import ValidationFailed
+
+Reason = Literal["approved", "denied", "timeout", "withdrawn"]
+
+
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """A question: may this call run?
+
+    The answer holds for this session, assistant message, call, tool and arguments together.
+
+    Attributes:
+        confirmation_id: ``conf_`` and 32 hex digits, 128 random bits.
+        session_id: The session on whose behalf the tool would run.
+        message_id: The assistant message that asked for the tool.
+        tool_call_id: The call within that message.
+        call_index: The call's number within its turn, from 0.
+        tool_name: The tool.
+        arguments: What the model passes.
+        arguments_hash: ``hash_call`` of the two.
+        turn_id: The turn that waits for the answer, or asked last.
+        created_at: When it was first asked; UTC, ISO 8601.
+        expires_at: When it is too late to answer; UTC, ISO 8601.
+        agent_name: The agent that asks, if it is one.
+    """
+
+    confirmation_id: str
+    session_id: str
+    message_id: str
+    tool_call_id: str
+    call_index: int
+    tool_name: str
+    arguments: Mapping[str, Any]
+    arguments_hash: str
+    turn_id: str
+    created_at: str
+    expires_at: str
+    agent_name: str | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the record makes sense; False after somebody changed its file."""
+        return (
+            _are_moments(self.created_at, self.expires_at)
+            and _hash_or_none(self.tool_name, self.arguments) == self.arguments_hash
+        )
+
+    def is_about(self, message_id: str, tool_call_id: str, arguments_hash: str) -> bool:
+        """Whether it asks about this call, with the same tool and arguments."""
+        asked = (self.message_id, self.tool_call_id, self.arguments_hash)
+        return asked == (message_id, tool_call_id, arguments_hash)
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer that stands.
+
+    Attributes:
+        confirmation_id: The question.
+        reason: Why the call may or may not run.
+        arguments: What the tool runs with: the model's arguments, or what the person made of them.
+        arguments_hash: ``hash_call`` of the tool's name and these.
+        decided_at: When; UTC, ISO 8601.
+        edited: Whether the person changed the arguments.
+    """
+
+    confirmation_id: str
+    reason: Reason
+    arguments: Mapping[str, Any]
+    arguments_hash: str
+    decided_at: str
+    edited: bool = False
+
+    @property
+    def approved(self) -> bool:
+        """Whether the call may run, once."""
+        return self.reason == "approved"
+
+    def is_answer_to(self, question: Confirmation) -> bool:
+        """Whether the record makes sense as an answer to the question."""
+        return (
+            self.confirmation_id == question.confirmation_id
+            and _are_moments(self.decided_at)
+            and _hash_or_none(question.tool_name, self.arguments) == self.arguments_hash
+        )
+
+
+def hash_call(tool_name: str, arguments: Mapping[str, Any]) -> str:
+    """Return the SHA-256, in hex, of a call's canonical JSON.
+
+    The order of keys means nothing. Everything else does: ``1`` is not ``1.0`` and not ``true``,
+    and text is compared code point by code point, for a tool may tell them apart. At worst a
+    person is asked once more.
+
+    Raises:
+        ValidationFailed: The arguments can't be written as JSON.
+    """
+    try:
+        canonical = json.dumps(
+            [tool_name, dict(arguments)],
+            sort_keys=True,
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        ).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationFailed(
+            f"The arguments can't be written as JSON: {error}.", field="arguments"
+        ) from error
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def written(moment: datetime) -> str:
+    """Return a moment as records hold it: UTC, ISO 8601 with microseconds and offset."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def read_moment(text: str) -> datetime:
+    """Return the moment that a record holds.
+
+    Raises:
+        ValueError: It is none, or its time zone is unknown.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)
+    return moment
+
+
+def _are_moments(*texts: str) -> bool:
+    try:
+        for text in texts:
+            read_moment(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _hash_or_none(tool_name: str, arguments: Mapping[str, Any]) -> str | None:
+    try:
+        return hash_call(tool_name, arguments)
+    except ValidationFailed:
+        return None
