@@ -1,4 +1,7 @@
-"""The ``mochi-server`` command: flags become variables, then one or many web processes serve."""
+"""The ``mochi-server`` command: flags become variables, then one or many web processes serve.
+
+``mochi-server COMMAND ...`` runs a management command with the same configuration instead.
+"""
 
 import argparse
 import logging.config
@@ -18,11 +21,27 @@ FLAG_VARIABLES = {
     "insecure_no_auth": "MOCHI_INSECURE_NO_AUTH",
     "worker": "MOCHI_WORKER",
 }
+# What serves a person beside the server; the rest of Django's commands is for developers.
+COMMANDS = (
+    "doctor",
+    "export_openapi",
+    "init",
+    "mcp",
+    "models",
+    "prompts",
+    "scripted_llm",
+    "send",
+    "sessions",
+    "tools",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the server until it is stopped; return the exit code."""
-    flags = _parser().parse_args(arguments)
+    """Run the server until it is stopped, or one command; return the exit code."""
+    parser = _parser()
+    flags = parser.parse_args(arguments)
+    if flags.command and flags.command[0] not in COMMANDS:
+        parser.error(f"there is no command {flags.command[0]!r}; there are {', '.join(COMMANDS)}")
     if flags.version:
         print(version("mochi-server"))  # noqa: T201 - the interface of a command
         return 0
@@ -33,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (value := getattr(flags, name)) is not None:
             # Web workers, the background worker and tools get the same configuration this way.
             os.environ[variable] = str(value)
+    if flags.command:
+        return _run(flags.command)
     try:
         return _serve()
     except ConfigurationError as error:
@@ -41,6 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:  # CTRL-C before the server handled it
         return 0
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run a management command, which ends the process itself when it fails."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "mochi_project.settings"
+    from django.core.management import ManagementUtility  # noqa: PLC0415
+
+    ManagementUtility(["mochi-server", *command]).execute()
+    return 0
 
 
 def _serve() -> int:
@@ -129,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
         help="listen beyond this machine without asking for a token",
     )
     parser.add_argument("--version", action="store_true", help="say the version and exit")
+    parser.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND ...",
+        help=f"run one of {', '.join(COMMANDS)} instead of the server; flags come before it, "
+        "and `mochi-server COMMAND --help` says more",
+    )
     return parser
 
 

@@ -180,3 +180,21 @@ def test_test_mode_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
 def test_help_and_version_touch_nothing(run: Callable[..., Any], tmp_path: Path, flag: str) -> None:
     assert run([*SERVER[:3], flag]).returncode == 0
     assert os.listdir(tmp_path) == []
+
+
+def test_a_command_runs_with_the_servers_flags(run: Callable[..., Any], tmp_path: Path) -> None:
+    assert run([*SERVER[:3], "--data-dir", "data", "init"]).returncode == 0
+    shown = run([*SERVER[:3], "--data-dir", "data", "prompts", "show", "helpful.md"])
+
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout == (tmp_path / "data" / "system_prompts" / "helpful.md").read_text()
+
+
+def test_a_command_that_is_not_there_is_refused_before_anything_starts(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    ended = run([*SERVER[:3], "innit"])
+
+    assert ended.returncode == 2
+    assert "there is no command 'innit'" in ended.stderr
+    assert os.listdir(tmp_path) == []
