@@ -123,6 +123,7 @@ class MochiSettings(BaseSettings):
     agents_dir: DataPath = Field(Path("agents"), description="Agents")
     agent_chats_dir: DataPath = Field(Path("agents/agent_chats"), description="Sessions of agents")
     system_prompts_dir: DataPath = Field(Path("system_prompts"), description="System prompt files")
+    mcp_config_path: DataPath = Field(Path("mcp.json"), description="Configuration of MCP servers")
     planning_prompt_path: DataPath = Field(
         Path("docs/agents/agent_prompt_planning.md"), description="Agents' planning prompt"
     )
@@ -158,6 +159,9 @@ class MochiSettings(BaseSettings):
         30, description="How long a client may read nothing before it is dropped"
     )
     tool_timeout_seconds: Seconds = Field(60, description="Longest time of one tool call")
+    tool_memory_mb: int = Field(
+        4096, ge=64, description="Address space of a process that runs tools, where the system can"
+    )
     tool_confirmation_timeout_seconds: Seconds = Field(
         300, description="Time to answer a tool confirmation"
     )
@@ -237,6 +241,11 @@ class MochiSettings(BaseSettings):
     def resolved_system_prompts_dir(self) -> Path:
         """The directory of system prompt files, absolute."""
         return self._resolve(self.system_prompts_dir)
+
+    @property
+    def resolved_mcp_config_path(self) -> Path:
+        """The MCP servers' configuration file, absolute."""
+        return self._resolve(self.mcp_config_path)
 
     @property
     def resolved_planning_prompt_path(self) -> Path:
