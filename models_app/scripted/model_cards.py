@@ -61,3 +61,17 @@ def find_card(name: str) -> ModelCard | None:
     """Return the model of this name; ``:latest`` may be left out."""
     full = name if ":" in name else f"{name}:latest"
     return next((card for card in CARDS if card.name == full), None)
+
+
+# What vendors would call the two, so that a session that names a vendor's model works offline too.
+VENDOR_NAMES = {
+    "anthropic": {"claude-sonnet-4-5": THINKER, "claude-3-5-haiku-latest": PLAIN},
+    "google": {"gemini-2.5-flash": THINKER, "gemini-2.0-flash": PLAIN},
+    "openai": {"gpt-5.1": THINKER, "deepseek-reasoner": THINKER, "gpt-4o-mini": PLAIN},
+    "openrouter": {"qwen/qwen3-14b": THINKER, "meta-llama/llama-3.2-1b-instruct": PLAIN},
+}
+
+
+def find_vendor_card(vendor: str, name: str) -> ModelCard | None:
+    """Return the model that has this name with a vendor; the plain names work everywhere."""
+    return VENDOR_NAMES[vendor].get(name) or find_card(name)

@@ -223,6 +223,10 @@ class OllamaReply:
         """Return an error line."""
         return error_body(message) + b"\n"
 
+    def refused(self, completion_tokens: int) -> bytes:
+        """Return the plain end: Ollama refuses no content."""
+        return self.closing(completion_tokens)
+
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
         """Return everything in one message."""
         message: dict[str, Any] = {"role": "assistant", "content": joined(chunks, TextChunk)}

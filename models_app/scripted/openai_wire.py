@@ -8,11 +8,17 @@ from typing import Any
 
 import msgspec
 
-from models_app.scripted.model_cards import CARDS, ModelCard, find_card
+from models_app.scripted.model_cards import (
+    CARDS,
+    VENDOR_NAMES,
+    ModelCard,
+    find_vendor_card,
+)
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
-from models_app.scripted.wire import ChatRequest, Refused, joined
+from models_app.scripted.wire import ChatRequest, Refused, check_length, joined
 
 FRAGMENT_CHARACTERS = 12
+MAX_CALL_ID = 40
 PULLED = 1_767_225_600
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -46,7 +52,7 @@ def read_json(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def read_chat(body: Mapping[str, Any]) -> ChatRequest:
+def read_chat(body: Mapping[str, Any], *, vendor: str = "openai") -> ChatRequest:
     """Check a body of ``POST /v1/chat/completions``.
 
     Thinking is asked for by ``reasoning_effort`` or ``reasoning.effort`` (not ``"none"``).
@@ -54,10 +60,11 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
     Raises:
         Refused: With an HTTP status.
     """
-    card = find_model(body.get("model"))
+    card = find_model(body.get("model"), vendor=vendor)
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise Refused(400, "[] is too short - 'messages'")
+    _check_calls(messages)
     reasoning = body.get("reasoning")
     effort = body.get("reasoning_effort") or (
         reasoning.get("effort") if isinstance(reasoning, dict) else None
@@ -68,7 +75,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
     if body.get("tools") and "tools" not in card.capabilities:
         raise Refused(400, f"registry.ollama.ai/library/{card.name} does not support tools")
     options = body.get("stream_options")
-    return ChatRequest(
+    request = ChatRequest(
         card=card,
         name=body["model"],
         messages=[_message(item) for item in messages],
@@ -77,9 +84,15 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         format=_format(body.get("response_format")),
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
     )
+    check_length(
+        request,
+        "This model's maximum context length is {limit} tokens. However, your messages resulted "
+        "in {tokens} tokens.",
+    )
+    return request
 
 
-def find_model(name: Any) -> ModelCard:
+def find_model(name: Any, *, vendor: str = "openai") -> ModelCard:
     """Return the model of this name.
 
     Raises:
@@ -87,7 +100,7 @@ def find_model(name: Any) -> ModelCard:
     """
     if not isinstance(name, str) or not name:
         raise Refused(400, "model is required")
-    card = find_card(name)
+    card = find_vendor_card(vendor, name)
     if card is None:
         raise Refused(404, f"model '{name}' not found")
     return card
@@ -103,8 +116,36 @@ def models() -> dict[str, Any]:
     return {"object": "list", "data": [model(card) for card in CARDS]}
 
 
+def openrouter_models() -> dict[str, Any]:
+    """Return the body of OpenRouter's ``GET /api/v1/models``, which tells more than OpenAI's."""
+    return {
+        "data": [
+            {
+                "id": name,
+                "name": f"Scripted: {name}",
+                "created": PULLED,
+                "context_length": card.context_length,
+                "architecture": {"modality": "text->text", "output_modalities": ["text"]},
+                "supported_parameters": [
+                    "max_tokens",
+                    *(["tools", "tool_choice"] if "tools" in card.capabilities else []),
+                    *(
+                        ["reasoning", "include_reasoning"]
+                        if "thinking" in card.capabilities
+                        else []
+                    ),
+                ],
+            }
+            for name, card in VENDOR_NAMES["openrouter"].items()
+        ]
+    }
+
+
 class OpenAIReply:
-    """One reply of ``POST /v1/chat/completions``."""
+    """One reply of ``POST /v1/chat/completions``.
+
+    Reasoning is in ``reasoning``; models named after DeepSeek's have it in ``reasoning_content``.
+    """
 
     content_type = "text/event-stream"
 
@@ -112,6 +153,8 @@ class OpenAIReply:
         self._request = request
         self._created = int(time.time())
         self._id = f"gen-{self._created}-{secrets.token_hex(4)}"
+        deepseek = request.name.startswith("deepseek")
+        self._reasoning = "reasoning_content" if deepseek else "reasoning"
 
     def frames(self, chunk: Chunk) -> Iterator[bytes]:
         """Yield one event for a text; a tool call's name and arguments come progressively."""
@@ -120,14 +163,21 @@ class OpenAIReply:
             case TextChunk(text):
                 yield self._delta(index, {"content": text})
             case ReasoningChunk(text):
-                yield self._delta(index, {"reasoning": text})
+                yield self._delta(index, {self._reasoning: text})
             case ToolCallChunk():
                 for call in _fragments(chunk):
                     yield self._delta(index, {"tool_calls": [call]})
 
     def closing(self, completion_tokens: int) -> bytes:
         """Return the one finish chunk, the usage if it was asked for, and ``[DONE]``."""
-        events = self._event([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+        return self._end("stop", completion_tokens)
+
+    def refused(self, completion_tokens: int) -> bytes:
+        """Return the end of a reply that the content filter stopped."""
+        return self._end("content_filter", completion_tokens)
+
+    def _end(self, reason: str, completion_tokens: int) -> bytes:
+        events = self._event([{"index": 0, "delta": {}, "finish_reason": reason}])
         if self._request.include_usage:
             events += self._event([], usage=self._usage(completion_tokens))
         return events + b"data: [DONE]\n\n"
@@ -214,6 +264,29 @@ def _message(item: Any) -> Said:
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "".join(part for part in parts if isinstance(part, str))
     return Said(str(item.get("role", "")), content if isinstance(content, str) else "")
+
+
+def _check_calls(messages: Sequence[Any]) -> None:
+    """Refuse calls without results and results without calls, as OpenAI does."""
+    waiting: set[str] = set()
+    for item in messages:
+        if not isinstance(item, dict):
+            raise Refused(400, "'messages' must be a list of objects")
+        if item.get("role") == "tool":
+            if item.get("tool_call_id") not in waiting:
+                raise Refused(400, "messages with role 'tool' must be a response to a tool call")
+            waiting.discard(item["tool_call_id"])
+            continue
+        if waiting:
+            break
+        calls = item.get("tool_calls") or []
+        waiting = {str(call.get("id")) for call in calls if isinstance(call, dict)}
+        for call_id in waiting:
+            if len(call_id) > MAX_CALL_ID:
+                raise Refused(400, f"Invalid 'tool_calls[0].id': maximum length {MAX_CALL_ID}")
+    if waiting:
+        missing = ", ".join(sorted(waiting))
+        raise Refused(400, f"These tool_call_ids did not have response messages: {missing}")
 
 
 def _format(response_format: Any) -> str | Mapping[str, Any] | None:

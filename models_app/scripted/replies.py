@@ -17,11 +17,12 @@ A user message may script the answer with a block, outside of which nothing coun
       ],
       "per_request": true,                   // instead: each model request gets the next message
       "words_per_second": 0,                 // this block's pace; 0 is unpaced
-      "status": 503,                         // faults: refuse before the first byte
+      "status": 503, "retry_after": 2,       // faults: refuse before the first byte
       "stall_seconds": 5, "stall_after": 2,  // be silent, before the first chunk or after N
       "drop_after": 3,                       // cut the connection after N chunks
       "malformed": true,                     // a broken line half-way, or after N chunks
-      "error_line": "runner died"            // an error line, then the end; true, text or N
+      "error_line": "runner died",           // an error line, then the end; true, text or N
+      "refuse_after": 2                      // end as content that the provider refuses
     }
     <|instruction_end|>
 
@@ -108,12 +109,16 @@ class ErrorLine(msgspec.Struct, frozen=True):
     message: str
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """The provider's filter refuses the content; the stream ends. Ollama has no such end."""
+
+
 class Disconnect(msgspec.Struct, frozen=True):
     """The connection is cut."""
 
 
 Chunk = ReasoningChunk | TextChunk | ToolCallChunk
-Step = Chunk | Silence | BrokenLine | ErrorLine | Disconnect
+Step = Chunk | Silence | BrokenLine | ErrorLine | Refusal | Disconnect
 
 
 class ReplyPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,12 +128,14 @@ class ReplyPlan(msgspec.Struct, frozen=True, kw_only=True):
         mode: Which rule made it.
         steps: Chunks and faults in the order in which they happen.
         status: An HTTP error status to refuse the request with, before the first byte.
+        retry_after: What the refusal says in ``Retry-After``, in seconds.
         words_per_second: The pace, where the block sets one; 0 is unpaced.
     """
 
     mode: Literal["fallback", "instruction", "format"]
     steps: Sequence[Step]
     status: int | None = None
+    retry_after: float | None = None
     words_per_second: float | None = None
 
 
@@ -168,11 +175,13 @@ class _Instruction(msgspec.Struct, frozen=True):
     per_request: bool = False
     words_per_second: Annotated[float, msgspec.Meta(ge=0)] | None = None
     status: Annotated[int, msgspec.Meta(ge=400, le=599)] | None = None
+    retry_after: Seconds | None = None
     stall_seconds: Seconds = 0
     stall_after: Count = 0
     drop_after: Count | None = None
     malformed: bool | Count = False
     error_line: bool | Count | str = False
+    refuse_after: Count | None = None
 
 
 _JSON_ENDS_ITSELF = JSONDecoder()
@@ -215,6 +224,7 @@ def plan_reply(
         mode="instruction",
         steps=_with_faults(chunks if entries else _fallback(latest, reasons=reasons), instruction),
         status=instruction.status,
+        retry_after=instruction.retry_after,
         words_per_second=instruction.words_per_second,
     )
 
@@ -339,6 +349,8 @@ def _with_faults(chunks: Sequence[Chunk], instruction: _Instruction) -> list[Ste
     if (error := instruction.error_line) is not False:
         text = error if isinstance(error, str) else RUNNER_DIED
         faults.append((middle if isinstance(error, bool | str) else error, ErrorLine(text)))
+    if instruction.refuse_after is not None:
+        faults.append((instruction.refuse_after, Refusal()))
     if instruction.drop_after is not None:
         faults.append((instruction.drop_after, Disconnect()))
     steps: list[Step] = list(chunks)

@@ -1,4 +1,4 @@
-"""The scripted model server: Ollama's and OpenAI's HTTP routes on a loopback port.
+"""The scripted model server: the HTTP routes of Ollama and of every vendor on a loopback port.
 
 Only test mode and ``manage.py scripted_llm`` import this module. The real clients talk to it over
 real sockets, so no provider knows of test mode.
@@ -8,28 +8,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
 
-from models_app.scripted import ollama_wire, openai_wire
-from models_app.scripted.replies import (
-    CHUNK_WORDS,
-    RUNNER_DIED,
-    BrokenLine,
-    Chunk,
-    Disconnect,
-    ErrorLine,
-    ReplyPlan,
-    Silence,
-    estimate_tokens,
-)
-from models_app.scripted.wire import ChatRequest, Refused, ReplyWire, characters
+from models_app.scripted import anthropic_wire, google_wire, ollama_wire, openai_wire
+from models_app.scripted.replies import RUNNER_DIED
+from models_app.scripted.sending import ErrorBody, Pace, refusal_of, stream, whole
+from models_app.scripted.wire import ChatRequest, Refused, ReplyWire
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
-SLOWEST_CHUNK_SECONDS = 3600.0
 KEPT_REQUESTS = 100
 STATUS_TEXTS = {
     404: "model not found",
@@ -40,14 +31,13 @@ STATUS_TEXTS = {
 
 logger = logging.getLogger(__name__)
 
-ErrorBody = Callable[[int, str], bytes]
-
 
 class ScriptedModelServer:
     """Serves the scripted models until ``stop``.
 
     Attributes:
         requests: The bodies of the last 100 chat requests, oldest first.
+        heads: The path and the headers (in lower case) of each of these.
         open_streams: How many chat requests are being answered now.
     """
 
@@ -55,6 +45,7 @@ class ScriptedModelServer:
         self, host: str = "127.0.0.1", port: int = 0, words_per_second: float = 50.0
     ) -> None:
         self.requests: deque[Mapping[str, Any]] = deque(maxlen=KEPT_REQUESTS)
+        self.heads: deque[tuple[str, Mapping[str, str]]] = deque(maxlen=KEPT_REQUESTS)
         self._host = host
         self._port = port
         self._words_per_second = words_per_second
@@ -98,6 +89,12 @@ class ScriptedModelServer:
                 web.get("/v1/models", self._models),
                 web.get("/v1/models/{name:.+}", self._model),
                 web.post("/v1/chat/completions", self._openai_chat),
+                web.post("/v1/messages", self._anthropic_chat),
+                web.get("/api/v1/models", self._openrouter_models),
+                web.post("/api/v1/chat/completions", self._openrouter_chat),
+                web.get("/v1beta/models", self._google_models),
+                web.get("/v1beta/models/{name:.+}", self._google_model),
+                web.post(r"/v1beta/models/{name:.+}:{method:\w+}", self._google_chat),
             ]
         )
         # A handler is cancelled when its client leaves: nothing is written for nobody.
@@ -140,45 +137,92 @@ class ScriptedModelServer:
         try:
             card = ollama_wire.find_model(ollama_wire.read_json(await request.read()))
         except Refused as refusal:
-            return _refusal(refusal, _ollama_error)
+            return refusal_of(refusal, _ollama_error)
         return _json(ollama_wire.show(card))
 
-    async def _models(self, _: web.Request) -> web.Response:
-        return _json(openai_wire.models())
+    async def _models(self, request: web.Request) -> web.Response:
+        # OpenAI and Anthropic share this path; Anthropic's clients always say a version.
+        return _json((anthropic_wire if _is_anthropics(request) else openai_wire).models())
 
     async def _model(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
         try:
-            card = openai_wire.find_model(request.match_info["name"])
+            if _is_anthropics(request):
+                return _json(anthropic_wire.model(name, anthropic_wire.find_model(name)))
+            return _json(openai_wire.model(openai_wire.find_model(name)))
         except Refused as refusal:
-            return _refusal(refusal, openai_wire.error_body)
-        return _json(openai_wire.model(card))
+            wire = anthropic_wire if _is_anthropics(request) else openai_wire
+            return refusal_of(refusal, wire.error_body)
+
+    async def _openrouter_models(self, _: web.Request) -> web.Response:
+        return _json(openai_wire.openrouter_models())
+
+    async def _google_models(self, _: web.Request) -> web.Response:
+        return _json(google_wire.models())
+
+    async def _google_model(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        try:
+            return _json(google_wire.model(name, google_wire.find_model(name)))
+        except Refused as refusal:
+            return refusal_of(refusal, google_wire.error_body)
 
     async def _ollama_chat(self, request: web.Request) -> web.StreamResponse:
         try:
             body = ollama_wire.read_json(await request.read())
-            self.requests.append(body)
+            self._note(request, body)
             chat = ollama_wire.read_chat(body)
             if not chat.messages:
                 return self._load(chat, unload=body.get("keep_alive") in (0, "0"))
             self._loaded[chat.card.name] = chat.context_window or chat.card.context_length
-            with self._counted():
-                return await self._answer(
-                    request, chat, ollama_wire.OllamaReply(chat), _ollama_error
-                )
+            return await self._answer(request, chat, ollama_wire.OllamaReply(chat), _ollama_error)
         except Refused as refusal:
-            return _refusal(refusal, _ollama_error)
+            return refusal_of(refusal, _ollama_error)
 
     async def _openai_chat(self, request: web.Request) -> web.StreamResponse:
+        read = partial(openai_wire.read_chat, vendor="openai")
+        return await self._chat(request, read, openai_wire.OpenAIReply, openai_wire.error_body)
+
+    async def _openrouter_chat(self, request: web.Request) -> web.StreamResponse:
+        read = partial(openai_wire.read_chat, vendor="openrouter")
+        return await self._chat(request, read, openai_wire.OpenAIReply, openai_wire.error_body)
+
+    async def _anthropic_chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._chat(
+            request,
+            anthropic_wire.read_chat,
+            anthropic_wire.AnthropicReply,
+            anthropic_wire.error_body,
+        )
+
+    async def _google_chat(self, request: web.Request) -> web.StreamResponse:
+        read = partial(
+            google_wire.read_chat,
+            name=request.match_info["name"],
+            stream=request.match_info["method"] == "streamGenerateContent",
+        )
+        return await self._chat(request, read, google_wire.GoogleReply, google_wire.error_body)
+
+    async def _chat(
+        self,
+        request: web.Request,
+        read_chat: Callable[[Mapping[str, Any]], ChatRequest],
+        reply: Callable[[ChatRequest], ReplyWire],
+        error_body: ErrorBody,
+    ) -> web.StreamResponse:
         try:
             body = openai_wire.read_json(await request.read())
-            self.requests.append(body)
-            chat = openai_wire.read_chat(body)
-            with self._counted():
-                return await self._answer(
-                    request, chat, openai_wire.OpenAIReply(chat), openai_wire.error_body
-                )
+            self._note(request, body)
+            chat = read_chat(body)
+            return await self._answer(request, chat, reply(chat), error_body)
         except Refused as refusal:
-            return _refusal(refusal, openai_wire.error_body)
+            return refusal_of(refusal, error_body)
+
+    def _note(self, request: web.Request, body: Mapping[str, Any]) -> None:
+        self.requests.append(body)
+        self.heads.append(
+            (request.path, {name.lower(): it for name, it in request.headers.items()})
+        )
 
     def _load(self, chat: ChatRequest, *, unload: bool) -> web.Response:
         if unload:
@@ -191,6 +235,12 @@ class ScriptedModelServer:
     async def _answer(
         self, request: web.Request, chat: ChatRequest, wire: ReplyWire, error_body: ErrorBody
     ) -> web.StreamResponse:
+        with self._counted():
+            return await self._send(request, chat, wire, error_body)
+
+    async def _send(
+        self, request: web.Request, chat: ChatRequest, wire: ReplyWire, error_body: ErrorBody
+    ) -> web.StreamResponse:
         plan = chat.plan()
         logger.info(
             "scripted %s of %s: %s reply, %d steps",
@@ -200,14 +250,14 @@ class ScriptedModelServer:
             len(plan.steps),
         )
         if plan.status is not None:
-            raise Refused(plan.status, _status_text(plan.status))
+            raise Refused(plan.status, _status_text(plan.status), retry_after=plan.retry_after)
         words_per_second = (
             self._words_per_second if plan.words_per_second is None else plan.words_per_second
         )
-        pace = _Pace(words_per_second)
+        pace = Pace(words_per_second)
         if chat.stream:
-            return await _stream(request, plan, wire, pace)
-        return await _whole(request, plan, wire, pace, error_body)
+            return await stream(request, plan, wire, pace)
+        return await whole(request, plan, wire, pace, error_body)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -222,106 +272,6 @@ class ScriptedModelServer:
             self._streams_changed.set()
 
 
-class _Pace:
-    """Lets a chunk of five words through when it is due, on an absolute schedule (no drift)."""
-
-    def __init__(self, words_per_second: float) -> None:
-        interval = CHUNK_WORDS / words_per_second if words_per_second else 0.0
-        self._interval = min(interval, SLOWEST_CHUNK_SECONDS)
-        self._loop = asyncio.get_running_loop()
-        self._due = self._loop.time()
-
-    async def chunk(self) -> None:
-        """Return when the next chunk is due; always lets the loop run."""
-        await asyncio.sleep(max(0.0, self._due - self._loop.time()))
-        self._due += self._interval
-
-    async def silence(self, seconds: float) -> None:
-        """Do nothing for a while, and take the schedule along."""
-        await asyncio.sleep(seconds)
-        self._due = max(self._due + seconds, self._loop.time())
-
-
-async def _stream(
-    request: web.Request, plan: ReplyPlan, wire: ReplyWire, pace: _Pace
-) -> web.StreamResponse:
-    """Send the plan's steps. The headers go with the first frame, as from a real server."""
-    response = web.StreamResponse(headers={"Content-Type": wire.content_type})
-    with suppress(ConnectionResetError):  # the client left: there is nobody to answer
-        await _send_steps(request, response, plan, wire, pace)
-    return response
-
-
-async def _send_steps(
-    request: web.Request,
-    response: web.StreamResponse,
-    plan: ReplyPlan,
-    wire: ReplyWire,
-    pace: _Pace,
-) -> None:
-    counted = 0
-
-    async def send(frame: bytes) -> None:
-        if not response.prepared:
-            await response.prepare(request)
-        await response.write(frame)
-
-    for step in plan.steps:
-        match step:
-            case Silence(seconds):
-                await pace.silence(seconds)
-            case BrokenLine():
-                await send(wire.broken())
-            case ErrorLine(message):
-                await send(wire.error(message))
-                return
-            case Disconnect():
-                _cut(request, response)
-                return
-            case _:
-                counted += characters(step)
-                for frame in wire.frames(step):
-                    await pace.chunk()
-                    await send(frame)
-    await send(wire.closing(estimate_tokens(counted)))
-
-
-async def _whole(
-    request: web.Request,
-    plan: ReplyPlan,
-    wire: ReplyWire,
-    pace: _Pace,
-    error_body: ErrorBody,
-) -> web.StreamResponse:
-    """Answer in one body, after the time that streaming it would take."""
-    chunks: list[Chunk] = []
-    broken = False
-    for step in plan.steps:
-        match step:
-            case Silence(seconds):
-                await pace.silence(seconds)
-            case BrokenLine():
-                broken = True
-            case ErrorLine(message):
-                return _refusal(Refused(500, message), error_body)
-            case Disconnect():
-                return _cut(request, web.Response())
-            case _:
-                await pace.chunk()
-                chunks.append(step)
-    body = wire.whole(chunks, estimate_tokens(sum(map(characters, chunks))))
-    if broken:
-        body = body[: len(body) // 2]
-    return web.Response(body=body, content_type="application/json")
-
-
-def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    # What was written before still goes out; only the stream's end is missing.
-    if request.transport is not None:
-        request.transport.close()
-    return response
-
-
 def _ollama_error(_: int, message: str) -> bytes:
     return ollama_wire.error_body(message)
 
@@ -331,9 +281,8 @@ def _status_text(status: int) -> str:
     return STATUS_TEXTS.get(status) or known.get(status, "error").lower()
 
 
-def _refusal(refusal: Refused, error_body: ErrorBody) -> web.Response:
-    body = error_body(refusal.status, refusal.message)
-    return web.Response(status=refusal.status, body=body, content_type="application/json")
+def _is_anthropics(request: web.Request) -> bool:
+    return "anthropic-version" in request.headers
 
 
 def _json(value: Any) -> web.Response:

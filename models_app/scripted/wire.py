@@ -18,12 +18,16 @@ from models_app.scripted.replies import (
 
 
 class Refused(Exception):
-    """The request gets no reply but an error: HTTP ``status`` and the server's words."""
+    """The request gets no reply but an error: HTTP ``status`` and the server's words.
 
-    def __init__(self, status: int, message: str) -> None:
+    ``retry_after`` is how many seconds to wait, where the server says so.
+    """
+
+    def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.retry_after = retry_after
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +91,10 @@ class ReplyWire(Protocol):
         """Return the frame of an error inside the stream."""
         ...
 
+    def refused(self, completion_tokens: int) -> bytes:
+        """Return what ends a stream when the provider refuses the content."""
+        ...
+
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
         """Return the body of a reply that is not streamed."""
         ...
@@ -102,3 +110,18 @@ def characters(chunk: Chunk) -> int:
 def joined(chunks: Sequence[Chunk], kind: type[ReasoningChunk] | type[TextChunk]) -> str:
     """Return the text of all chunks of one kind."""
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, kind))
+
+
+def check_length(request: ChatRequest, words: str) -> None:
+    """Refuse a request that is longer than the model's context.
+
+    Args:
+        request: The request.
+        words: The vendor's words, with ``{tokens}`` and ``{limit}`` in them.
+
+    Raises:
+        Refused: With 400.
+    """
+    tokens, limit = request.prompt_tokens, request.card.context_length
+    if tokens > limit:
+        raise Refused(400, words.format(tokens=tokens, limit=limit))
