@@ -2,19 +2,34 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Self
 
 import msgspec
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Header, Query, Router
+from ninja import Header, Query, Router, Status
 
 from chat import sse
+from chat.confirmation import Confirmation
 from chat.errors import TurnCrashed
 from chat.openapi import STREAM
 from chat.outcome import Outcome
 from chat.preparation import TurnRequest
-from chat.schemas import CancelOut, ChatIn, ChatOut, OpenChatIn, OpenChatOut, StatusOut, StoppedOut
+from chat.schemas import (
+    CancelOut,
+    ChatIn,
+    ChatOut,
+    ConfirmationOut,
+    ConfirmationsOut,
+    ConfirmToolIn,
+    DecisionOut,
+    OpenChatIn,
+    OpenChatOut,
+    StatusOut,
+    StoppedOut,
+    SuspendedOut,
+)
 from chat.service import ChatRequest
 from chat.status import status_of
 from chat.turn import State
@@ -44,13 +59,19 @@ ERRORS: dict[Any, Any] = {
     "/chat",
     operation_id="chat",
     summary="Chat, and make the session if there is none",
-    response={200: OpenChatOut, **ERRORS},
+    response={200: OpenChatOut, 202: SuspendedOut, **ERRORS},
 )
 async def chat(
     request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
-) -> OpenChatOut:
-    """Send a message and wait for the whole answer. Without `session_id` a session is made."""
-    reply = await _whole_turn(_asked(body, body.session_id, body.model), idempotency_key)
+) -> OpenChatOut | Status[SuspendedOut]:
+    """Send a message and wait for the whole answer. Without `session_id` a session is made.
+
+    202: a tool needs approval, as in `POST /chat/{session_id}`.
+    """
+    request_for = _asked(body, body.session_id, body.model)
+    reply = await _whole_turn(request_for, idempotency_key)
+    if not isinstance(reply, ChatOut):
+        return reply
     return OpenChatOut(**dict(reply), response=reply.message.content, model=reply.message.model)
 
 
@@ -75,18 +96,19 @@ async def chat_stream(
     "/chat/{session_id}",
     operation_id="chat_in_session",
     summary="Chat in a session",
-    response={200: ChatOut, **ERRORS},
+    response={200: ChatOut, 202: SuspendedOut, **ERRORS},
 )
 async def chat_in_session(
     request: HttpRequest,
     session_id: str,
     body: ChatIn,
     idempotency_key: IdempotencyKey = None,
-) -> ChatOut:
+) -> ChatOut | Status[SuspendedOut]:
     """Send a message and wait for the whole answer.
 
     Without a message, the answer to the last user message is made again, or resumed. A turn runs
-    already: 409 `SESSION_BUSY`.
+    already: 409 `SESSION_BUSY`. A tool needs approval: 202, and the turn has ended; answer with
+    `confirm-tool`, then send a request without a message.
     """
     return await _whole_turn(_asked(body, session_id), idempotency_key)
 
@@ -129,6 +151,42 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
         turn_id=report.turn_id,
         partial_content=report.partial_content,
         stopped=StoppedOut.model_validate(report.stopped),
+    )
+
+
+@router.get(
+    "/chat/{session_id}/confirmations",
+    operation_id="list_confirmations",
+    summary="What waits for an approval",
+    response={200: ConfirmationsOut, (404, 500): ErrorResponse},
+)
+async def list_confirmations(request: HttpRequest, session_id: str) -> ConfirmationsOut:
+    """List the tool calls of the session that wait for an approval, oldest first."""
+    pending = await get_services().confirmations.pending(session_id)
+    return ConfirmationsOut(confirmations=[_confirmation(asked) for asked in pending])
+
+
+@router.post(
+    "/chat/{session_id}/confirm-tool",
+    operation_id="confirm_tool",
+    summary="Approve or deny a tool call",
+    response={200: DecisionOut, (404, 408, 409, 422, 500, 507): ErrorResponse},
+)
+async def confirm_tool(request: HttpRequest, session_id: str, body: ConfirmToolIn) -> DecisionOut:
+    """Answer a call that waits, once, from any connection and any worker.
+
+    With `arguments` the tool runs with these instead of the model's. 408
+    `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
+    """
+    confirmation, decision = await get_services().confirmations.decide(
+        session_id, body.confirmation_id, approved=body.approved, arguments=body.arguments
+    )
+    return DecisionOut(
+        confirmation_id=confirmation.confirmation_id,
+        approved=decision.approved,
+        tool_name=confirmation.tool_name,
+        arguments=dict(decision.arguments),
+        decided_at=decision.decided_at,
     )
 
 
@@ -181,6 +239,10 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
         max_context=model.context_length if model else None,
         dynamic_allowed=services.settings.dynamic_context_window_enabled,
     )
+
+
+def _confirmation(asked: Confirmation) -> ConfirmationOut:
+    return ConfirmationOut.model_validate(msgspec.structs.asdict(asked))
 
 
 def _position(event_id: str | None) -> tuple[str, int] | None:
@@ -252,8 +314,9 @@ def _event_stream(frames: _Frames) -> StreamingHttpResponse:
     return response
 
 
-async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut:
-    turn = await get_services().chat.open(request, key)
+async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut | Status[SuspendedOut]:
+    unheard = msgspec.structs.replace(request, turn=replace(request.turn, interactive=False))
+    turn = await get_services().chat.open(unheard, key)
     turn.listener.close()  # nobody reads the stream
     try:
         outcome = await turn.finished()
@@ -263,9 +326,17 @@ async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut:
     return _reply(turn.session_id, outcome)
 
 
-def _reply(session_id: str, outcome: Outcome) -> ChatOut:
+def _reply(session_id: str, outcome: Outcome) -> ChatOut | Status[SuspendedOut]:
     if outcome.error is not None:
         raise outcome.error
+    if outcome.state is State.SUSPENDED:
+        asked = [_confirmation(confirmation) for confirmation in outcome.confirmations]
+        suspended = {
+            "session_id": session_id,
+            "pending_confirmations": asked,
+            "tool_calls_executed": outcome.tool_calls,
+        }
+        return Status(202, SuspendedOut.model_validate(suspended))
     if outcome.message is None or outcome.state not in {State.COMPLETED, State.CANCELLED}:
         raise TurnCrashed
     message = msgspec.structs.asdict(outcome.message)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 
+from chat.approval import Approver, DecidedCall, NobodyToAsk
 from chat.completion import completed, tokens_of
 from chat.context.window import Decision
 from chat.errors import TurnCrashed, TurnLimitReached
@@ -50,6 +51,7 @@ class TurnEngine:
         stream: TurnStream,
         recorder: SessionRecorder,
         tools: ToolCallRunner,
+        approver: Approver,
     ) -> None:
         self.state = State.STARTING
         self.outcome = Outcome()
@@ -57,10 +59,13 @@ class TurnEngine:
         self._stream = stream
         self._recorder = recorder
         self._tools = tools
+        self._approver = approver
         self._round: Round | None = None
         self._rounds = 0
         self._window = job.window
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
+        self._asking_id = job.continuation.asking_id
+        self._decided_calls: Sequence[DecidedCall] = ()
         self._stop: Input | None = None
         self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
@@ -75,6 +80,7 @@ class TurnEngine:
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
             Action.ASK_MODEL: self._ask_model,
             Action.SAVE_CALLS: self._save_calls,
+            Action.ASK_APPROVAL: self._ask_approval,
             Action.RUN_TOOLS: self._run_tools,
             Action.SAVE_ANSWER: self._save_answer,
             Action.SAVE_CANCELLED: self._save_cancelled,
@@ -82,6 +88,7 @@ class TurnEngine:
             Action.REPORT_COMPLETE: self._report_complete,
             Action.REPORT_CANCELLED: self._report_cancelled,
             Action.REPORT_ERROR: self._report_error,
+            Action.REPORT_SUSPENDED: self._report_suspended,
         }
 
     @property
@@ -108,6 +115,10 @@ class TurnEngine:
         if self._begun:  # a task that is cancelled before its first step would not even begin
             self._task.cancel()
         return True
+
+    def notice_decision(self) -> None:
+        """Look for answers to what the turn asks: somebody has decided something."""
+        self._approver.notice()
 
     async def _run(self) -> Outcome:
         self._begun = True
@@ -160,7 +171,7 @@ class TurnEngine:
         request = ModelRequest(
             model=self._job.model,
             messages=for_model(self._recorder.history()),
-            tools=self._job.tools,
+            tools=self._job.offer.specs,
             think=self._job.think,
             context_window=self._window.window,
             options=self._job.session.metadata.options or {},
@@ -193,14 +204,27 @@ class TurnEngine:
 
     async def _save_calls(self) -> None:
         answer = self._current_round()
-        self._open_calls = answer.calls
-        await self._recorder.append(self._message(answer))
-        self._round = None
+        self._open_calls, self._asking_id = answer.calls, answer.message_id
+        asking = self._message(answer)
+        await self._recorder.append(asking)
+        self._round, self.outcome.message = None, asking
+
+    async def _ask_approval(self) -> Input:
+        self._opening.commit()
+        calls = self._tools.number(self._open_calls)
+        try:
+            self._decided_calls = await self._approver.decide(
+                calls, message_id=self._asking_id, emit=self._stream.emit
+            )
+        except NobodyToAsk as nobody:
+            self.outcome.confirmations = nobody.confirmations
+            return Input.NOBODY_TO_ASK
+        return Input.CALLS_DECIDED
 
     async def _run_tools(self) -> Input:
-        self._opening.commit()
-        calls, self._open_calls = self._open_calls, ()
-        async with aclosing(self._tools.run(calls, self._stream.emit)) as results:
+        calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
+        running = self._tools.run(calls, emit=self._stream.emit, note=self._stream.note)
+        async with aclosing(running) as results:
             async for message, event, record in results:
                 await self._recorder.append(message)
                 self._stream.emit([event])
@@ -224,6 +248,7 @@ class TurnEngine:
         if self._open_calls:  # their message was being saved, which a cancellation waits for
             self._round = None
         answer = self._round or Round(new_message_id())
+        await self._approver.withdraw()
         given_up = self._tools.unanswered("The call was cancelled.", *self._open_calls)
         await self._recorder.append(*given_up)
         await self._finish(self._message(answer, cancelled=True))
@@ -291,8 +316,13 @@ class TurnEngine:
         details = {**error.details, "retryable": error.retryable}
         self._close(Failed(code=error.code, message=error.message, details=details))
 
-    def _close(self, last: Event) -> None:
-        self._stream.emit([last, Done(session_id=self._job.session.session_id)])
+    async def _report_suspended(self) -> None:
+        self._stream.note("suspended", self.outcome.suspension())
+        await self._recorder.finish(None, self._window)
+        self._close()
+
+    def _close(self, *last: Event) -> None:
+        self._stream.emit([*last, Done(session_id=self._job.session.session_id)])
         self._stream.close()
 
     def _current_round(self) -> Round:

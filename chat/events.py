@@ -53,6 +53,27 @@ class ToolCallStarted(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str
 
 
+class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
+    """The model asked for a tool that runs only if a person approves (``confirm-tool``)."""
+
+    event: ClassVar[str] = "tool_call_confirmation_required"
+    tool_name: str
+    arguments: Mapping[str, Any]
+    call_index: int
+    tool_call_id: str
+    confirmation_id: str
+    agent_name: str | UnsetType = UNSET
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The next piece of a call's arguments, from providers that stream them."""
+
+    event: ClassVar[str] = "tool_call_delta"
+    call_index: int
+    tool_call_id: str
+    arguments: str
+
+
 class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True):
     """A tool ran, or could not be run."""
 
@@ -77,10 +98,17 @@ class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """What the turn is waiting for."""
+    """What the turn is waiting for.
+
+    A tool that tells how far it is says so here: ``progress`` of ``total``, in its own units.
+    """
 
     event: ClassVar[str] = "status"
     state: TurnPhase
+    tool_call_id: str | UnsetType = UNSET
+    progress: float | UnsetType = UNSET
+    total: float | UnsetType = UNSET
+    message: str | UnsetType = UNSET
 
 
 class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +159,8 @@ Event = (
     | ContentDelta
     | ThinkingContentDelta
     | ToolCallStarted
+    | ToolConfirmationRequired
+    | ToolCallDelta
     | ToolResultReceived
     | ToolContinuationStarted
     | StatusChanged

@@ -22,11 +22,13 @@ class Continuation(msgspec.Struct, frozen=True):
         keep: How many messages stay; what comes after them is replaced.
         append: Whether the request's message is appended (it may stand there already).
         open_calls: Tool calls that were asked for and never answered; they run first.
+        asking_id: The message that asked for them.
     """
 
     keep: int
     append: bool
     open_calls: Sequence[ToolCall] = ()
+    asking_id: str = ""
 
 
 def continue_from(messages: Sequence[Message], message: str | None) -> Continuation | None:
@@ -40,7 +42,13 @@ def continue_from(messages: Sequence[Message], message: str | None) -> Continuat
         said_already = isinstance(last, UserMessage) and last.content == message
         return Continuation(keep=len(messages), append=not said_already)
     if isinstance(last, ToolMessage) or (isinstance(last, AssistantMessage) and last.tool_calls):
-        return Continuation(keep=len(messages), append=False, open_calls=open_calls(messages))
+        asking = next((m for m in reversed(messages) if isinstance(m, AssistantMessage)), None)
+        return Continuation(
+            keep=len(messages),
+            append=False,
+            open_calls=open_calls(messages),
+            asking_id=asking.message_id if asking else "",
+        )
     for index in range(len(messages) - 1, -1, -1):
         if isinstance(messages[index], UserMessage):
             return Continuation(keep=index + 1, append=False)

@@ -1,13 +1,13 @@
 """Everything a turn needs to know before it starts, as a value."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chat.context.window import Decision
 from chat.history import Continuation
 from models_app.language_model import LanguageModel, Think
-from sessions_app.messages import ToolSpec, UserMessage
+from sessions_app.messages import UserMessage
 from sessions_app.session import Session
+from tools_app.offer import NO_OFFER, ToolOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class TurnJob:
         model: The model's name as the provider knows it.
         think: Whether and how hard to reason; None leaves it to the provider.
         window: The context window to ask for.
-        tools: What the model is offered.
+        offer: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
     """
 
@@ -35,5 +35,5 @@ class TurnJob:
     model: str
     think: Think | None
     window: Decision
-    tools: Sequence[ToolSpec] = ()
+    offer: ToolOffer = NO_OFFER
     max_rounds: int = 25

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from chat.completion import ToolCallRecord
+from chat.confirmation import Confirmation
 from chat.errors import TurnFailed
 from chat.journal import Entry
 from chat.turn import State
@@ -24,6 +27,7 @@ class Outcome:
         context_window: ``current_window``, ``usage_tokens`` and ``reason``.
         error: What ended the turn, for a failed or interrupted one.
         stopped: What was running when it was stopped: upstream, tools, agents.
+        confirmations: What a suspended turn's calls wait for.
     """
 
     state: State = State.STARTING
@@ -32,6 +36,15 @@ class Outcome:
     context_window: dict[str, Any] = field(default_factory=dict)
     error: MochiError | None = None
     stopped: dict[str, Any] = field(default_factory=dict)
+    confirmations: Sequence[Confirmation] = ()
+
+    def suspension(self) -> dict[str, Any]:
+        """Return what the journal keeps of a suspended turn; ``outcome_of`` reads it."""
+        return {
+            "message_id": self.message.message_id if self.message else None,
+            "confirmations": msgspec.to_builtins(self.confirmations),
+            "tool_calls": self.tool_calls,
+        }
 
 
 def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
@@ -44,6 +57,8 @@ def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
     last = {entry.event: entry for entry in entries}
     if "error" in last:
         return Outcome(state=State.FAILED, error=_error(dict(last["error"].value())))
+    if "suspended" in last:
+        return _suspended(dict(last["suspended"].value()), session)
     for name, state in (("message_complete", State.COMPLETED), ("cancelled", State.CANCELLED)):
         if name in last:
             payload = last[name].value()
@@ -54,6 +69,15 @@ def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
                 context_window=dict(payload.get("context_window", ())),
             )
     return Outcome(state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn is gone."))
+
+
+def _suspended(note: dict[str, Any], session: Session) -> Outcome:
+    return Outcome(
+        state=State.SUSPENDED,
+        message=_message(session, note["message_id"]),
+        tool_calls=note["tool_calls"],
+        confirmations=msgspec.convert(note["confirmations"], list[Confirmation]),
+    )
 
 
 def _error(payload: dict[str, Any]) -> TurnFailed:

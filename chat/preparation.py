@@ -1,20 +1,20 @@
 """What a turn needs to know before it starts: model, thinking, window, tools."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from chat.context.window import Decision, decide, estimate
 from chat.errors import NothingToContinue
-from chat.history import continue_from
+from chat.history import Continuation, continue_from
 from chat.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
 from sessions_app.identity import new_message_id, utc_now
-from sessions_app.messages import AssistantMessage, Message, ToolSpec, UserMessage
+from sessions_app.messages import AssistantMessage, Message, UserMessage
 from sessions_app.session import Session
-from tools_app.errors import ToolNotFound
-from tools_app.toolset import Toolset
+from tools_app.offer import NO_OFFER, ToolOffer, offer, selection_of
+from tools_app.toolset import ToolListing, ToolSelection, Toolset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,29 @@ class TurnRequest:
         think: Whether and how hard to reason; None was not said.
         selected_tools: The tools of this turn; None leaves it to the session's settings.
         detached: Whether the turn goes on when its client leaves.
+        interactive: Whether the client sees events, and so can be asked to approve a call.
     """
 
     message: str | None = None
     think: Think | None = None
     selected_tools: Sequence[str] | None = None
     detached: bool = False
+    interactive: bool = True
+
+
+@dataclass(slots=True)
+class Known:
+    """What was found out for a request while its session was not locked.
+
+    Attributes:
+        models: What is known of models; None of one whose provider can't be asked now.
+        selection: The tools that were asked about.
+        listing: What there is of them.
+    """
+
+    models: dict[str, ModelInfo | None] = field(default_factory=dict)
+    selection: ToolSelection | None = None
+    listing: ToolListing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,28 +60,27 @@ class TurnPreparer:
     max_rounds: int
     dynamic_window: bool
 
-    async def list_tools(self, selection: ToolSelection) -> ToolListing:
-        """Ask which of these tools there are."""
-        return await self.toolset.listing(selection)
+    async def find_out(self, missing: "NotKnown", known: Known) -> None:
+        """Find out what ``prepare`` missed.
 
-    async def describe(self, model: str) -> ModelInfo | None:
-        """Ask what is known of a model; None while its provider can't be asked.
-
-        Such a provider says so itself when the model is asked, after the user's message is saved.
+        A provider that can't be asked about its model says so itself when the model is asked,
+        after the user's message is saved.
 
         Raises:
             ModelNotFound: The model does not exist.
         """
-        return await self.models.look_up(model)
+        if missing.model is not None:
+            known.models[missing.model] = await self.models.look_up(missing.model)
+        if missing.selection is not None:
+            known.selection = missing.selection
+            known.listing = await self.toolset.listing(missing.selection)
 
     def prepare(
         self,
         turn_id: str,
         session: Session,
         request: TurnRequest,
-        *,
-        tools: Sequence[ToolSpec],
-        described: Mapping[str, ModelInfo | None],
+        known: Known,
     ) -> TurnJob:
         """Decide everything that must be known before the model is asked. Takes no time.
 
@@ -72,11 +88,10 @@ class TurnPreparer:
             turn_id: The turn.
             session: The session, claimed or about to be.
             request: What the client asked for.
-            tools: Every tool there is.
-            described: What ``describe`` told of models, for this request.
+            known: What ``find_out`` has found out for this request.
 
         Raises:
-            ModelNotDescribed: Nothing is known of the session's model yet: ask, and try again.
+            NotKnown: Something must be found out first: do, and try again.
             NothingToContinue: There is no message, and none in the history to answer.
             ModelNotFound: The session's model does not exist.
             ThinkingNotSupported: Thinking was asked of a model that can't think.
@@ -89,9 +104,9 @@ class TurnPreparer:
         language_model, name = self.models.resolve(model)
         info = self.models.recall(model)
         if info is None:
-            if model not in described:
-                raise ModelNotDescribed(model)
-            info = described[model]
+            if model not in known.models:
+                raise NotKnown(model=model)
+            info = known.models[model]
         said = request.message if continuation.append else None
         return TurnJob(
             turn_id=turn_id,
@@ -102,7 +117,7 @@ class TurnPreparer:
             model=name,
             think=_thinking(request.think, info, model),
             window=self._window(session, info, request.message or ""),
-            tools=_chosen(tools, session, request.selected_tools),
+            offer=_offered(session, request, continuation, known),
             max_rounds=self.max_rounds,
         )
 
@@ -118,29 +133,29 @@ class TurnPreparer:
         )
 
 
-class ModelNotDescribed(Exception):
-    """Nothing is known of a model yet; it must be asked about, outside of any lock."""
+class NotKnown(Exception):
+    """Something must be found out about the world, outside of any lock."""
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
+    def __init__(self, *, model: str | None = None, selection: ToolSelection | None = None) -> None:
+        super().__init__(model, selection)
         self.model = model
+        self.selection = selection
 
 
 def _user_message(content: str) -> UserMessage:
     return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
 
 
-def _chosen(
-    tools: Sequence[ToolSpec], session: Session, selected: Sequence[str] | None
-) -> Sequence[ToolSpec]:
-    known = {spec.name: spec for spec in tools}
-    if selected is not None:
-        for name in selected:
-            if name not in known:
-                raise ToolNotFound(name)
-        return [known[name] for name in selected]
-    settings = session.metadata.tool_settings
-    return [known[name] for name in settings.tools if name in known] if settings else ()
+def _offered(
+    session: Session, request: TurnRequest, continuation: Continuation, known: Known
+) -> ToolOffer:
+    selected, open_calls = request.selected_tools, continuation.open_calls
+    selection = selection_of(session.metadata, selected, open_calls)
+    if selection is None:
+        return NO_OFFER
+    if known.listing is None or known.selection != selection:
+        raise NotKnown(selection=selection)
+    return offer(known.listing, session.metadata, selected, open_calls)
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

@@ -73,7 +73,9 @@ class RemoteTurns:
         passage = await asyncio.to_thread(self._journal.read, claim.session_id, claim.turn_id)
         remains = read_remains(passage.entries)
         state = State.STARTING
-        if remains.last_number:
+        if remains.waits_for_approval and not remains.started_calls:
+            state = State.AWAITING_CONFIRMATION
+        elif remains.last_number:
             state = State.RUNNING_TOOLS if remains.started_calls else State.GENERATING
         return ActiveTurn(turn_id=claim.turn_id, state=state.value, started_at=claim.started_at)
 

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import AfterValidator, ConfigDict, Field, StrictBool
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StrictBool
 
 from models_app.language_model import ThinkLevel
 
@@ -118,6 +118,102 @@ class ChatOut(Schema):
     message: ChatMessageOut
     tool_calls_executed: list[ExecutedToolCallOut]
     context_window: ContextWindowOut
+
+
+class ConfirmationOut(Schema):
+    """A call that waits until a person approves or denies it."""
+
+    confirmation_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    call_index: int
+    tool_call_id: str
+    message_id: str = Field(description="The assistant's message that asks for the call.")
+    agent_name: str | None = Field(None, description="The agent that asks, if it is one.")
+    created_at: str
+    expires_at: str = Field(description="When no answer becomes a no.")
+
+
+CONFIRMATION: dict[str, JsonValue] = {
+    "confirmation_id": "conf_6f1ed002ab5595859014ebf0951522d9",
+    "tool_name": "delete_file",
+    "arguments": {"path": "/tmp/test.txt"},  # noqa: S108 - the specification's example
+    "call_index": 0,
+    "tool_call_id": "call_1",
+    "message_id": "f1e2d3c4b5",
+    "created_at": "2026-01-15T10:35:00.000000+00:00",
+    "expires_at": "2026-01-15T10:40:00.000000+00:00",
+}
+
+
+class ConfirmationsOut(Schema):
+    """What a session's calls wait for, oldest first."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"confirmations": [CONFIRMATION]}})
+
+    confirmations: list[ConfirmationOut]
+
+
+class ConfirmToolIn(Schema):
+    """The answer to a call that waits for approval."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"confirmation_id": CONFIRMATION["confirmation_id"], "approved": True}
+        },
+    )
+
+    confirmation_id: str = Field(max_length=100)
+    approved: StrictBool = Field(description="true or false; nothing else counts as an approval.")
+    arguments: dict[str, Any] | None = Field(
+        None, description="What the tool shall run with instead of the model's arguments."
+    )
+
+
+class DecisionOut(Schema):
+    """A call was approved or denied."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "confirmation_id": CONFIRMATION["confirmation_id"],
+                "approved": True,
+                "tool_name": "delete_file",
+                "arguments": {"path": "/tmp/test.txt"},  # noqa: S108 - as above
+                "decided_at": "2026-01-15T10:35:07.000000+00:00",
+            }
+        }
+    )
+
+    confirmation_id: str
+    approved: bool
+    tool_name: str
+    arguments: dict[str, Any]
+    decided_at: str
+
+
+class SuspendedOut(Schema):
+    """The turn ended because calls wait for an approval and nobody listens to its events.
+
+    Answer each with `confirm-tool`, then send a chat request without a message.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "session_id": "a1b2c3d4e5",
+                "status": "awaiting_confirmation",
+                "pending_confirmations": [CONFIRMATION],
+                "tool_calls_executed": [],
+            }
+        }
+    )
+
+    session_id: str
+    status: Literal["awaiting_confirmation"] = "awaiting_confirmation"
+    pending_confirmations: list[ConfirmationOut]
+    tool_calls_executed: list[ExecutedToolCallOut]
 
 
 class BatchMetadata(Schema):

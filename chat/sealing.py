@@ -37,6 +37,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
         thinking: The reasoning of it that clients saw.
         model: The session's model.
         started_calls: Payloads of the tool calls that started and have no result.
+        waits_for_approval: Whether a person was asked about a call and has not answered.
         executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
         last_number: The newest event's number; 0 when no client saw anything.
         last_event: That event's name.
@@ -48,6 +49,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str
     model: str
     started_calls: Sequence[dict[str, Any]]
+    waits_for_approval: bool
     executed_calls: Sequence[ToolCallRecord]
     last_number: int
     last_event: str
@@ -59,6 +61,7 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
     text: list[str] = []
     thinking: list[str] = []
     calls: dict[str, dict[str, Any]] = {}
+    asked: set[str] = set()
     executed: list[ToolCallRecord] = []
     last_number, last_event = 0, ""
     for entry in entries:
@@ -78,9 +81,13 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
         elif entry.event == "tool_call":
             call = dict(entry.value())
             calls[call["tool_call_id"]] = call
+            asked.discard(call["tool_call_id"])
+        elif entry.event == "tool_call_confirmation_required":
+            asked.add(entry.value()["tool_call_id"])
         elif entry.event == "tool_result":
             result = entry.value()
             call = calls.pop(result["tool_call_id"], {})
+            asked.discard(result["tool_call_id"])
             executed.append(_record({**call, **result}))
     return Remains(
         turn_id=turn_id,
@@ -89,6 +96,7 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
         thinking="".join(thinking).strip(),
         model=model,
         started_calls=tuple(calls.values()),
+        waits_for_approval=bool(asked),
         executed_calls=tuple(executed),
         last_number=last_number,
         last_event=last_event,

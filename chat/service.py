@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -79,7 +80,9 @@ class ChatService:
         if key is None:
             session_id = await self._session_of(request)
             return _opened(await self._turns.start(session_id, request.turn))
-        wanted = KeyRecord(fingerprint=fingerprint_of(request), turn_id=new_turn_id())
+        # Whether it is asked for as a stream makes no other turn of it.
+        asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
+        wanted = KeyRecord(fingerprint=fingerprint_of(asked), turn_id=new_turn_id())
         while True:
             record = await asyncio.to_thread(self._keys.take, key, wanted)
             if record is wanted:

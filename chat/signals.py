@@ -16,7 +16,7 @@ from typing import Literal
 from chat.journals.watcher import PathWatcher
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory
 
-SignalKind = Literal["cancel", "detach"]
+SignalKind = Literal["cancel", "detach", "confirm"]
 
 
 class TurnSignals:

@@ -12,11 +12,13 @@ class State(Enum):
 
     STARTING = "starting"
     GENERATING = "generating"
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
     RUNNING_TOOLS = "running_tools"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    SUSPENDED = "suspended"  # its calls wait for an approval, and nobody listens who could give it
 
 
 class Input(Enum):
@@ -26,6 +28,8 @@ class Input(Enum):
     HISTORY_READY = auto()
     ANSWERED = auto()
     ASKED_FOR_TOOLS = auto()
+    CALLS_DECIDED = auto()  # approved, denied, or no approval needed
+    NOBODY_TO_ASK = auto()
     TOOLS_RETURNED = auto()
     ROUNDS_USED_UP = auto()
     CANCEL_REQUESTED = auto()
@@ -38,6 +42,7 @@ class Action(Enum):
 
     ASK_MODEL = auto()
     SAVE_CALLS = auto()
+    ASK_APPROVAL = auto()
     RUN_TOOLS = auto()
     SAVE_ANSWER = auto()
     SAVE_CANCELLED = auto()
@@ -45,9 +50,12 @@ class Action(Enum):
     REPORT_COMPLETE = auto()
     REPORT_CANCELLED = auto()
     REPORT_ERROR = auto()
+    REPORT_SUSPENDED = auto()
 
 
-FINAL = frozenset({State.COMPLETED, State.CANCELLED, State.FAILED, State.INTERRUPTED})
+FINAL = frozenset(
+    {State.COMPLETED, State.CANCELLED, State.FAILED, State.INTERRUPTED, State.SUSPENDED}
+)
 
 _CANCEL = (State.CANCELLED, (Action.SAVE_CANCELLED, Action.REPORT_CANCELLED))
 _ERROR = (State.FAILED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
@@ -57,12 +65,20 @@ _STOPS = {Input.CANCEL_REQUESTED: _CANCEL, Input.ERROR: _ERROR, Input.SHUTDOWN: 
 TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
     State.STARTING: {
         Input.HISTORY_READY: (State.GENERATING, (Action.ASK_MODEL,)),
-        Input.HISTORY_ENDS_OPEN: (State.RUNNING_TOOLS, (Action.RUN_TOOLS,)),
+        Input.HISTORY_ENDS_OPEN: (State.AWAITING_CONFIRMATION, (Action.ASK_APPROVAL,)),
         **_STOPS,
     },
     State.GENERATING: {
         Input.ANSWERED: (State.COMPLETED, (Action.SAVE_ANSWER, Action.REPORT_COMPLETE)),
-        Input.ASKED_FOR_TOOLS: (State.RUNNING_TOOLS, (Action.SAVE_CALLS, Action.RUN_TOOLS)),
+        Input.ASKED_FOR_TOOLS: (
+            State.AWAITING_CONFIRMATION,
+            (Action.SAVE_CALLS, Action.ASK_APPROVAL),
+        ),
+        **_STOPS,
+    },
+    State.AWAITING_CONFIRMATION: {
+        Input.CALLS_DECIDED: (State.RUNNING_TOOLS, (Action.RUN_TOOLS,)),
+        Input.NOBODY_TO_ASK: (State.SUSPENDED, (Action.REPORT_SUSPENDED,)),
         **_STOPS,
     },
     State.RUNNING_TOOLS: {
@@ -73,6 +89,7 @@ TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
     # What should have been saved could not be: that is an error after all.
     State.COMPLETED: {Input.ERROR: _ERROR},
     State.CANCELLED: {Input.ERROR: _ERROR},
+    State.SUSPENDED: {Input.ERROR: _ERROR},
     # Saving what is left of a broken turn is an attempt: its own failure changes nothing.
     State.INTERRUPTED: {},
     State.FAILED: {},

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from chat.approval import Approver
+from chat.confirmations import ConfirmationStore
 from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
 from chat.identity import new_turn_id
 from chat.job import TurnJob
 from chat.journal import JournalWriter, TurnJournal
 from chat.outcome import Outcome
-from chat.preparation import ModelNotDescribed, TurnPreparer, TurnRequest
+from chat.preparation import Known, NotKnown, TurnPreparer, TurnRequest
 from chat.recording import SessionRecorder, open_session
 from chat.recovery import TurnRecovery
 from chat.remote import ActiveTurn, CancelReport, RemoteTurns
@@ -21,7 +23,6 @@ from chat.signals import SignalInbox, TurnSignals
 from chat.stream import Subscription, TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Input, State
-from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError
 from sessions_app.identity import utc_now
 from sessions_app.messages import unmark_cancelled
@@ -81,11 +82,19 @@ class LiveTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """How many turns may run at once, how long each, and how long one can be re-attached to."""
+    """How many turns may run at once, and times in seconds.
+
+    Attributes:
+        active: Turns that may run at once in this worker.
+        seconds: How long a turn may take.
+        retention_seconds: How long a finished one can be re-attached to.
+        confirmation_seconds: How long a call waits for an approval.
+    """
 
     active: int
     seconds: float
     retention_seconds: float
+    confirmation_seconds: float = 300
 
 
 class TurnRegistry:
@@ -101,6 +110,7 @@ class TurnRegistry:
         recovery: TurnRecovery,
         signals: TurnSignals,
         remote: RemoteTurns,
+        confirmations: ConfirmationStore,
     ) -> None:
         self._repository = repository
         self._journal = journal
@@ -109,6 +119,7 @@ class TurnRegistry:
         self._recovery = recovery
         self._remote = remote
         self._signals = signals
+        self._confirmations = confirmations
         self._inbox = SignalInbox(signals, self._obey)
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()
@@ -207,6 +218,14 @@ class TurnRegistry:
         claim = await self._remote.running(session_id)
         return await self._remote.describe(claim) if claim else None
 
+    def notice_decision(self, turn_id: str) -> bool:
+        """Let a turn of this worker look for answers to what it asks; False: it is not here."""
+        for turn in self._live.values():
+            if turn.turn_id == turn_id:
+                turn.engine.notice_decision()
+                return True
+        return False
+
     async def keep_house(self, interval_seconds: float = 60) -> None:
         """Seal dead turns and sweep what nobody needs any more, now and again until cancelled."""
         while True:
@@ -214,6 +233,7 @@ class TurnRegistry:
                 await asyncio.to_thread(self._recovery.seal_all)
                 await asyncio.to_thread(self._recovery.sweep, self._limits.retention_seconds)
                 await asyncio.to_thread(self._signals.sweep, self._limits.retention_seconds)
+                await asyncio.to_thread(self._confirmations.sweep, self._limits.retention_seconds)
             except Exception:
                 logger.exception("housekeeping failed; it is tried again")
             await asyncio.sleep(interval_seconds)
@@ -248,7 +268,15 @@ class TurnRegistry:
             job,
             stream=stream,
             recorder=SessionRecorder(self._repository, session=job.session, turn_id=turn_id),
-            tools=ToolCallRunner(self._preparer.toolset),
+            tools=ToolCallRunner(self._preparer.toolset, offer=job.offer, session_id=session_id),
+            approver=Approver(
+                self._confirmations,
+                session_id=session_id,
+                turn_id=turn_id,
+                offer=job.offer,
+                interactive=request.interactive,
+                timeout_seconds=self._limits.confirmation_seconds,
+            ),
         )
         subscription = stream.subscribe()
         turn = LiveTurn(
@@ -279,17 +307,14 @@ class TurnRegistry:
     async def _claimed(
         self, session_id: str, request: TurnRequest, wanted_id: str | None
     ) -> tuple[TurnJob, JournalWriter]:
-        """Take the session for a new turn, asking about its model first if need be."""
-        described: dict[str, ModelInfo | None] = {}
-        tools = await self._preparer.known_tools()
+        """Take the session for a new turn, finding out first what must be known."""
+        known = Known()
+        prepare = partial(self._preparer.prepare, request=request, known=known)
         while True:
-            prepare = partial(
-                self._preparer.prepare, request=request, tools=tools, described=described
-            )
             try:
                 return await asyncio.to_thread(self._claim, session_id, wanted_id, prepare)
-            except ModelNotDescribed as missing:
-                described[missing.model] = await self._preparer.describe(missing.model)
+            except NotKnown as missing:
+                await self._preparer.find_out(missing, known)
 
     def _claim(
         self, session_id: str, wanted_id: str | None, prepare: Callable[[str, Session], TurnJob]
@@ -312,6 +337,7 @@ class TurnRegistry:
             self._inbox.forget(turn_id)
             raise
         try:
+            self._withdraw_questions(session_id, jobs[0].continuation.asking_id)
             if turns:
                 self._recovery.end_journals(session)
             writer = self._journal.open(session_id, turn_id)
@@ -321,8 +347,20 @@ class TurnRegistry:
             raise
         return replace(jobs[0], session=session), writer
 
+    def _withdraw_questions(self, session_id: str, asking_id: str) -> None:
+        """Take back what earlier turns asked, but for the message that this one resumes."""
+        stale = [
+            asked.confirmation_id
+            for asked in self._confirmations.pending(session_id)
+            if asked.message_id != asking_id
+        ]
+        if stale:
+            self._confirmations.withdraw(session_id, stale)
+
     def _obey(self, turn_id: str, kind: str) -> None:
         """Do what another process asks of a turn of this one."""
+        if kind == "confirm":
+            self.notice_decision(turn_id)
         for turn in self._live.values():
             if turn.turn_id == turn_id and kind == "cancel":
                 turn.engine.stop(Input.CANCEL_REQUESTED)

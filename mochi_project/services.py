@@ -9,6 +9,8 @@ from functools import partial
 
 from django.conf import settings as django_settings
 
+from chat.confirmations import ConfirmationStore
+from chat.confirming import ConfirmationService
 from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
@@ -37,6 +39,7 @@ class Services:
     models: ModelCatalogue
     turns: TurnRegistry
     chat: ChatService
+    confirmations: ConfirmationService
 
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
@@ -57,12 +60,20 @@ def build_services(settings: MochiSettings) -> Services:
     journal = FileTurnJournal(state_dir / "turns")
     repository = FileSessionRepository(settings.resolved_sessions_dir)
     keys = IdempotencyKeys(state_dir / "keys")
+    questions = ConfirmationStore(
+        state_dir / "confirmations", timeout_seconds=settings.tool_confirmation_timeout_seconds
+    )
     recovery = TurnRecovery(repository=repository, journal=journal, keys=keys)
+
+    def forget(session_id: str) -> None:
+        journal.discard_session(session_id)
+        questions.discard_session(session_id)
+
     sessions = SessionManager(
         settings.resolved_sessions_dir,
         repository=repository,
         recover=recovery.recover,
-        on_delete=journal.discard_session,
+        on_delete=forget,
     )
     watcher = PathWatcher()
     signals = TurnSignals(state_dir / "signals", watcher)
@@ -81,6 +92,7 @@ def build_services(settings: MochiSettings) -> Services:
         remote=remote,
         preparer=_build_preparer(settings, models),
         limits=_turn_limits(settings),
+        confirmations=questions,
     )
     return Services(
         settings=settings,
@@ -89,6 +101,9 @@ def build_services(settings: MochiSettings) -> Services:
         models=models,
         turns=turns,
         chat=ChatService(turns=turns, remote=remote, sessions=sessions, models=models, keys=keys),
+        confirmations=ConfirmationService(
+            store=questions, repository=repository, signals=signals, notice=turns.notice_decision
+        ),
     )
 
 
@@ -106,6 +121,7 @@ def _turn_limits(settings: MochiSettings) -> TurnLimits:
         active=settings.max_active_turns,
         seconds=settings.turn_timeout_seconds,
         retention_seconds=settings.turn_retention_seconds,
+        confirmation_seconds=settings.tool_confirmation_timeout_seconds,
     )
 
 

@@ -20,6 +20,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
         file: The file it comes from, relative to its folder; None for an MCP tool.
         server: The MCP server it comes from; None for a function of a folder.
+        needs_approval: Whether policies concern it at all; an agent's own tools are asked about
+            instead of the agent.
+        always_offered: Whether it is offered without being named, because the session's settings
+            are why it is listed at all (agents).
     """
 
     spec: ToolSpec
@@ -28,6 +32,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool = True
     file: str | None = None
     server: str | None = None
+    needs_approval: bool = True
+    always_offered: bool = False
 
     @property
     def name(self) -> str:

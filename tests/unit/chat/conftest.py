@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
+from chat.confirmations import ConfirmationStore
+from chat.confirming import ConfirmationService
 from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
@@ -20,6 +22,7 @@ from chat.turns import TurnLimits, TurnRegistry
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.service import SessionManager
+from sessions_app.session import ToolSettings
 from tools_app.toolset import NoTools, Toolset
 
 WATCHER = PathWatcher()
@@ -87,13 +90,24 @@ class ToldCatalogue:
 class House:
     """Everything a test of turns needs."""
 
-    def __init__(self, data_dir: Path, toolset: Toolset, *, active: int = 10, seconds: float = 60):
+    def __init__(
+        self,
+        data_dir: Path,
+        toolset: Toolset,
+        *,
+        active: int = 10,
+        seconds: float = 60,
+        confirmation_seconds: float = 60,
+    ):
         self.model = ToldModel()
         self.sessions = SessionManager(sessions_dir=data_dir / "chat_sessions")
         self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
         repository = self.sessions.repository
         keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = TurnRecovery(repository=repository, journal=self.journal, keys=keys)
+        self.questions = ConfirmationStore(
+            data_dir / ".mochi" / "confirmations", timeout_seconds=confirmation_seconds
+        )
         signals = self.signals = TurnSignals(data_dir / ".mochi" / "signals", WATCHER)
         self.turns = TurnRegistry(
             repository=repository,
@@ -113,11 +127,26 @@ class House:
                 max_rounds=3,
                 dynamic_window=True,
             ),
-            limits=TurnLimits(active=active, seconds=seconds, retention_seconds=600),
+            limits=TurnLimits(
+                active=active,
+                seconds=seconds,
+                retention_seconds=600,
+                confirmation_seconds=confirmation_seconds,
+            ),
+            confirmations=self.questions,
+        )
+        self.confirmations = ConfirmationService(
+            store=self.questions,
+            repository=repository,
+            signals=signals,
+            notice=self.turns.notice_decision,
         )
 
-    async def new_session(self, model: str = "m") -> str:
-        session = await asyncio.to_thread(self.sessions.create, model=model)
+    async def new_session(
+        self, model: str = "m", *, tools: Sequence[str] = (), policy: str = "never_confirm"
+    ) -> str:
+        settings = ToolSettings(tools=tools, execution_policy=policy) if tools else None
+        session = await asyncio.to_thread(self.sessions.create, model=model, tool_settings=settings)
         return session.session_id
 
     async def messages(self, session_id: str):

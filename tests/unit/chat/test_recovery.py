@@ -18,7 +18,7 @@ from chat.sealing import INTERRUPTED_CALL
 from chat.turn import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec
-from tools_app.toolset import NoTools, ToolResult
+from tools_app.toolset import NoTools, Tool, ToolListing, ToolResult
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!")
@@ -31,10 +31,12 @@ class Sleeper:
         self.calls = []
         self.waiting = asyncio.Event()
 
-    async def list_tools(self):
-        return [ToolSpec(name="t", description="T.", parameters={"type": "object"})]
+    async def listing(self, selection=None):
+        spec = ToolSpec(name="t", description="T.", parameters={"type": "object"})
+        return ToolListing(tools={"t": Tool(spec=spec)})
 
-    async def call_tool(self, name, arguments):
+    async def call_tool(self, invocation):
+        arguments = invocation.arguments
         self.calls.append(arguments)
         if arguments.get("wait"):
             self.waiting.set()
@@ -81,7 +83,7 @@ async def test_a_call_in_flight_is_answered_and_never_run_again(make_house, afte
     tools = Sleeper()
     house = make_house(tools)
     house.model.say([TextDelta("Let me."), call("c1"), call("c2", wait=True)], [Finished()])
-    session_id = await house.new_session()
+    session_id = await house.new_session(tools=["t"])
     await house.turns.start(session_id, HELLO)
     await tools.waiting.wait()
     while len(await house.messages(session_id)) < 3:  # the first call's result is being saved

@@ -22,23 +22,33 @@ def test_an_answer_is_saved_before_it_is_reported():
 
 def test_calls_are_saved_before_a_tool_runs_and_the_model_is_asked_again_after():
     state, actions = walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS)
-    assert (state, actions) == (State.RUNNING_TOOLS, (Action.SAVE_CALLS, Action.RUN_TOOLS))
-    assert walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.TOOLS_RETURNED) == (
-        State.GENERATING,
-        (Action.ASK_MODEL,),
+    assert state is State.AWAITING_CONFIRMATION
+    assert actions == (Action.SAVE_CALLS, Action.ASK_APPROVAL)
+    decided = (Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.CALLS_DECIDED)
+    assert walk(*decided) == (State.RUNNING_TOOLS, (Action.RUN_TOOLS,))
+    assert walk(*decided, Input.TOOLS_RETURNED) == (State.GENERATING, (Action.ASK_MODEL,))
+
+
+def test_a_turn_that_nobody_can_approve_for_ends_and_keeps_its_calls_open():
+    state, actions = walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.NOBODY_TO_ASK)
+    assert state is State.SUSPENDED
+    assert actions == (Action.REPORT_SUSPENDED,)
+
+
+def test_open_calls_are_decided_and_run_before_the_model_is_asked():
+    assert walk(Input.HISTORY_ENDS_OPEN) == (
+        State.AWAITING_CONFIRMATION,
+        (Action.ASK_APPROVAL,),
     )
 
 
-def test_open_calls_run_before_the_model_is_asked():
-    assert walk(Input.HISTORY_ENDS_OPEN) == (State.RUNNING_TOOLS, (Action.RUN_TOOLS,))
-
-
 def test_a_turn_that_asks_for_tools_for_ever_fails():
-    state, _ = walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.ROUNDS_USED_UP)
+    asked = (Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.CALLS_DECIDED)
+    state, _ = walk(*asked, Input.ROUNDS_USED_UP)
     assert state is State.FAILED
 
 
-@pytest.mark.parametrize("state", [State.STARTING, State.GENERATING, State.RUNNING_TOOLS])
+@pytest.mark.parametrize("state", [state for state in State if state not in FINAL])
 @pytest.mark.parametrize(
     ("given", "end"),
     [

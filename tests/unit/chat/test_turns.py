@@ -35,7 +35,7 @@ from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
 from sessions_app.session import with_messages
 from tools_app.errors import ToolNotFound
-from tools_app.toolset import ToolResult
+from tools_app.toolset import Tool, ToolListing, ToolResult
 
 WAIT = ...  # the model stays silent from here on
 HELLO = TurnRequest(message="Hello!")
@@ -343,12 +343,12 @@ class Calculator:
     def __init__(self):
         self.waiting = asyncio.Event()
 
-    async def list_tools(self):
-        return [ToolSpec(name="add", description="Adds.", parameters={"type": "object"})]
+    async def listing(self, selection=None):
+        spec = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
+        return ToolListing(tools={"add": Tool(spec=spec)})
 
-    async def call_tool(self, name, arguments):
-        if name != "add":
-            raise ToolNotFound(name)
+    async def call_tool(self, invocation):
+        arguments = invocation.arguments
         if arguments.get("wait"):
             self.waiting.set()
             await asyncio.Event().wait()
@@ -365,7 +365,7 @@ async def test_tool_calls_run_and_their_results_go_back_to_the_model(make_house)
         [TextDelta("Let me see."), call("c1", a=1, b=2), call("c2", "nope")], [Finished()]
     )
     house.model.say_text("Three.")
-    session_id = await house.new_session()
+    session_id = await house.new_session(tools=["add"])
     request = TurnRequest(message="1 + 2?", selected_tools=["add"])
     events, outcome = await run(house, session_id, request)
     assert names(events) == [
@@ -400,14 +400,14 @@ async def test_a_model_that_asks_for_tools_for_ever_is_stopped(make_house):
     house = make_house(Calculator())
     for number in range(3):
         house.model.say([call(f"c{number}", a=1, b=1)], [Finished()])
-    events, outcome = await run(house, await house.new_session())
+    events, outcome = await run(house, await house.new_session(tools=["add"]))
     assert outcome.state is State.FAILED
     assert dict(events)["error"]["code"] == "TURN_LIMIT_REACHED"
 
 
 async def test_a_model_that_asks_for_heaps_of_tools_at_once_is_stopped(house):
     house.model.say([call(f"c{number}") for number in range(129)], [Finished()])
-    session_id = await house.new_session()
+    session_id = await house.new_session(tools=["add"])
     turn = await house.turns.start(session_id, HELLO)
     with pytest.raises(TurnLimitReached):
         await turn.committed()
@@ -419,7 +419,7 @@ async def test_cancel_reaches_a_running_tool_and_its_call_gets_a_result(make_hou
     tools = Calculator()
     house = make_house(tools)
     house.model.say([call("c1", wait=True)], [Finished()])
-    session_id = await house.new_session()
+    session_id = await house.new_session(tools=["add"])
     await house.turns.start(session_id, HELLO)
     await tools.waiting.wait()
     report = await house.turns.cancel(session_id)
@@ -433,7 +433,7 @@ async def test_open_calls_of_a_restart_run_before_the_model_is_asked(make_house)
     house = make_house(Calculator())
     house.model.say([call("c1", a=2, b=2)], [Finished()])
     house.model.say_text("Four.")
-    session_id = await house.new_session()
+    session_id = await house.new_session(tools=["add"])
     await run(house, session_id)
     repository = house.sessions.repository
 

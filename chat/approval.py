@@ -1,0 +1,229 @@
+"""Asking a person before a tool runs: who is asked about which calls, and the wait for answers."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chat.confirmation import Confirmation, Decision
+from chat.confirmations import ConfirmationStore
+from chat.events import Event, StatusChanged, ToolConfirmationRequired
+from sessions_app.messages import ToolCall
+from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
+from tools_app.offer import ToolOffer
+from tools_app.toolset import ToolResult
+
+# Whoever decides wakes the turn; looking again now and then is for signals that got lost.
+LOOK_AGAIN_SECONDS = 2.0
+
+Emit = Callable[[Sequence[Event]], None]
+
+
+class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call and its number within the turn, from 0."""
+
+    call: ToolCall
+    index: int
+
+
+class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of which is known whether it may run.
+
+    Attributes:
+        call: The call as the model wrote it.
+        index: Its number within the turn.
+        arguments: What it runs with: the model's, or what the person made of them.
+        approved: Whether a person was asked and agreed; False also where nobody was asked.
+        refusal: What the model is told instead of running it.
+    """
+
+    call: ToolCall
+    index: int
+    arguments: Mapping[str, Any]
+    approved: bool = False
+    refusal: ToolResult | None = None
+
+    @property
+    def was_edited(self) -> bool:
+        """Whether the person changed the arguments."""
+        return self.arguments != self.call.arguments
+
+
+class NobodyToAsk(Exception):
+    """Calls wait for an approval, and the turn has no listener who could be told."""
+
+    def __init__(self, confirmations: Sequence[Confirmation]) -> None:
+        super().__init__(len(confirmations))
+        self.confirmations = confirmations
+
+
+class Approver:
+    """Gets the calls of one turn decided, by the session's policy or by a person.
+
+    Args:
+        store: Where questions and answers are kept.
+        session_id: The session that is asked on behalf of.
+        turn_id: The turn that waits.
+        offer: What the model may call, and who is asked.
+        interactive: Whether somebody listens to the turn's events.
+        timeout_seconds: How long an answer may take; after that it is a no.
+    """
+
+    def __init__(
+        self,
+        store: ConfirmationStore,
+        *,
+        session_id: str,
+        turn_id: str,
+        offer: ToolOffer,
+        interactive: bool,
+        timeout_seconds: float,
+    ) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._offer = offer
+        self._interactive = interactive
+        self._timeout = timeout_seconds
+        self._waiting: dict[int, Confirmation] = {}  # by the number of the call
+        self._news = asyncio.Event()
+
+    def notice(self) -> None:
+        """Look for answers now: somebody has decided something."""
+        self._news.set()
+
+    async def decide(
+        self, calls: Sequence[NumberedCall], *, message_id: str, emit: Emit
+    ) -> list[DecidedCall]:
+        """Return the calls in their order once each is decided.
+
+        Whoever must be asked is asked about all of them at once.
+
+        Args:
+            calls: The calls of one assistant message.
+            message_id: That message.
+            emit: Called with the events that ask.
+
+        Raises:
+            NobodyToAsk: A person must be asked and none listens.
+        """
+        asked = [item for item in calls if self._offer.must_ask(item.call.name)]
+        if not asked:
+            return [_free(item) for item in calls]
+        decisions, questions = await asyncio.to_thread(self._ask_all, asked, message_id)
+        if questions:
+            emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
+            if not self._interactive:
+                raise NobodyToAsk(questions)
+            self._waiting = {question.call_index: question for question in questions}
+            decisions |= await self._answers()
+        used = await asyncio.to_thread(self._use, decisions)
+        return [
+            _decided(item, used[item.index]) if item.index in used else _free(item)
+            for item in calls
+        ]
+
+    async def withdraw(self) -> None:
+        """Take the open questions back: the turn was stopped, and an answer would mean nothing."""
+        ids = [question.confirmation_id for question in self._waiting.values()]
+        self._waiting = {}
+        if ids:
+            await asyncio.to_thread(self._store.withdraw, self._session_id, ids)
+
+    def _ask_all(
+        self, asked: Sequence[NumberedCall], message_id: str
+    ) -> tuple[dict[int, Decision], list[Confirmation]]:
+        """Return answers that are there already (the turn resumes), and questions for the rest."""
+        decisions: dict[int, Decision] = {}
+        questions: list[Confirmation] = []
+        for item in asked:
+            given = self._store.find_decided(self._session_id, message_id, item.call)
+            if given is not None:
+                decisions[item.index] = given
+                continue
+            questions.append(
+                self._store.ask(
+                    session_id=self._session_id,
+                    message_id=message_id,
+                    call=item.call,
+                    call_index=item.index,
+                    turn_id=self._turn_id,
+                )
+            )
+        return decisions, questions
+
+    async def _answers(self) -> dict[int, Decision]:
+        """Wait until every question is answered, or the time is over, which answers them: no."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout
+        answers: dict[int, Decision] = {}
+        while self._waiting:
+            self._news.clear()
+            over = loop.time() >= deadline
+            found = await asyncio.to_thread(self._look, list(self._waiting.values()), expire=over)
+            for index, answer in found.items():
+                answers[index] = answer
+                self._waiting.pop(index, None)
+            if self._waiting and not over:
+                pause = min(LOOK_AGAIN_SECONDS, max(deadline - loop.time(), 0))
+                try:
+                    await asyncio.wait_for(self._news.wait(), pause)
+                except TimeoutError:
+                    continue
+        return answers
+
+    def _look(self, questions: Sequence[Confirmation], *, expire: bool) -> dict[int, Decision]:
+        answers = {}
+        for question in questions:
+            look = self._store.expire if expire else self._store.decision_of
+            answer = look(question)
+            if answer is not None:
+                answers[question.call_index] = answer
+        return answers
+
+    def _use(self, decisions: Mapping[int, Decision]) -> dict[int, Decision | None]:
+        """Use up the approvals, each of which is good for one run; None: that one was used."""
+        return {
+            index: decision
+            if not decision.approved
+            or self._store.consume(self._session_id, decision.confirmation_id)
+            else None
+            for index, decision in decisions.items()
+        }
+
+
+def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
+    return ToolConfirmationRequired(
+        tool_name=confirmation.tool_name,
+        arguments=confirmation.arguments,
+        call_index=confirmation.call_index,
+        tool_call_id=confirmation.tool_call_id,
+        confirmation_id=confirmation.confirmation_id,
+    )
+
+
+def _free(item: NumberedCall) -> DecidedCall:
+    return DecidedCall(call=item.call, index=item.index, arguments=item.call.arguments)
+
+
+def _decided(item: NumberedCall, decision: Decision | None) -> DecidedCall:
+    if decision is None:
+        refusal = _refusal(EXECUTION_DENIED, "The approval of this call was used already.")
+    elif decision.approved:
+        return DecidedCall(
+            call=item.call, index=item.index, arguments=decision.arguments, approved=True
+        )
+    elif decision.reason == "timeout":
+        refusal = _refusal(
+            CONFIRMATION_TIMEOUT, "Nobody approved this call in time. It did not run."
+        )
+    else:
+        refusal = _refusal(EXECUTION_DENIED, "The user denied this call. It did not run.")
+    return DecidedCall(
+        call=item.call, index=item.index, arguments=item.call.arguments, refusal=refusal
+    )
+
+
+def _refusal(code: str, message: str) -> ToolResult:
+    return ToolResult(success=False, error_code=code, error_message=message)

@@ -1,0 +1,105 @@
+"""What a turn's model may call, and for which of it a person is asked. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sessions_app.messages import ToolCall, ToolSpec
+from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings
+from tools_app.errors import ToolNotFound
+from tools_app.policy import must_ask
+from tools_app.toolset import Tool, ToolListing, ToolSelection
+
+
+class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of one turn.
+
+    Attributes:
+        tools: What the model is offered, by name.
+        settings: The session's policies.
+        resumed: Tools of calls that an earlier turn left open, by name. They may run although
+            they are not offered now, and always after asking: that turn may have been told to
+            offer them (``selected_tools``).
+    """
+
+    tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    settings: ToolSettings = msgspec.field(default_factory=ToolSettings)
+    resumed: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]:
+        """What the model is told."""
+        return [tool.spec for tool in self.tools.values()]
+
+    def allows(self, name: str) -> bool:
+        """Whether a call of this tool may run at all."""
+        return name in self.tools or name in self.resumed
+
+    def must_ask(self, name: str) -> bool:
+        """Whether a person is asked before a call runs. Nobody is asked about what can't run."""
+        tool = self.tools.get(name)
+        if tool is None:
+            return name in self.resumed
+        return tool.needs_approval and must_ask(
+            tool_name=name,
+            destructive=tool.destructive,
+            policy=self.settings.execution_policy,
+            overrides=self.settings.tool_policies,
+        )
+
+
+NO_OFFER = ToolOffer()
+
+
+def selection_of(
+    metadata: SessionMetadata, selected: Sequence[str] | None, open_calls: Sequence[ToolCall]
+) -> ToolSelection | None:
+    """Return which tools a turn asks about; None when it needs to know of none.
+
+    Args:
+        metadata: The session's settings.
+        selected: The tools that the request selects instead of the session's, if it does.
+        open_calls: Calls that the turn resumes.
+    """
+    settings = metadata.tool_settings or ToolSettings()
+    resumed = [call.name for call in open_calls]
+    chosen = settings.tools if selected is None else selected
+    selection = ToolSelection(
+        names=tuple(dict.fromkeys([*chosen, *resumed])),
+        group=settings.tool_group if selected is None else None,
+        agents=tuple((metadata.agent_settings or AgentSettings()).enabled_agents),
+    )
+    return selection if selection.names or selection.group or selection.agents else None
+
+
+def offer(
+    listing: ToolListing,
+    metadata: SessionMetadata,
+    selected: Sequence[str] | None,
+    open_calls: Sequence[ToolCall],
+) -> ToolOffer:
+    """Choose from what there is what the model is offered.
+
+    A tool of the session's settings that is not there (any more, or because its server is down)
+    is left out; one that the request selects must be there.
+
+    Raises:
+        ToolNotFound: A selected tool does not exist.
+    """
+    settings = metadata.tool_settings or ToolSettings()
+    if selected is not None:
+        for name in selected:
+            if name not in listing.tools:
+                raise ToolNotFound(name)
+        names = list(selected)
+    else:
+        group = listing.groups.get(settings.tool_group, ()) if settings.tool_group else ()
+        names = [*settings.tools, *group]
+    names += [name for name, tool in listing.tools.items() if tool.always_offered]
+    tools = {name: listing.tools[name] for name in names if name in listing.tools}
+    resumed = {
+        call.name: listing.tools[call.name]
+        for call in open_calls
+        if call.name in listing.tools and call.name not in tools
+    }
+    return ToolOffer(tools=tools, settings=settings, resumed=resumed)
