@@ -20,6 +20,7 @@ from mochi_project.services import get_services
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
+from tools_app.api import router as tools_router
 
 HEALTH_TIMEOUT_SECONDS = 1.5
 VERSION = version("mochi-server")
@@ -101,7 +102,7 @@ async def health(request: HttpRequest) -> HealthOut:
     )
 
 
-for _router in (sessions_router, chat_router, prompts_router, models_router):
+for _router in (sessions_router, chat_router, tools_router, prompts_router, models_router):
     api.add_router("", _router)
 
 

@@ -37,3 +37,8 @@ class ReportCommand(BaseCommand):
         """Print a table or a document; brackets and numbers in its texts mean nothing."""
         console = Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False)
         console.print(shown)
+
+
+def printable(text: str) -> str:
+    """Take out control characters: what a model or a tool wrote must not steer the terminal."""
+    return "".join(char for char in text if char.isprintable() or char in "\n\t")

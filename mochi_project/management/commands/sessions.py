@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Table
 
-from mochi_project.management.reports import ReportCommand
+from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import get_services
 from sessions_app.atomic import write_atomically
 from sessions_app.export import to_markdown
@@ -69,7 +69,7 @@ class Command(ReportCommand):
                 metadata.model,
                 _short_time(metadata.updated_at),
                 str(metadata.message_count),
-                " ".join(_printable(metadata.preview or "").split()),
+                " ".join(printable(metadata.preview or "").split()),
             )
         self.print_rich(table)
         if len(page.sessions) < page.total:
@@ -82,7 +82,7 @@ class Command(ReportCommand):
         if options["json"]:
             self.print_json(session_detail(session))
         else:
-            self.print_rich(Markdown(_printable(to_markdown(session))))
+            self.print_rich(Markdown(printable(to_markdown(session))))
 
     def _export(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         if options["json"] and options["format"] == "markdown":
@@ -126,8 +126,3 @@ def _problem(file: str, reason: str) -> dict[str, str]:
 
 def _short_time(timestamp: str) -> str:
     return timestamp[:16].replace("T", " ")
-
-
-def _printable(text: str) -> str:
-    """Take out control characters: what a model wrote must not steer the terminal."""
-    return "".join(char for char in text if char.isprintable() or char in "\n\t")

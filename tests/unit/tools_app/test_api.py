@@ -1,0 +1,200 @@
+"""The /tools and /mcp routes: shapes, order and errors."""
+
+from types import SimpleNamespace
+
+import pytest
+from django.test import AsyncClient
+
+from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
+from sessions_app.messages import ToolSpec
+from tools_app import api as routes
+from tools_app.catalogue import ToolCatalogue
+from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
+from tools_app.executions import ExecutionLog
+from tools_app.toolset import InvalidTool, Tool, ToolInvocation, ToolListing, ToolResult
+
+URL = "/api/v1/tools"
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "number", "description": "The first number to add."}},
+    "required": ["a"],
+}
+
+
+def tool(name, **values):
+    spec = ToolSpec(name=name, description=f"What {name} does.", parameters=SCHEMA)
+    return Tool(
+        spec=spec,
+        parameters={"a": {"type": "float", "description": "The first number to add."}},
+        **values,
+    )
+
+
+class Folder:
+    """A toolset that knows what it has, and counts how often it was told to look again."""
+
+    def __init__(self, *tools, invalid=()):
+        self.tools = {tool.name: tool for tool in tools}
+        self.invalid = invalid
+        self.reloads = 0
+
+    async def listing(self, selection=None):
+        groups = {"math": [name for name, tool in self.tools.items() if "math" in tool.groups]}
+        return ToolListing(tools=self.tools, groups=groups, invalid=self.invalid)
+
+    async def call_tool(self, invocation):
+        return ToolResult(success=invocation.arguments["a"] > 0, error_code="X", result="1")
+
+    async def reload(self):
+        self.reloads += 1
+
+
+class Servers:
+    """MCP servers of which one works."""
+
+    async def servers(self):
+        return [await self.restart("time")]
+
+    async def restart(self, name):
+        if name == "broken":
+            raise ToolServerUnavailable(name, "it ended.")
+        if name != "time":
+            raise ToolServerNotFound(name)
+        return SimpleNamespace(
+            name="time", transport="stdio", state="ready", error=None, tools=("time__now",)
+        )
+
+
+@pytest.fixture
+async def log(tmp_path):
+    log = ExecutionLog(tmp_path / "executions.jsonl")
+    yield log
+    await log.aclose()
+
+
+@pytest.fixture
+def folder():
+    broken = InvalidTool(name="mail", file="mail.py", reason="SyntaxError: ... (line 3)")
+    math = tool("add_numbers", groups=("math",), destructive=False, file="math_tools.py")
+    return Folder(math, tool("delete_file"), invalid=[broken])
+
+
+@pytest.fixture
+def tools(folder, log, monkeypatch):
+    catalogue = ToolCatalogue([folder], log)
+    services = SimpleNamespace(tools=catalogue, folder_tools=folder, executions=log, mcp=Servers())
+    monkeypatch.setattr(routes, "get_services", lambda: services)
+    return catalogue
+
+
+@pytest.fixture
+def client(tools):
+    return AsyncClient()
+
+
+ADD_NUMBERS = {
+    "name": "add_numbers",
+    "description": "What add_numbers does.",
+    "parameters": {"a": {"type": "float", "description": "The first number to add."}},
+    "json_schema": SCHEMA,
+    "destructive": False,
+    "groups": ["math"],
+    "server": None,
+}
+
+
+async def test_tools_are_listed_with_exactly_the_documented_fields(client):
+    answer = await client.get(URL)
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["tools"]["add_numbers"] == ADD_NUMBERS
+    assert list(body["tools"]) == ["add_numbers", "delete_file"]
+    assert body["groups"] == {"math": ["add_numbers"]}
+    assert body["invalid"] == [
+        {"name": "mail", "file": "mail.py", "reason": "SyntaxError: ... (line 3)"}
+    ]
+    assert body.keys() == {"tools", "groups", "invalid"}
+
+
+async def test_one_tool_is_shown(client):
+    answer = await client.get(f"{URL}/add_numbers")
+    assert answer.status_code == 200
+    assert answer.json() == ADD_NUMBERS
+
+
+@pytest.mark.parametrize("name", ["nope", "mail", "%00", "..%2fx"])
+async def test_a_tool_that_is_not_there_is_not_found(client, name):
+    answer = await client.get(f"{URL}/{name}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] in {"TOOL_NOT_FOUND", "NOT_FOUND"}
+
+
+async def test_reloading_looks_again_and_lists_what_is_there_now(client, folder):
+    folder.tools["new"] = tool("new")
+    answer = await client.post(f"{URL}/reload")
+    assert answer.status_code == 200
+    assert "new" in answer.json()["tools"]
+    assert folder.reloads == 1
+
+
+async def test_executions_and_reload_are_no_tools_names(client, folder):
+    folder.tools |= {name: tool(name) for name in ("executions", "reload")}
+    assert "executions" in (await client.get(f"{URL}/executions")).json()
+    assert (await client.get(f"{URL}/reload")).status_code == 405
+
+
+async def test_before_the_first_call_there_are_no_executions(client):
+    answer = await client.get(f"{URL}/executions")
+    assert answer.json() == {"executions": [], "statistics": {}}
+
+
+async def test_calls_are_told_newest_first_with_statistics(client, tools):
+    for a in (1, -1):
+        await tools.call_tool(
+            ToolInvocation(
+                name="add_numbers",
+                arguments={"a": a, "secret": "canary"},
+                session_id="a1b2c3d4e5",
+                tool_call_id=f"call_{a}",
+            )
+        )
+    answer = await client.get(f"{URL}/executions")
+    assert answer.status_code == 200
+    assert b"canary" not in answer.content
+    body = answer.json()
+    assert [call["tool_call_id"] for call in body["executions"]] == ["call_-1", "call_1"]
+    assert [call["success"] for call in body["executions"]] == [False, True]
+    assert body["statistics"]["add_numbers"]["calls"] == 2
+    assert body["statistics"]["add_numbers"]["failures"] == 1
+
+
+async def test_mcp_servers_are_listed(client):
+    answer = await client.get("/api/v1/mcp/servers")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "servers": [
+            {
+                "name": "time",
+                "transport": "stdio",
+                "state": "ready",
+                "error": None,
+                "tools": ["time__now"],
+            }
+        ]
+    }
+
+
+async def test_an_mcp_server_is_restarted(client):
+    answer = await client.post("/api/v1/mcp/servers/time/restart")
+    assert answer.status_code == 200
+    assert answer.json()["state"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"), [("nope", 404, "NOT_FOUND"), ("broken", 502, "SERVICE_UNAVAILABLE")]
+)
+async def test_a_server_that_can_not_be_restarted_is_an_error(client, name, status, code):
+    answer = await client.post(f"/api/v1/mcp/servers/{name}/restart")
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+    assert answer.json()["error"]["details"]["server"] == name

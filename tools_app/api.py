@@ -1,0 +1,110 @@
+"""The ``/tools`` and ``/mcp`` routes: parse, call, encode."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from mochi_project.services import get_services
+from sessions_app.schemas import ErrorResponse
+from tools_app.executions import statistics
+from tools_app.payloads import listing_payload, tool_payload
+from tools_app.schemas import (
+    McpServerOut,
+    McpServersOut,
+    ToolExecutionsOut,
+    ToolListOut,
+    ToolOut,
+)
+
+router = Router(tags=["tools"])
+
+
+@router.get(
+    "/tools",
+    response={200: ToolListOut},
+    summary="List tools",
+    description=(
+        "All tools that can be offered to a model: the functions of the tools folder and the tools "
+        "of MCP servers, by name and by group. What was found and can't be offered is under "
+        "`invalid`, with the reason. The first request starts what is needed to find out."
+    ),
+    operation_id="list_tools",
+)
+async def list_tools(request: HttpRequest) -> dict[str, Any]:
+    """List all tools, groups, and what is wrong with the rest."""
+    return listing_payload(await get_services().tools.listing())
+
+
+# Before the route of one tool: `executions` and `reload` are no tools' names.
+@router.get(
+    "/tools/executions",
+    response={200: ToolExecutionsOut},
+    summary="List tool calls that were made",
+    description=(
+        "The last 100 calls that any worker made, newest first, and statistics of these by tool. "
+        "Arguments and results are not recorded."
+    ),
+    operation_id="list_tool_executions",
+)
+async def list_executions(request: HttpRequest) -> dict[str, Any]:
+    """List the last calls, with statistics."""
+    executions = await get_services().executions.recent()
+    return {"executions": executions, "statistics": statistics(executions)}
+
+
+@router.post(
+    "/tools/reload",
+    response={200: ToolListOut},
+    summary="Reload the tools folder",
+    description=(
+        "Reads the tools folder again, in fresh processes, and lists what is there now. Calls that "
+        "run go on with the code that they began with. Other workers follow before they list or "
+        "call a tool again."
+    ),
+    operation_id="reload_tools",
+)
+async def reload_tools(request: HttpRequest) -> dict[str, Any]:
+    """Forget what was discovered, discover again, and list it."""
+    services = get_services()
+    await services.folder_tools.reload()
+    return listing_payload(await services.tools.listing())
+
+
+@router.get(
+    "/tools/{tool_name}",
+    response={200: ToolOut, 404: ErrorResponse},
+    summary="Get a tool",
+    description="One tool by name; 404 `TOOL_NOT_FOUND` also for one that is invalid.",
+    operation_id="get_tool",
+)
+async def get_tool(request: HttpRequest, tool_name: str) -> dict[str, Any]:
+    """Return what is known of one tool."""
+    return tool_payload(await get_services().tools.find(tool_name))
+
+
+@router.get(
+    "/mcp/servers",
+    response={200: McpServersOut},
+    summary="List MCP servers",
+    description="The MCP servers that `mcp.json` names, as this worker sees them. Starts none.",
+    operation_id="list_mcp_servers",
+)
+async def list_servers(request: HttpRequest) -> dict[str, Any]:
+    """List the MCP servers and what they do now."""
+    return {"servers": await get_services().mcp.servers()}
+
+
+@router.post(
+    "/mcp/servers/{name}/restart",
+    response={200: McpServerOut, (404, 502): ErrorResponse},
+    summary="Restart an MCP server",
+    description=(
+        "Stops this worker's connection to the server, and the process where it is one, and makes "
+        "a new one. 502 `SERVICE_UNAVAILABLE` when that fails."
+    ),
+    operation_id="restart_mcp_server",
+)
+async def restart_server(request: HttpRequest, name: str) -> Any:
+    """Restart one MCP server."""
+    return await get_services().mcp.restart(name)

@@ -1,0 +1,60 @@
+"""Why a tool is not there: what came of each file of a tools folder. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tools_app.toolset import InvalidTool, ToolListing
+
+INIT_FILE = "__init__.py"
+_NOT_EXPORTED = (
+    "None of its functions is a tool. Import them in __init__.py and list them in __all__ there."
+)
+_NO_ALL = (
+    'It is not looked at, because it has no __all__. Add __all__ = ["name_of_the_function"] if its '
+    "functions shall be tools."
+)
+_EMPTY_INIT = "It exports no tool. List the functions that shall be tools in its __all__."
+
+
+class FileDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one file.
+
+    Attributes:
+        file: The file, relative to the folder.
+        tools: The tools that are defined there and can be offered.
+        invalid: What is there and can't be offered, with the reasons.
+        hint: What to change when there is neither.
+    """
+
+    file: str
+    tools: Sequence[str] = ()
+    invalid: Sequence[InvalidTool] = ()
+    hint: str | None = None
+
+
+def diagnose(files: Sequence[str], listing: ToolListing) -> list[FileDiagnosis]:
+    """Say of each file what came of it, in order of their names.
+
+    Args:
+        files: The Python files of the folder, relative to it.
+        listing: What was discovered there.
+    """
+    named = {tool.file for tool in listing.tools.values() if tool.file}
+    named |= {entry.file for entry in listing.invalid}
+    return [_diagnose(file, files, listing) for file in sorted({*files, *named})]
+
+
+def _diagnose(file: str, files: Sequence[str], listing: ToolListing) -> FileDiagnosis:
+    tools = sorted(name for name, tool in listing.tools.items() if tool.file == file)
+    invalid = [entry for entry in listing.invalid if entry.file == file]
+    hint = None
+    if not tools and not invalid:
+        hint = _hint(file, files, listing)
+    return FileDiagnosis(file=file, tools=tools, invalid=invalid, hint=hint)
+
+
+def _hint(file: str, files: Sequence[str], listing: ToolListing) -> str | None:
+    if file == INIT_FILE:
+        return None if listing.tools or listing.invalid else _EMPTY_INIT
+    return _NOT_EXPORTED if INIT_FILE in files else _NO_ALL

@@ -1,0 +1,29 @@
+"""Tools as JSON-compatible values, as routes and commands show them."""
+
+from typing import Any
+
+import msgspec
+
+from tools_app.toolset import Tool, ToolListing
+
+
+def listing_payload(listing: ToolListing) -> dict[str, Any]:
+    """Return all tools by name, the names by group, and what is wrong with the rest."""
+    return {
+        "tools": {name: tool_payload(listing.tools[name]) for name in sorted(listing.tools)},
+        "groups": {group: list(names) for group, names in listing.groups.items()},
+        "invalid": [msgspec.to_builtins(entry) for entry in listing.invalid],
+    }
+
+
+def tool_payload(tool: Tool) -> dict[str, Any]:
+    """Return what is known of a tool (seed 000 section 9.6, and more)."""
+    return {
+        "name": tool.name,
+        "description": tool.spec.description,
+        "parameters": {name: dict(known) for name, known in tool.parameters.items()},
+        "json_schema": dict(tool.spec.parameters),
+        "destructive": tool.destructive,
+        "groups": list(tool.groups),
+        "server": tool.server,
+    }

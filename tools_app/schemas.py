@@ -1,0 +1,170 @@
+"""Bodies of the ``/tools`` and ``/mcp`` routes."""
+
+from typing import Any
+
+from ninja import Schema
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+_ADD_NUMBERS: JsonDict = {
+    "name": "add_numbers",
+    "description": "Add two numbers together.",
+    "parameters": {
+        "a": {"type": "float", "description": "The first number to add."},
+        "b": {"type": "float", "description": "The second number to add."},
+    },
+    "json_schema": {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "description": "The first number to add."},
+            "b": {"type": "number", "description": "The second number to add."},
+        },
+        "required": ["a", "b"],
+    },
+    "destructive": False,
+    "groups": ["math"],
+    "server": None,
+}
+_EXECUTION: JsonDict = {
+    "tool_name": "add_numbers",
+    "session_id": "a1b2c3d4e5",
+    "tool_call_id": "call_0a1b2c",
+    "started_at": "2026-01-15T10:30:00.000000+00:00",
+    "duration_ms": 4.218,
+    "success": True,
+    "error_code": None,
+    "error_message": None,
+    "server": None,
+}
+_SERVER: JsonDict = {
+    "name": "time",
+    "transport": "stdio",
+    "state": "ready",
+    "error": None,
+    "tools": ["time__convert_time", "time__get_current_time"],
+}
+
+
+def _example(value: JsonDict) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"example": value})
+
+
+class ToolParameterOut(Schema):
+    """A parameter, for people."""
+
+    type: str = Field(description="The type as Python writes it")
+    description: str = Field(description="What the docstring says of it")
+
+
+class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
+    """A tool: what a model is told of it, and what a person may want to know."""
+
+    model_config = _example(_ADD_NUMBERS)
+
+    name: str = Field(description="The name to offer it by, and the model calls it by")
+    description: str = Field(description="What it does, as the model is told")
+    parameters: dict[str, ToolParameterOut] = Field(description="The parameters, for people")
+    json_schema: dict[str, Any] = Field(
+        description="The whole JSON schema of the arguments, as the model is told"
+    )
+    destructive: bool = Field(
+        description="Whether the policy `confirm_destructive` asks before it runs"
+    )
+    groups: list[str] = Field(description="The groups it belongs to")
+    server: str | None = Field(description="The MCP server it comes from; null: the tools folder")
+
+
+class InvalidToolOut(Schema):
+    """What was found and can't be offered."""
+
+    name: str = Field(description="The tool, or the module when all of it is unusable")
+    file: str = Field(description="Where it is")
+    reason: str = Field(description="Why it can't be offered, and what to change")
+
+
+class ToolListOut(Schema):
+    """All tools by name, the names by group, and what is wrong with the rest."""
+
+    model_config = _example(
+        {
+            "tools": {"add_numbers": _ADD_NUMBERS},
+            "groups": {"math": ["add_numbers"]},
+            "invalid": [
+                {
+                    "name": "send_mail",
+                    "file": "mail.py",
+                    "reason": "It has no docstring; the model would not know what it does.",
+                }
+            ],
+        }
+    )
+
+    tools: dict[str, ToolOut]
+    groups: dict[str, list[str]]
+    invalid: list[InvalidToolOut]
+
+
+class ToolExecutionOut(Schema):
+    """One call of a tool that was made. Arguments and results are not recorded."""
+
+    tool_name: str
+    session_id: str = Field(description="On whose behalf; empty when a person ran it by hand")
+    tool_call_id: str = Field(description="The model's call; empty when a person ran it by hand")
+    started_at: str = Field(description="When, in UTC")
+    duration_ms: float = Field(description="How long it took, in milliseconds")
+    success: bool = Field(description="Whether it returned")
+    error_code: str | None = Field(description="What went wrong, for programs")
+    error_message: str | None = Field(description="What went wrong, 500 characters at most")
+    server: str | None = Field(description="The MCP server that ran it, if one did")
+
+
+class ToolStatisticsOut(Schema):
+    """What the listed calls of one tool have in common."""
+
+    calls: int
+    failures: int
+    average_ms: float = Field(description="Average duration in milliseconds")
+    slowest_ms: float = Field(description="Longest duration in milliseconds")
+    last_called_at: str = Field(description="When the last one started, in UTC")
+
+
+class ToolExecutionsOut(Schema):
+    """The last 100 calls of all workers, newest first, and statistics of these by tool."""
+
+    model_config = _example(
+        {
+            "executions": [_EXECUTION],
+            "statistics": {
+                "add_numbers": {
+                    "calls": 1,
+                    "failures": 0,
+                    "average_ms": 4.218,
+                    "slowest_ms": 4.218,
+                    "last_called_at": "2026-01-15T10:30:00.000000+00:00",
+                }
+            },
+        }
+    )
+
+    executions: list[ToolExecutionOut]
+    statistics: dict[str, ToolStatisticsOut]
+
+
+class McpServerOut(Schema):
+    """An MCP server that ``mcp.json`` names."""
+
+    model_config = _example(_SERVER)
+
+    name: str = Field(description="Its name in `mcp.json`, and the group of its tools")
+    transport: str = Field(description="`stdio` or `http`; empty when the entry is unusable")
+    state: str = Field(description="What it does now")
+    error: str | None = Field(description="Why it can't be used, or could not the last time")
+    tools: list[str] = Field(description="Its tools, by the names that models call them by")
+
+
+class McpServersOut(Schema):
+    """All MCP servers that ``mcp.json`` names."""
+
+    model_config = _example({"servers": [_SERVER]})
+
+    servers: list[McpServerOut]
