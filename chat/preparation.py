@@ -76,18 +76,14 @@ class TurnPreparer:
             known.listing = await self.toolset.listing(missing.selection)
 
     def prepare(
-        self,
-        turn_id: str,
-        session: Session,
-        request: TurnRequest,
-        known: Known,
+        self, request: TurnRequest, turn_id: str, session: Session, known: Known
     ) -> TurnJob:
         """Decide everything that must be known before the model is asked. Takes no time.
 
         Args:
+            request: What the client asked for.
             turn_id: The turn.
             session: The session, claimed or about to be.
-            request: What the client asked for.
             known: What ``find_out`` has found out for this request.
 
         Raises:

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -11,12 +10,10 @@ from chat.approval import Approver
 from chat.confirmations import ConfirmationStore
 from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
-from chat.identity import new_turn_id
-from chat.job import TurnJob
-from chat.journal import JournalWriter, TurnJournal
+from chat.journal import TurnJournal
+from chat.opener import TurnOpener
 from chat.outcome import Outcome
-from chat.preparation import Known, NotKnown, TurnPreparer, TurnRequest
-from chat.recording import SessionRecorder, open_session
+from chat.preparation import TurnPreparer, TurnRequest
 from chat.recovery import TurnRecovery
 from chat.remote import ActiveTurn, CancelReport, RemoteTurns
 from chat.signals import SignalInbox, TurnSignals
@@ -27,7 +24,6 @@ from sessions_app.errors import MochiError
 from sessions_app.identity import utc_now
 from sessions_app.messages import unmark_cancelled
 from sessions_app.repository import SessionRepository
-from sessions_app.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -112,8 +108,6 @@ class TurnRegistry:
         remote: RemoteTurns,
         confirmations: ConfirmationStore,
     ) -> None:
-        self._repository = repository
-        self._journal = journal
         self._preparer = preparer
         self._limits = limits
         self._recovery = recovery
@@ -121,6 +115,14 @@ class TurnRegistry:
         self._signals = signals
         self._confirmations = confirmations
         self._inbox = SignalInbox(signals, self._obey)
+        self._opener = TurnOpener(
+            repository=repository,
+            journal=journal,
+            recovery=recovery,
+            confirmations=confirmations,
+            expect=self._inbox.expect,
+            forget=self._inbox.forget,
+        )
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False
@@ -255,19 +257,18 @@ class TurnRegistry:
     async def _start(
         self, session_id: str, request: TurnRequest, wanted_id: str | None
     ) -> LiveTurn:
-        job, writer = await self._claimed(session_id, request, wanted_id)
-        turn_id = job.turn_id
-        self._inbox.open()
-        stream = TurnStream(
-            turn_id,
-            writer=writer,
-            read_journal=partial(asyncio.to_thread, self._journal.read, session_id, turn_id),
-            discard_journal=partial(asyncio.to_thread, self._journal.discard, session_id, turn_id),
+        opened = await self._opener.open(
+            session_id,
+            partial(self._preparer.prepare, request),
+            self._preparer.find_out,
+            turn_id=wanted_id,
         )
+        job, stream, turn_id = opened.job, opened.stream, opened.job.turn_id
+        self._inbox.open()
         engine = TurnEngine(
             job,
             stream=stream,
-            recorder=SessionRecorder(self._repository, session=job.session, turn_id=turn_id),
+            recorder=opened.recorder,
             tools=ToolCallRunner(self._preparer.toolset, offer=job.offer, session_id=session_id),
             approver=Approver(
                 self._confirmations,
@@ -303,59 +304,6 @@ class TurnRegistry:
         turn.task.add_done_callback(ended)
         self._inbox.ready(turn_id)
         return turn
-
-    async def _claimed(
-        self, session_id: str, request: TurnRequest, wanted_id: str | None
-    ) -> tuple[TurnJob, JournalWriter]:
-        """Take the session for a new turn, finding out first what must be known."""
-        known = Known()
-        prepare = partial(self._preparer.prepare, request=request, known=known)
-        while True:
-            try:
-                return await asyncio.to_thread(self._claim, session_id, wanted_id, prepare)
-            except NotKnown as missing:
-                await self._preparer.find_out(missing, known)
-
-    def _claim(
-        self, session_id: str, wanted_id: str | None, prepare: Callable[[str, Session], TurnJob]
-    ) -> tuple[TurnJob, JournalWriter]:
-        """Take the session, save the user's message and begin the journal, all under one lock."""
-        turns = self._journal.turns(session_id)
-        turn_id = wanted_id or new_turn_id(after=turns[-1] if turns else "")
-        jobs: list[TurnJob] = []
-
-        def open_turn(session: Session) -> Session:
-            jobs.append(prepare(turn_id, session))
-            return open_session(session, jobs[0], now=utc_now())
-
-        self._inbox.expect(turn_id)
-        try:
-            session = self._repository.claim(
-                session_id, turn_id, recover=self._recovery.recover, change=open_turn
-            )
-        except BaseException:
-            self._inbox.forget(turn_id)
-            raise
-        try:
-            self._withdraw_questions(session_id, jobs[0].continuation.asking_id)
-            if turns:
-                self._recovery.end_journals(session)
-            writer = self._journal.open(session_id, turn_id)
-        except BaseException:
-            self._inbox.forget(turn_id)
-            self._repository.release(session_id, turn_id)
-            raise
-        return replace(jobs[0], session=session), writer
-
-    def _withdraw_questions(self, session_id: str, asking_id: str) -> None:
-        """Take back what earlier turns asked, but for the message that this one resumes."""
-        stale = [
-            asked.confirmation_id
-            for asked in self._confirmations.pending(session_id)
-            if asked.message_id != asking_id
-        ]
-        if stale:
-            self._confirmations.withdraw(session_id, stale)
 
     def _obey(self, turn_id: str, kind: str) -> None:
         """Do what another process asks of a turn of this one."""

@@ -1,0 +1,141 @@
+"""Taking a session for a turn: its claim, the user's message, its journal, under one lock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from chat.confirmations import ConfirmationStore
+from chat.identity import new_turn_id
+from chat.job import TurnJob
+from chat.journal import JournalWriter, TurnJournal
+from chat.preparation import Known, NotKnown
+from chat.recording import SessionRecorder, open_session
+from chat.recovery import TurnRecovery
+from chat.stream import TurnStream
+from sessions_app.identity import utc_now
+from sessions_app.repository import SessionRepository
+from sessions_app.session import Session
+
+Prepare = Callable[[str, Session, Known], TurnJob]
+FindOut = Callable[[NotKnown, Known], Awaitable[None]]
+
+
+def _nobody(turn_id: str) -> None:
+    """Nobody wants to know of turns that are about to begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedTurn:
+    """A turn whose session is claimed, ready to run."""
+
+    job: TurnJob
+    stream: TurnStream
+    recorder: SessionRecorder
+
+
+class TurnOpener:
+    """Takes sessions for turns.
+
+    Args:
+        repository: The sessions.
+        journal: Where turns are journalled.
+        recovery: Seals what dead turns left.
+        confirmations: The questions of earlier turns, which a new turn takes back.
+        expect: Told of a turn's id before others can see the turn; may be called in a thread.
+        forget: Told when such a turn does not begin.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        recovery: TurnRecovery,
+        confirmations: ConfirmationStore,
+        expect: Callable[[str], None] = _nobody,
+        forget: Callable[[str], None] = _nobody,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._recovery = recovery
+        self._confirmations = confirmations
+        self._expect = expect
+        self._forget = forget
+
+    async def open(
+        self,
+        session_id: str,
+        prepare: Prepare,
+        find_out: FindOut,
+        *,
+        turn_id: str | None = None,
+        stream_type: type[TurnStream] = TurnStream,
+    ) -> OpenedTurn:
+        """Take the session, finding out first what must be known about the world.
+
+        Args:
+            session_id: The session.
+            prepare: Makes the job, under the session's lock; raises what refuses the turn.
+            find_out: Finds out what ``prepare`` missed, without the lock.
+            turn_id: The turn's id, if it has one already.
+            stream_type: What its events go through.
+
+        Raises:
+            SessionNotFound, SessionCorrupt, SessionBusy: By the session.
+            MochiError: What ``prepare`` and ``find_out`` raise.
+        """
+        known = Known()
+        while True:
+            try:
+                job, writer = await asyncio.to_thread(
+                    self._claim, session_id, turn_id, partial(prepare, known=known)
+                )
+                break
+            except NotKnown as missing:
+                await find_out(missing, known)
+        read = partial(asyncio.to_thread, self._journal.read, session_id, job.turn_id)
+        discard = partial(asyncio.to_thread, self._journal.discard, session_id, job.turn_id)
+        stream = stream_type(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
+        recorder = SessionRecorder(self._repository, session=job.session, turn_id=job.turn_id)
+        return OpenedTurn(job=job, stream=stream, recorder=recorder)
+
+    def _claim(
+        self, session_id: str, wanted_id: str | None, prepare: Callable[[str, Session], TurnJob]
+    ) -> tuple[TurnJob, JournalWriter]:
+        turns = self._journal.turns(session_id)
+        turn_id = wanted_id or new_turn_id(after=turns[-1] if turns else "")
+        jobs: list[TurnJob] = []
+
+        def open_turn(session: Session) -> Session:
+            jobs.append(prepare(turn_id, session))
+            return open_session(session, jobs[0], now=utc_now())
+
+        self._expect(turn_id)
+        try:
+            session = self._repository.claim(
+                session_id, turn_id, recover=self._recovery.recover, change=open_turn
+            )
+        except BaseException:
+            self._forget(turn_id)
+            raise
+        try:
+            self._withdraw_questions(session_id, jobs[0].continuation.asking_id)
+            if turns:
+                self._recovery.end_journals(session)
+            writer = self._journal.open(session_id, turn_id)
+        except BaseException:
+            self._forget(turn_id)
+            self._repository.release(session_id, turn_id)
+            raise
+        return replace(jobs[0], session=session), writer
+
+    def _withdraw_questions(self, session_id: str, asking_id: str) -> None:
+        """Take back what earlier turns asked, but for the message that this one resumes."""
+        stale = [
+            asked.confirmation_id
+            for asked in self._confirmations.pending(session_id)
+            if asked.message_id != asking_id
+        ]
+        if stale:
+            self._confirmations.withdraw(session_id, stale)
