@@ -5,11 +5,14 @@ The tree::
     MochiError
       + ToolError
         * ToolNotFound            TOOL_NOT_FOUND
+        * ArgumentsInvalid        VALIDATION_ERROR
         * ToolServerNotFound      NOT_FOUND
         * ToolServerUnavailable   SERVICE_UNAVAILABLE (retryable)
 
 Failures of a tool that runs are no exceptions but results, with one of the codes below.
 """
+
+from collections.abc import Sequence
 
 from sessions_app.errors import MochiError
 
@@ -32,6 +35,16 @@ class ToolNotFound(ToolError):
 
     def __init__(self, tool_name: str) -> None:
         super().__init__(f"There is no tool named {tool_name!r}.", tool_name=tool_name)
+
+
+class ArgumentsInvalid(ToolError):
+    """The arguments don't fit the function; the message tells a model what to correct."""
+
+    code = INVALID_ARGUMENTS
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__(" ".join(faults))
+        self.faults = list(faults)
 
 
 class ToolServerNotFound(ToolError):

@@ -1,0 +1,91 @@
+"""What is wrong with a tool's arguments, in sentences that a model can act on. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+MAX_FAULTS = 10
+MAX_SHOWN_CHARS = 80
+
+
+def faults_of(
+    error: "ValidationError",
+    arguments: Mapping[str, Any],
+    parameters: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """Return one sentence for each fault, ten at most.
+
+    Args:
+        error: What pydantic found.
+        arguments: What was passed.
+        parameters: What can be passed: {name: {"type": as Python writes it}}.
+    """
+    wrong: dict[str, list[str]] = {}
+    shown: dict[str, str] = {}
+    faults = []
+    for detail in error.errors(include_url=False, include_context=False):
+        location = detail["loc"]
+        if detail["type"] == "missing" and len(location) == 1:
+            name = str(location[0])
+            faults.append(f"The argument {name!r} ({parameters[name]['type']}) is missing.")
+        elif detail["type"] == "extra_forbidden" and len(location) == 1:
+            faults.append(_unknown(str(location[0]), list(parameters)))
+        else:
+            path = _path(location, arguments)
+            wrong.setdefault(path, []).append(_words(detail))
+            shown[path] = _shown(detail)
+    for path, words in wrong.items():
+        told = ", or ".join(dict.fromkeys(words))
+        faults.append(f"The argument {path!r} is wrong: {told}{shown[path]}.")
+    if len(faults) > MAX_FAULTS:
+        faults[MAX_FAULTS:] = [f"There are {len(faults) - MAX_FAULTS} more faults."]
+    return faults
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"There is no argument {_short(name)!r}: the tool takes none."
+    names = ", ".join(repr(one) for one in known)
+    return f"There is no argument {_short(name)!r}; the arguments are {names}."
+
+
+def _path(location: Sequence[int | str], arguments: Mapping[str, Any]) -> str:
+    """Return the place as Python would write it, without the types that pydantic puts into it."""
+    value: Any = arguments
+    path = ""
+    for part in location:
+        if isinstance(part, int) and isinstance(value, list | tuple) and part < len(value):
+            path += f"[{part}]"
+        elif isinstance(value, Mapping) and part in value:
+            path += f".{_short(str(part))}" if path else str(part)
+        else:
+            continue
+        value = value[part]
+    return path or str(location[0] if location else "arguments")
+
+
+def _words(detail: "ErrorDetails") -> str:
+    if detail["type"] == "missing":
+        return f"{detail['loc'][-1]!r} is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"there is no {detail['loc'][-1]!r}"
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return (message[:1].lower() + message[1:]).rstrip(".")
+
+
+def _shown(detail: "ErrorDetails") -> str:
+    if detail["type"] in {"missing", "extra_forbidden"}:
+        return ""
+    try:
+        text = json.dumps(detail["input"], ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):  # not from a model, but from a program
+        text = type(detail["input"]).__name__
+    return f" (it is {_short(text)})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."

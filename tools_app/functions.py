@@ -1,0 +1,69 @@
+"""Whether an object can be offered as a tool, and if not, what to change. Pure."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tools_app.importing import Placeholder
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""Names that every provider lets a model call."""
+
+_UNFILLABLE = {
+    inspect.Parameter.VAR_POSITIONAL: "*{0} can't be filled by a model, which names what it "
+    "passes: take a list instead (a decorator should use functools.wraps).",
+    inspect.Parameter.VAR_KEYWORD: "**{0} can't be described to a model: name each parameter, or "
+    "take a dict (a decorator should use functools.wraps).",
+    inspect.Parameter.POSITIONAL_ONLY: "The parameter {0!r} can only be passed by position, and "
+    "a model names what it passes: remove the '/'.",
+}
+
+
+def fault_of(name: str, value: object) -> str | None:
+    """Return why ``value`` can't be the tool ``name``, as a sentence; None when it can."""
+    if isinstance(value, Placeholder):
+        return value.reason
+    if not NAME.fullmatch(name):
+        return (
+            "A model can't call a tool of this name: use 1 to 64 ASCII letters, digits and '_', "
+            "beginning with a letter or '_'."
+        )
+    if inspect.isclass(value):
+        return "It is a class: export a function that uses it."
+    if not callable(value):
+        return f"It is no function but a value of type {type(value).__name__}."
+    return _fault_of_function(value)
+
+
+def _fault_of_function(function: Callable[..., Any]) -> str | None:
+    inner = inspect.unwrap(function)
+    if not inspect.isroutine(inner):
+        return f"It is no function but an object of type {type(inner).__name__}: use 'def'."
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        return "It yields: a tool returns its whole result, best as a string."
+    documentation = function.__doc__
+    if not isinstance(documentation, str) or not documentation.strip():
+        return "It has no docstring, which tells the model what it does: add one."
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return "Its parameters can't be found out: wrap it in a function written with 'def'."
+    return _fault_of_signature(signature)
+
+
+def _fault_of_signature(signature: inspect.Signature) -> str | None:
+    for parameter in signature.parameters.values():
+        if parameter.kind in _UNFILLABLE:
+            return _UNFILLABLE[parameter.kind].format(parameter.name)
+    untyped = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.annotation is inspect.Parameter.empty
+    ]
+    if untyped:
+        names = ", ".join(repr(name) for name in untyped)
+        return f"Without a type hint: {names}. Add one to each, such as '{untyped[0]}: str'."
+    if signature.return_annotation is inspect.Signature.empty:
+        return "It has no type hint for what it returns: add one, such as '-> str'."
+    return None

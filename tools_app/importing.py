@@ -1,0 +1,353 @@
+"""Imports the modules of one folder, each so that its failure costs nothing but itself.
+
+Runs where user code runs: in tool hosts, and in the process of whoever uses the library class.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import keyword
+import linecache
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NoReturn, TypeGuard
+
+from tools_app.toolset import InvalidTool
+
+PREFIX = "mochi_tools_"
+MAX_REASON_CHARS = 500
+INIT = "__init__"
+
+_installed: dict[Path, "FolderImports"] = {}
+
+
+class Placeholder:
+    """Stands for a name of a module that could not be imported, and says why it could not."""
+
+    def __init__(self, name: str, file: str, reason: str) -> None:
+        self.reason = f"It comes from {file}, which can't be imported: {reason}"
+        self._message = f"{name!r} comes from {file}, which can't be imported: {reason}"
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Raise ImportError: a function that needs it fails, and says why."""
+        raise ImportError(self._message)
+
+
+class _Stub(ModuleType):
+    """A module that could not be imported: whatever is asked of it is a placeholder."""
+
+    def __getattr__(self, name: str) -> Placeholder:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        file, reason = self.__dict__["__mochi_failure__"]
+        return Placeholder(name, file, reason)
+
+
+class _FreshSource(importlib.machinery.SourceFileLoader):
+    """Compiles the file as it is now.
+
+    Python takes compiled code for up to date when size and second of change are the same: a quick
+    edit would not be seen. And a folder of somebody's tools is no place for our ``__pycache__``.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+class _GuardedLoader(importlib.abc.Loader):
+    """Tells which module runs; makes a stub of one that fails while its folder is loaded."""
+
+    def __init__(self, loader: importlib.abc.Loader, name: str, imports: "FolderImports") -> None:
+        self._loader = loader
+        self._name = name
+        self._imports = imports
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._imports.execute(self._loader, self._name, module)
+
+    def __getattr__(self, name: str) -> Any:  # get_source, get_filename, ...
+        return getattr(self._loader, name)
+
+
+class FolderImports(importlib.abc.MetaPathFinder):
+    """The import environment of one folder.
+
+    The folder is a package, named after itself where that name is free. It and the directory that
+    holds it also stand at the end of ``sys.path``: ``import math_tools`` finds a neighbour, and a
+    neighbour called ``random.py`` never hides Python's own. Both stay so after loading, since
+    functions import too.
+
+    Attributes:
+        package: Under which name the folder is a package.
+        failures: Modules that could not be imported, by name, and why.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        skip: Mapping[str, str] | None = None,
+        on_loading: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        self.folder = folder
+        self.failures: dict[str, InvalidTool] = {}
+        self._skip = skip or {}
+        self._on_loading = on_loading
+        self._inside = f"{folder}{os.sep}"
+        self._running: list[str] = []
+        self._told: str | None = None
+        self._loading = False
+        self._roots: set[str] = set()
+        self._added: list[str] = []
+        if (previous := _installed.get(folder)) is not None:
+            previous.uninstall()
+        self.package = _free_name(folder)
+        self._install()
+
+    def _install(self) -> None:
+        _installed[self.folder] = self
+        for directory in (str(self.folder.parent), str(self.folder)):
+            if directory not in sys.path:
+                sys.path.append(directory)
+                self._added.append(directory)
+        # Behind those of built-in modules, before the one whose work this one does.
+        behind = (*_installed.values(), importlib.machinery.PathFinder)
+        finders = sys.meta_path
+        finders.insert(
+            next((at for at, finder in enumerate(finders) if finder in behind), len(finders)), self
+        )
+        importlib.invalidate_caches()
+
+    def uninstall(self) -> None:
+        """Forget the folder's modules, so that they are executed anew; their objects live on."""
+        _installed.pop(self.folder, None)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for directory in self._added:
+            if directory in sys.path:
+                sys.path.remove(directory)
+        self._forget({self.package, *self._roots})
+        linecache.checkcache()
+
+    def _forget(self, roots: Collection[str]) -> None:
+        for name, module in list(sys.modules.items()):
+            root = name.partition(".")[0]
+            if root in roots and (root == self.package or self.file_of(module) is not None):
+                del sys.modules[name]
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Guard the imports within: what fails becomes a stub, and is noted in ``failures``."""
+        for other in _installed.values():
+            if other is not self:
+                # ``import helper`` means the neighbour, not that of a folder which came before.
+                other._forget([root for root in other._roots if self._has(root)])  # noqa: SLF001
+        self._loading = True
+        try:
+            yield
+        finally:
+            self._loading = False
+
+    @contextmanager
+    def busy_with(self, name: str) -> Iterator[None]:
+        """Tell that the module is what runs now, and afterwards what ran before it."""
+        self._running.append(name)
+        self._tell()
+        try:
+            yield
+        finally:
+            self._running.pop()
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._running and self._running[-1] != self._told:
+            self._told = self._running[-1]
+            self._on_loading(self._told)
+
+    def fail(self, name: str, file: str, reason: str) -> None:
+        """Note why a module can't be used."""
+        entry = InvalidTool(name=printable(name), file=printable(file), reason=printable(reason))
+        self.failures.setdefault(name, entry)
+
+    def is_skipped(self, name: str) -> bool:
+        """Whether the module must not be run; if so, that is noted."""
+        if name in self._skip:
+            self.fail(name, f"{name}.py", self._skip[name])
+        return name in self._skip
+
+    def import_package(self) -> ModuleType | None:
+        """Import the folder's ``__init__.py``; None when that failed."""
+        init = str(self.folder / f"{INIT}.py")
+        loader = _GuardedLoader(_FreshSource(self.package, init), INIT, self)
+        spec = importlib.util.spec_from_file_location(
+            self.package, init, loader=loader, submodule_search_locations=[str(self.folder)]
+        )
+        if spec is None:
+            raise ImportError(f"{init} can't be imported.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[self.package] = module
+        loader.exec_module(module)
+        return None if INIT in self.failures else module
+
+    def import_without_init(self) -> None:
+        """Make the folder a package although it has no ``__init__.py``."""
+        spec = importlib.machinery.ModuleSpec(self.package, None, is_package=True)
+        spec.submodule_search_locations = [str(self.folder)]
+        sys.modules[self.package] = importlib.util.module_from_spec(spec)
+
+    def import_file(self, name: str) -> ModuleType | None:
+        """Import a module of the folder; None when that failed."""
+        try:
+            module = importlib.import_module(f"{self.package}.{name}")
+        except (ImportError, KeyError) as error:  # gone since it was found, or by its own doing
+            self.fail(name, f"{name}.py", _why(error, ""))
+        return None if name in self.failures else module
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find modules of the folder, however they are imported."""
+        name = self._name_in_folder(fullname)
+        if name is None:
+            return None
+        find = importlib.machinery.PathFinder.find_spec
+        spec = find(fullname, path, target)
+        if spec is not None and any(o.has_file(spec.origin) for o in _installed.values()):
+            spec = spec if self.has_file(spec.origin) else find(fullname, [str(self.folder)])
+        if spec is None or spec.loader is None or not self.has_file(spec.origin):
+            return None
+        root = fullname.partition(".")[0]
+        if root != self.package:
+            self._roots.add(root)
+        loader: importlib.abc.Loader = spec.loader
+        if isinstance(loader, importlib.machinery.SourceFileLoader) and spec.origin:
+            loader = _FreshSource(fullname, spec.origin)
+            spec.cached = None
+        spec.loader = _GuardedLoader(loader, name, self)
+        return spec
+
+    def execute(self, loader: importlib.abc.Loader, name: str, module: ModuleType) -> None:
+        """Run a module of the folder. While the folder is loaded, this never raises."""
+        if not self._loading:
+            loader.exec_module(module)
+            return
+        with self.busy_with(name):
+            reason = self._skip.get(name)
+            if reason is None:
+                try:
+                    loader.exec_module(module)
+                except BaseException as error:  # noqa: BLE001 - SystemExit costs one module, too
+                    reason = _why(error, module.__file__ or "")
+        if reason is not None:
+            file = self.file_of(module) or module.__name__
+            self.fail(name, file, reason)
+            _make_stub(module, file, reason)
+
+    def file_of(self, module: ModuleType | None) -> str | None:
+        """Return the module's file relative to the folder; None when it is elsewhere."""
+        file = getattr(module, "__file__", None)
+        return file[len(self._inside) :] if self.has_file(file) else None
+
+    def has_file(self, file: str | None) -> TypeGuard[str]:
+        """Whether the file is in the folder."""
+        return isinstance(file, str) and file.startswith(self._inside)
+
+    def _name_in_folder(self, fullname: str) -> str | None:
+        root, _, rest = fullname.partition(".")
+        if root == self.package:
+            return rest or None
+        if rest:
+            return fullname if root in self._roots else None
+        return fullname if self._has(fullname) else None
+
+    def _has(self, name: str) -> bool:
+        candidates = (self.folder / f"{name}.py", self.folder / name / f"{INIT}.py")
+        return any(path.exists() for path in candidates)
+
+
+def printable(text: str) -> str:
+    """Return the text as Unicode: names of files and words of errors can hold half a character."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _make_stub(module: ModuleType, file: str, reason: str) -> None:
+    namespace = vars(module)
+    for name in [name for name in namespace if not str(name).startswith("__")]:
+        del namespace[name]
+    namespace["__all__"] = []
+    namespace["__mochi_failure__"] = (file, reason)
+    module.__class__ = _Stub
+
+
+def _free_name(folder: Path) -> str:
+    """Return the name under which the folder is a package: its own, if nothing else has that."""
+    name = folder.name
+    if name.isidentifier() and not keyword.iskeyword(name) and not _is_taken(name, folder):
+        return name
+    name = PREFIX + re.sub(r"\W", "_", name)
+    free, number = name, 2
+    while free in sys.modules:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+def _is_taken(name: str, folder: Path) -> bool:
+    if name in sys.modules or name in sys.stdlib_module_names:
+        return True
+    spec = importlib.util.find_spec(name)
+    # A directory without ``__init__.py`` somewhere on the path is no library that anybody means.
+    return (
+        spec is not None
+        and spec.origin is not None
+        and not spec.origin.startswith(f"{folder}{os.sep}")
+    )
+
+
+def _why(error: BaseException, file: str) -> str:
+    """Return what a person has to know to mend the file."""
+    if isinstance(error, SyntaxError):
+        where = f"line {error.lineno}" if error.filename == file else f"{error.filename}"
+        return _cut(f"{type(error).__name__}: {error.msg} ({where})")
+    if isinstance(error, SystemExit):
+        text = "It ends the process (sys.exit) while it is imported"
+    else:
+        text = _words(error)
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == file
+    ]
+    text = f"{text} (line {lines[-1]})" if lines else text
+    if isinstance(error, ModuleNotFoundError):
+        text += "; install it where the server runs"
+    return _cut(text)
+
+
+def _words(error: BaseException) -> str:
+    kind = type(error).__name__
+    try:
+        words = str(error)
+    except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
+        return f"{kind} (whose text can't be shown: {type(broken).__name__})"
+    if isinstance(error, ModuleNotFoundError):
+        return words
+    return f"{kind}: {words}" if words else kind
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_REASON_CHARS else text[: MAX_REASON_CHARS - 3] + "..."

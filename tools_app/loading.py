@@ -1,0 +1,325 @@
+"""Loads the tools of one folder: which functions it exports, and what is wrong with the others.
+
+Runs where user code runs: in tool hosts, and in the process of whoever uses the library class.
+"""
+
+import ast
+import os
+import stat
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import unwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tools_app.functions import fault_of
+from tools_app.importing import INIT, FolderImports, printable
+from tools_app.schema import SchemaError, describe
+from tools_app.toolset import InvalidTool, Tool, ToolListing
+
+MAX_FILE_BYTES = 1 << 20
+"""Larger files of a folder without ``__init__.py`` are not read."""
+
+_NO_GROUPS = frozenset(
+    {"__all__", "__destructive__", "__path__", "__author__", "__authors__", "__credits__"}
+)
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# Modules and the import path belong to the whole process. A tool may load a folder itself.
+_loading = threading.RLock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedFunction:
+    """A function that can be offered as a tool.
+
+    Attributes:
+        name: The name it is exported by, which is the tool's.
+        function: The function itself.
+        groups: The groups it belongs to.
+        destructive: Whether ``confirm_destructive`` asks before it runs.
+        file: The file that defines it, relative to the folder.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    groups: Sequence[str]
+    destructive: bool
+    file: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedFolder:
+    """What a folder has: tools by name, names by group, and what is wrong with the rest."""
+
+    tools: Mapping[str, LoadedFunction] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    invalid: Sequence[InvalidTool] = ()
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions by name."""
+        return {name: tool.function for name, tool in self.tools.items()}
+
+    def report(self) -> ToolListing:
+        """Describe the tools; a function that can't be described is listed as invalid."""
+        tools, invalid = {}, list(self.invalid)
+        for name, tool in self.tools.items():
+            try:
+                spec, parameters = describe(tool.function, name=name)
+            except SchemaError as error:
+                invalid.append(InvalidTool(name=name, file=tool.file, reason=str(error)))
+                continue
+            tools[name] = Tool(
+                spec=spec,
+                parameters=parameters,
+                groups=tool.groups,
+                destructive=tool.destructive,
+                file=tool.file,
+            )
+        groups = {
+            group: [name for name in names if name in tools] for group, names in self.groups.items()
+        }
+        return ToolListing(tools=tools, groups=groups, invalid=invalid)
+
+
+class FolderLoader:
+    """Loads a folder of tools (seed 000 section 13, DESIGN section 9).
+
+    With an ``__init__.py`` the folder is a package: its ``__all__`` names the tools. Without one,
+    every ``*.py`` file counts whose syntax tree has a top-level ``__all__``, and its name is a
+    group; no other file is run. A list of strings in a dunder variable (``__math__``) is a group.
+
+    A module that fails costs itself and the functions that come from it. Loading a folder again
+    executes its modules again.
+
+    Args:
+        folder: Where the tools are. A folder that does not exist has none. Links are followed:
+            whoever can make one there can write a tool as well.
+        skip: Modules that must not be run, and why: {name relative to the folder: reason}.
+        on_loading: Called with the name of the module that runs from now on (``__init__``,
+            ``math_tools``, ``sub.module``): when the process dies, it was the last one named.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        skip: Mapping[str, str] | None = None,
+        on_loading: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        self._folder = folder.absolute()
+        self._skip = skip or {}
+        self._on_loading = on_loading
+
+    def load(self) -> LoadedFolder:
+        """Import the folder's modules and return its tools. Never raises because of them."""
+        if not self._folder.is_dir():
+            return LoadedFolder()
+        with _loading:
+            imports = FolderImports(self._folder, skip=self._skip, on_loading=self._on_loading)
+            collection = _Collection(imports)
+            with imports.loading():
+                if os.path.lexists(self._folder / f"{INIT}.py"):
+                    self._load_package(imports, collection)
+                else:
+                    self._load_files(imports, collection)
+        return collection.finished()
+
+    def _load_package(self, imports: FolderImports, collection: "_Collection") -> None:
+        package = imports.import_package()
+        if package is not None:
+            with imports.busy_with(INIT):
+                collection.add(package, file=f"{INIT}.py")
+
+    def _load_files(self, imports: FolderImports, collection: "_Collection") -> None:
+        imports.import_without_init()
+        for path in sorted(self._folder.glob("*.py")):
+            if path.name.startswith("."):
+                continue
+            with imports.busy_with(path.stem):
+                if imports.is_skipped(path.stem) or not _claims_tools(path, imports):
+                    continue
+                module = imports.import_file(path.stem)
+                if module is not None:
+                    collection.add(module, file=path.name, group=path.stem)
+
+
+def _claims_tools(path: Path, imports: FolderImports) -> bool:
+    """Whether the file has a top-level ``__all__``; a claim that can't be read is a failure."""
+    try:
+        data = _read(path)
+    except OSError as error:
+        imports.fail(path.stem, path.name, f"The file can't be read: {error.strerror}.")
+        return False
+    if data is None or (b"__all__" not in data and b"\0" not in data):
+        return False
+    fault = _unreadable(path, data)
+    if fault is None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(data)
+        except SyntaxError as error:
+            fault = f"{type(error).__name__}: {error.msg} (line {error.lineno})"
+        except (ValueError, RecursionError, MemoryError) as error:
+            fault = f"It can't be read as Python: {type(error).__name__}: {error}"
+        else:
+            return any(_assigns_all(statement) for statement in tree.body)
+    imports.fail(path.stem, path.name, fault)
+    return False
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the beginning of a regular file, one byte more than may be; None for no such file."""
+    # Never waits for the writer of a FIFO.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        data = b""
+        while len(data) <= MAX_FILE_BYTES and (more := os.read(descriptor, MAX_FILE_BYTES + 1)):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(path: Path, data: bytes) -> str | None:
+    if len(data) > MAX_FILE_BYTES:
+        return f"The file is larger than {MAX_FILE_BYTES} bytes: keep data in other files."
+    if b"\0" in data or data.startswith(_BYTE_ORDER_MARKS):
+        return "The file is no text in UTF-8: save it as that."
+    if "." in path.stem:
+        return "A module's name has no dots: rename the file."
+    return None
+
+
+def _assigns_all(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    else:
+        return False
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
+
+
+class _Collection:
+    """What was found so far."""
+
+    def __init__(self, imports: FolderImports) -> None:
+        self._imports = imports
+        self._tools: dict[str, LoadedFunction] = {}
+        self._groups: dict[str, list[str]] = {}
+        self._invalid: list[InvalidTool] = []
+        self._declared: dict[str, frozenset[str] | None] = {}
+
+    def add(self, module: ModuleType, *, file: str, group: str | None = None) -> None:
+        """Take what the module exports; ``group`` is one that all of it belongs to."""
+        exported = _names(getattr(module, "__all__", None))
+        if exported is None:
+            reason = "__all__ must be a list of the names of its tools, and there is none."
+            self._refuse(group or INIT, file, reason)
+            return
+        groups = {group: list(exported)} if group else {}
+        for name, members in _groups_of(module).items():
+            groups[name] = groups.get(name, []) + members
+        added = {
+            name
+            for name in dict.fromkeys(exported)
+            if self._add_function(name, module, file, [g for g in groups if name in groups[g]])
+        }
+        for name, members in groups.items():
+            known = self._groups.setdefault(name, [])
+            known += [m for m in dict.fromkeys(members) if m in added and m not in known]
+            for stranger in [member for member in members if member not in exported]:
+                reason = f"The group {name!r} lists it, and __all__ does not: add it to __all__."
+                self._refuse(stranger, file, reason)
+
+    def finished(self) -> LoadedFolder:
+        """Return everything, the modules that failed first."""
+        failed = self._imports.failures.values()
+        return LoadedFolder(
+            tools=self._tools, groups=self._groups, invalid=[*failed, *self._invalid]
+        )
+
+    def _add_function(self, name: str, module: ModuleType, file: str, groups: list[str]) -> bool:
+        """Take one function, or note what is wrong with it; whether it was taken."""
+        try:
+            value = getattr(module, name)
+        except BaseException:  # noqa: BLE001 - a module may have a __getattr__ of its own
+            self._refuse(name, file, "__all__ lists it, and it is not defined.")
+            return False
+        try:
+            fault = fault_of(name, value)
+            own = sys.modules.get(str(getattr(unwrap(value), "__module__", "")))
+            names = {name, str(getattr(value, "__name__", name))}
+        except Exception as error:  # noqa: BLE001 - it may be an object with behaviour of its own
+            fault, own, names = f"It can't be examined: {type(error).__name__}.", None, set()
+        if fault is None and name in self._tools:
+            other = self._tools[name].file
+            fault = f"{other} has a tool of this name already: rename one of the two."
+        if fault is not None:
+            self._refuse(name, file, fault)
+            return False
+        own_file = self._imports.file_of(own)
+        modules = [module] if own is None or own_file is None else [module, own]
+        self._tools[name] = LoadedFunction(
+            name=name,
+            function=value,
+            groups=tuple(groups),
+            destructive=self._is_destructive(names, modules),
+            file=own_file or file,
+        )
+        return True
+
+    def _is_destructive(self, names: set[str], modules: Sequence[ModuleType]) -> bool:
+        """Whether one of the modules says so, or none of them says anything."""
+        declared = [self._destructive_of(module) for module in modules]
+        said = [listed for listed in declared if listed is not None]
+        return not said or any(names & listed for listed in said)
+
+    def _destructive_of(self, module: ModuleType) -> frozenset[str] | None:
+        if module.__name__ not in self._declared:
+            self._declared[module.__name__] = self._read_destructive(module)
+        return self._declared[module.__name__]
+
+    def _read_destructive(self, module: ModuleType) -> frozenset[str] | None:
+        if "__destructive__" not in vars(module):
+            return None
+        file = self._imports.file_of(module) or f"{INIT}.py"
+        listed = _names(vars(module)["__destructive__"])
+        if listed is None:
+            reason = "It must be a list of names; until then it counts as if it were not there."
+            self._refuse("__destructive__", file, reason)
+            return None
+        for name in listed:
+            if name not in vars(module):
+                self._refuse(name, file, "__destructive__ lists it, and it is not defined.")
+        return frozenset(listed)
+
+    def _refuse(self, name: str, file: str, reason: str) -> None:
+        entry = InvalidTool(name=printable(name), file=printable(file), reason=printable(reason))
+        if entry not in self._invalid:
+            self._invalid.append(entry)
+
+
+def _names(value: object) -> list[str] | None:
+    """Return a list or tuple of strings as a list; None for anything else."""
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return list(value)
+    return None
+
+
+def _groups_of(module: ModuleType) -> dict[str, list[str]]:
+    groups = {}
+    for variable, value in vars(module).items():
+        names = _names(value)
+        is_dunder = variable.startswith("__") and variable.endswith("__") and len(variable) > 4
+        if is_dunder and variable not in _NO_GROUPS and names is not None:
+            groups[variable[2:-2]] = names
+    return groups
