@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from chat.confirmation import Confirmation, Decision
 from chat.confirmations import ConfirmationStore
@@ -12,7 +13,7 @@ from chat.events import Event, StatusChanged, ToolConfirmationRequired
 from sessions_app.messages import ToolCall
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.offer import ToolOffer
-from tools_app.toolset import ToolResult
+from tools_app.toolset import Tool, ToolResult
 
 # Whoever decides wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
@@ -68,6 +69,7 @@ class Approver:
         offer: What the model may call, and who is asked.
         interactive: Whether somebody listens to the turn's events.
         timeout_seconds: How long an answer may take; after that it is a no.
+        agent_name: The agent whose calls these are, if it is one.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Approver:
         offer: ToolOffer,
         interactive: bool,
         timeout_seconds: float,
+        agent_name: str | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -86,12 +89,33 @@ class Approver:
         self._offer = offer
         self._interactive = interactive
         self._timeout = timeout_seconds
+        self._agent_name = agent_name
+        self._agents: list[Approver] = []
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
 
     def notice(self) -> None:
         """Look for answers now: somebody has decided something."""
         self._news.set()
+        for agent in self._agents:
+            agent.notice()
+
+    def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "Approver":
+        """Return who decides the calls of an agent that this turn's model calls.
+
+        The same policies hold, and the same person is asked.
+        """
+        agent = Approver(
+            self._store,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            offer=ToolOffer(tools=tools, settings=self._offer.settings),
+            interactive=self._interactive,
+            timeout_seconds=self._timeout,
+            agent_name=agent_name,
+        )
+        self._agents.append(agent)
+        return agent
 
     async def decide(
         self, calls: Sequence[NumberedCall], *, message_id: str, emit: Emit
@@ -149,6 +173,7 @@ class Approver:
                     call=item.call,
                     call_index=item.index,
                     turn_id=self._turn_id,
+                    agent_name=self._agent_name,
                 )
             )
         return decisions, questions
@@ -200,6 +225,7 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         call_index=confirmation.call_index,
         tool_call_id=confirmation.tool_call_id,
         confirmation_id=confirmation.confirmation_id,
+        agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
     )
 
 

@@ -4,10 +4,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from typing import Any
+
+import msgspec
 
 from chat.approval import Approver, DecidedCall, NobodyToAsk
 from chat.completion import completed, tokens_of
 from chat.context.window import Decision
+from chat.delegation import CallingTurn, Running
 from chat.errors import TurnCrashed, TurnLimitReached
 from chat.events import (
     Cancelled,
@@ -66,6 +70,7 @@ class TurnEngine:
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()
+        self._children: set[Running] = set()
         self._stop: Input | None = None
         self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
@@ -79,9 +84,10 @@ class TurnEngine:
         )
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
             Action.ASK_MODEL: self._ask_model,
-            Action.SAVE_CALLS: self._save_calls,
+            Action.SAVE_CALLS: self._save_round,
             Action.ASK_APPROVAL: self._ask_approval,
             Action.RUN_TOOLS: self._run_tools,
+            Action.SAVE_ROUND: self._save_round,
             Action.SAVE_ANSWER: self._save_answer,
             Action.SAVE_CANCELLED: self._save_cancelled,
             Action.SAVE_INTERRUPTED: self._save_interrupted,
@@ -107,14 +113,20 @@ class TurnEngine:
             return False
         self._stop = reason
         self.outcome.error = error
-        self.outcome.stopped = {
-            "upstream": self.state is State.GENERATING,
-            "tools": [call.name for call in self._tools.running],
-            "agents": [],
-        }
+        self.outcome.stopped = self.running_now()
         if self._begun:  # a task that is cancelled before its first step would not even begin
             self._task.cancel()
         return True
+
+    def running_now(self) -> dict[str, Any]:
+        """Tell what is running, for those who stop it: model, tools, agents; also of agents."""
+        tools, agents = self._tools.names_of_running()
+        running = {"upstream": self.state is State.GENERATING, "tools": tools, "agents": agents}
+        for child in self._children:
+            below = child.running_now()
+            running["upstream"] = running["upstream"] or below["upstream"]
+            tools += below["tools"]
+        return running
 
     def notice_decision(self) -> None:
         """Look for answers to what the turn asks: somebody has decided something."""
@@ -168,10 +180,11 @@ class TurnEngine:
         loading = asyncio.get_running_loop().call_later(
             LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
         )
+        script = self._job.script
         request = ModelRequest(
             model=self._job.model,
-            messages=for_model(self._recorder.history()),
-            tools=self._job.offer.specs,
+            messages=script.request(for_model(self._recorder.history())),
+            tools=self._job.offer.specs if script.offers_tools() else (),
             think=self._job.think,
             context_window=self._window.window,
             options=self._job.session.metadata.options or {},
@@ -198,16 +211,24 @@ class TurnEngine:
             loading.cancel()
         if answer.context_window is not None:
             self._window = Decision(window=answer.context_window, reason="usage_threshold")
+        return self._next_step(answer)
+
+    def _next_step(self, answer: Round) -> Input:
+        script = self._job.script
+        if not script.offers_tools():
+            answer.calls.clear()  # made up: there were none to call
+        if script.goes_on(asked_for_tools=bool(answer.calls)) and not answer.calls:
+            return Input.ANSWERED_FOR_NOW
         return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
 
     # Tools
 
-    async def _save_calls(self) -> None:
+    async def _save_round(self) -> None:
         answer = self._current_round()
         self._open_calls, self._asking_id = answer.calls, answer.message_id
-        asking = self._message(answer)
-        await self._recorder.append(asking)
-        self._round, self.outcome.message = None, asking
+        saved = self._message(answer)
+        await self._recorder.append(saved)
+        self._round, self.outcome.message = None, saved
 
     async def _ask_approval(self) -> Input:
         self._opening.commit()
@@ -223,12 +244,22 @@ class TurnEngine:
 
     async def _run_tools(self) -> Input:
         calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
-        running = self._tools.run(calls, emit=self._stream.emit, note=self._stream.note)
-        async with aclosing(running) as results:
-            async for message, event, record in results:
-                await self._recorder.append(message)
-                self._stream.emit([event])
-                self.outcome.tool_calls.append(record)
+        running = self._tools.run(
+            calls, self._calling_turn(), message_id=self._asking_id, note=self._stream.note
+        )
+        try:
+            async with aclosing(running) as outcomes:
+                async for outcome in outcomes:
+                    await self._recorder.append(outcome.message)
+                    if outcome.is_shown:
+                        self._stream.emit([outcome.event])
+                    else:
+                        payload = msgspec.to_builtins(outcome.event)
+                        self._stream.note(outcome.event.event, payload)
+                    self.outcome.tool_calls.append(outcome.record)
+        except NobodyToAsk as nobody:
+            self.outcome.confirmations = nobody.confirmations
+            return Input.NOBODY_TO_ASK
         if self._rounds >= self._job.max_rounds:
             self.outcome.error = TurnLimitReached(
                 f"The model asked for tools in {self._rounds} rounds; that is the limit.",
@@ -237,6 +268,15 @@ class TurnEngine:
             return Input.ROUNDS_USED_UP
         self._stream.emit([ToolContinuationStarted()])
         return Input.TOOLS_RETURNED
+
+    def _calling_turn(self) -> CallingTurn:
+        return CallingTurn(
+            session=self._job.session,
+            approver=self._approver,
+            emit=self._stream.emit,
+            children=self._children,
+            why_stopped=lambda: self.outcome.error,
+        )
 
     # The end
 

@@ -1,9 +1,10 @@
 """Everything a turn needs to know before it starts, as a value."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chat.context.window import Decision
 from chat.history import Continuation
+from chat.script import PlainScript, TurnScript
 from models_app.language_model import LanguageModel, Think
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session
@@ -25,6 +26,7 @@ class TurnJob:
         window: The context window to ask for.
         offer: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
+        script: How its rounds follow each other.
     """
 
     turn_id: str
@@ -37,3 +39,4 @@ class TurnJob:
     window: Decision
     offer: ToolOffer = NO_OFFER
     max_rounds: int = 25
+    script: TurnScript = field(default_factory=PlainScript)

@@ -89,7 +89,10 @@ class TurnOpener:
         while True:
             try:
                 job, writer = await asyncio.to_thread(
-                    self._claim, session_id, turn_id, partial(prepare, known=known)
+                    self._claim,
+                    session_id,
+                    turn_id,
+                    lambda turn_id, session: prepare(turn_id, session, known),
                 )
                 break
             except NotKnown as missing:

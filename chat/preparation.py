@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from chat.context.window import Decision, decide, estimate
+from chat.delegation import Delegate
 from chat.errors import NothingToContinue
 from chat.history import Continuation, continue_from
 from chat.job import TurnJob
@@ -59,6 +62,7 @@ class TurnPreparer:
     toolset: Toolset
     max_rounds: int
     dynamic_window: bool
+    delegate: Delegate | None = None
 
     async def find_out(self, missing: "NotKnown", known: Known) -> None:
         """Find out what ``prepare`` missed.
@@ -73,7 +77,7 @@ class TurnPreparer:
             known.models[missing.model] = await self.models.look_up(missing.model)
         if missing.selection is not None:
             known.selection = missing.selection
-            known.listing = await self.toolset.listing(missing.selection)
+            known.listing = await self._list(missing.selection)
 
     def prepare(
         self, request: TurnRequest, turn_id: str, session: Session, known: Known
@@ -116,6 +120,13 @@ class TurnPreparer:
             offer=_offered(session, request, continuation, known),
             max_rounds=self.max_rounds,
         )
+
+    async def _list(self, selection: ToolSelection) -> ToolListing:
+        listing = await self.toolset.listing(selection)
+        if self.delegate is None or not selection.agents:
+            return listing
+        delegated = await self.delegate.listing(selection.agents)
+        return msgspec.structs.replace(listing, tools={**listing.tools, **delegated.tools})
 
     def _window(self, session: Session, info: ModelInfo | None, message: str) -> Decision:
         config = session.window

@@ -82,6 +82,8 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
             call = dict(entry.value())
             calls[call["tool_call_id"]] = call
             asked.discard(call["tool_call_id"])
+        elif entry.event == "agent_tool_call":
+            asked.discard(entry.value()["tool_call_id"])
         elif entry.event == "tool_call_confirmation_required":
             asked.add(entry.value()["tool_call_id"])
         elif entry.event == "tool_result":
@@ -95,7 +97,8 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
         text="".join(text).strip(),
         thinking="".join(thinking).strip(),
         model=model,
-        started_calls=tuple(calls.values()),
+        # An agent whose tool waits for an approval has started and can be resumed.
+        started_calls=tuple(call for call in calls.values() if call["tool_call_id"] not in asked),
         waits_for_approval=bool(asked),
         executed_calls=tuple(executed),
         last_number=last_number,

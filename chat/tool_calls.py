@@ -7,8 +7,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import msgspec
 from msgspec import UNSET
 
-from chat.approval import DecidedCall, Emit, NumberedCall
+from chat.approval import DecidedCall, Emit, NobodyToAsk, NumberedCall
 from chat.completion import ToolCallRecord
+from chat.confirmation import Confirmation
+from chat.delegation import CallingTurn, Delegate
 from chat.events import StatusChanged, ToolCallStarted, ToolResultReceived
 from sessions_app.errors import MochiError
 from sessions_app.identity import new_message_id, utc_now
@@ -24,18 +26,48 @@ PROGRESS_SECONDS = 0.1
 Note = Callable[[str, object], None]
 
 
+class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one call.
+
+    Attributes:
+        message: What the session keeps.
+        event: What clients are told.
+        is_shown: Whether the event is sent; an agent has told of its end by itself.
+        record: The entry of ``tool_calls_executed``.
+    """
+
+    message: ToolMessage
+    event: ToolResultReceived
+    is_shown: bool
+    record: ToolCallRecord
+
+
 class ToolCallRunner:
-    """Runs calls against a toolset and counts them through the turn.
+    """Runs calls and counts them through the turn.
+
+    Args:
+        toolset: Who runs tools.
+        offer: What the model may call.
+        session_id: The session.
+        delegate: Who runs the calls that are turns of their own, if anybody.
 
     Attributes:
         running: The calls that were started and have no result yet.
     """
 
-    def __init__(self, toolset: Toolset, *, offer: ToolOffer, session_id: str) -> None:
+    def __init__(
+        self,
+        toolset: Toolset,
+        *,
+        offer: ToolOffer,
+        session_id: str,
+        delegate: Delegate | None = None,
+    ) -> None:
         self.running: list[ToolCall] = []
         self._toolset = toolset
         self._offer = offer
         self._session_id = session_id
+        self._delegate = delegate
         self._next_index = 0
 
     def number(self, calls: Sequence[ToolCall]) -> list[NumberedCall]:
@@ -45,48 +77,82 @@ class ToolCallRunner:
         return [NumberedCall(call=call, index=index) for index, call in enumerate(calls, first)]
 
     async def run(
-        self, calls: Sequence[DecidedCall], *, emit: Emit, note: Note
-    ) -> AsyncGenerator[tuple[ToolMessage, ToolResultReceived, ToolCallRecord], None]:
+        self, calls: Sequence[DecidedCall], turn: CallingTurn, *, message_id: str, note: Note
+    ) -> AsyncGenerator[CallOutcome, None]:
         """Run the calls of one round and yield what came of each, in order.
+
+        When the iteration is stopped early, so are the tools.
 
         Args:
             calls: What was decided of each.
-            emit: Called with events.
+            turn: The turn that calls.
+            message_id: The message that holds the calls.
             note: Called with what is journalled only: clients learn of a call that they approved
-                by its result (seed 000 section 10.3), recovery must know that it started.
+                by its result (seed 000 section 10.3), and of an agent by its own events; recovery
+                must know what has started.
 
-        Yields:
-            The message for the session, the event for the client, and the entry of
-            ``tool_calls_executed``. When the iteration is stopped early, so are the tools.
+        Raises:
+            NobodyToAsk: At the end: calls of agents wait for an approval, and nobody listens.
         """
         self.running = [item.call for item in calls if item.refusal is None]
-        for item in calls:
-            if item.approved:
-                note(ToolCallStarted.event, msgspec.structs.asdict(_started(item)))
-        free = [_started(item) for item in calls if not item.approved and item.refusal is None]
-        if free:
-            emit(free)
-        tasks = [asyncio.create_task(self._call(item, emit)) for item in calls]
+        self._announce(calls, turn.emit, note)
+        tasks = [asyncio.create_task(self._call(item, turn, message_id)) for item in calls]
         quiet = asyncio.get_running_loop().call_later(
-            QUIET_SECONDS, emit, [StatusChanged(state="waiting_for_tool")]
+            QUIET_SECONDS, turn.emit, [StatusChanged(state="waiting_for_tool")]
         )
+        unasked: list[Confirmation] = []
         try:
             for item, task in zip(calls, tasks, strict=True):
-                result, milliseconds = await task
+                try:
+                    result, milliseconds = await task
+                except NobodyToAsk as nobody:
+                    unasked += nobody.confirmations
+                    self.running.remove(item.call)
+                    continue
                 if item.refusal is None:
                     self.running.remove(item.call)
-                yield _outcome(item, result, milliseconds)
+                yield _outcome(item, result, milliseconds, is_shown=not self._delegates(item))
         finally:
             quiet.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if unasked:
+            raise NobodyToAsk(unasked)
+
+    def names_of_running(self) -> tuple[list[str], list[str]]:
+        """Return the names of the tools, and of the agents, that run now."""
+        if self._delegate is None:
+            return [call.name for call in self.running], []
+        agents = [call for call in self.running if self._delegate.handles(call.name)]
+        tools = [call.name for call in self.running if call not in agents]
+        return tools, [self._delegate.describe(call.arguments) for call in agents]
 
     def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
         """Return results with this text for calls that are running, and for others."""
         return [_message(call, content) for call in (*self.running, *others)]
 
-    async def _call(self, item: DecidedCall, emit: Emit) -> tuple[ToolResult, float]:
+    def _delegates(self, item: DecidedCall) -> bool:
+        name = item.call.name
+        return (
+            self._delegate is not None and self._delegate.handles(name) and self._offer.allows(name)
+        )
+
+    def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
+        shown = []
+        for item in calls:
+            if item.refusal is not None:
+                continue
+            if item.approved or self._delegates(item):
+                note(ToolCallStarted.event, msgspec.structs.asdict(_started(item)))
+            else:
+                shown.append(_started(item))
+        if shown:
+            emit(shown)
+
+    async def _call(
+        self, item: DecidedCall, turn: CallingTurn, message_id: str
+    ) -> tuple[ToolResult, float]:
         if item.refusal is not None:
             return item.refusal, 0.0
         started = time.perf_counter()
@@ -94,14 +160,18 @@ class ToolCallRunner:
             name=item.call.name,
             arguments=item.arguments,
             session_id=self._session_id,
+            message_id=message_id,
             tool_call_id=item.call.id,
             call_index=item.index,
-            report=_ProgressReport(item.call.id, emit),
+            report=_ProgressReport(item.call.id, turn.emit),
         )
         try:
             if not self._offer.allows(item.call.name):
                 raise ToolNotFound(item.call.name)
-            result = await self._toolset.call_tool(invocation)
+            if self._delegate is not None and self._delegates(item):
+                result = await self._delegate.run(invocation, turn)
+            else:
+                result = await self._toolset.call_tool(invocation)
         except MochiError as error:
             result = ToolResult(success=False, error_message=error.message, error_code=error.code)
         return result, round((time.perf_counter() - started) * 1000, 3)
@@ -145,8 +215,8 @@ def _started(item: DecidedCall) -> ToolCallStarted:
 
 
 def _outcome(
-    item: DecidedCall, result: ToolResult, milliseconds: float
-) -> tuple[ToolMessage, ToolResultReceived, ToolCallRecord]:
+    item: DecidedCall, result: ToolResult, milliseconds: float, *, is_shown: bool
+) -> CallOutcome:
     call = item.call
     text = (result.result if result.success else result.error_message) or ""
     event = ToolResultReceived(
@@ -175,7 +245,8 @@ def _outcome(
     if item.was_edited:  # or the model would take the result for one of what it asked for
         ran_with = msgspec.json.encode(item.arguments).decode()
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"
-    return _message(call, content), event, record
+    message = _message(call, content)
+    return CallOutcome(message=message, event=event, is_shown=is_shown, record=record)
 
 
 def _message(call: ToolCall, content: str) -> ToolMessage:

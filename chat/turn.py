@@ -27,6 +27,7 @@ class Input(Enum):
     HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that nobody answered
     HISTORY_READY = auto()
     ANSWERED = auto()
+    ANSWERED_FOR_NOW = auto()  # an agent's plan, or its announcement of what it is about to do
     ASKED_FOR_TOOLS = auto()
     CALLS_DECIDED = auto()  # approved, denied, or no approval needed
     NOBODY_TO_ASK = auto()
@@ -44,6 +45,7 @@ class Action(Enum):
     SAVE_CALLS = auto()
     ASK_APPROVAL = auto()
     RUN_TOOLS = auto()
+    SAVE_ROUND = auto()
     SAVE_ANSWER = auto()
     SAVE_CANCELLED = auto()
     SAVE_INTERRUPTED = auto()
@@ -70,6 +72,7 @@ TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
     },
     State.GENERATING: {
         Input.ANSWERED: (State.COMPLETED, (Action.SAVE_ANSWER, Action.REPORT_COMPLETE)),
+        Input.ANSWERED_FOR_NOW: (State.GENERATING, (Action.SAVE_ROUND, Action.ASK_MODEL)),
         Input.ASKED_FOR_TOOLS: (
             State.AWAITING_CONFIRMATION,
             (Action.SAVE_CALLS, Action.ASK_APPROVAL),
@@ -83,6 +86,7 @@ TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
     },
     State.RUNNING_TOOLS: {
         Input.TOOLS_RETURNED: (State.GENERATING, (Action.ASK_MODEL,)),
+        Input.NOBODY_TO_ASK: (State.SUSPENDED, (Action.REPORT_SUSPENDED,)),  # an agent's call
         Input.ROUNDS_USED_UP: _ERROR,
         **_STOPS,
     },

@@ -269,7 +269,12 @@ class TurnRegistry:
             job,
             stream=stream,
             recorder=opened.recorder,
-            tools=ToolCallRunner(self._preparer.toolset, offer=job.offer, session_id=session_id),
+            tools=ToolCallRunner(
+                self._preparer.toolset,
+                offer=job.offer,
+                session_id=session_id,
+                delegate=self._preparer.delegate,
+            ),
             approver=Approver(
                 self._confirmations,
                 session_id=session_id,

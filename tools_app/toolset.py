@@ -90,7 +90,8 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
         name: The tool.
         arguments: What the model passes, as it wrote them: not yet validated.
         session_id: The session on whose behalf it runs; empty when a person runs it by hand.
-        tool_call_id: The model's call; empty when a person runs it by hand.
+        message_id: The assistant's message that holds the call; empty likewise.
+        tool_call_id: The model's call; empty likewise.
         call_index: The call's number within its turn, from 0.
         report: Called on the event loop when the tool tells how far it is.
     """
@@ -98,6 +99,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arguments: Mapping[str, Any]
     session_id: str = ""
+    message_id: str = ""
     tool_call_id: str = ""
     call_index: int = 0
     report: Callable[[ToolProgress], None] = _unheard
