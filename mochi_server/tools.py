@@ -1,0 +1,22 @@
+"""Tools as a library: find them in a folder, describe them to a model, run them.
+
+These classes import and run the functions in your own process; the server runs them in others.
+"""
+
+from tools_app.discovery import ToolDiscoveryService
+from tools_app.execution import (
+    ToolExecutionPolicy,
+    ToolExecutionResult,
+    ToolExecutionService,
+    ToolExecutionStatistics,
+)
+from tools_app.ollama_tools import ToolSchemaService
+
+__all__ = [
+    "ToolDiscoveryService",
+    "ToolExecutionPolicy",
+    "ToolExecutionResult",
+    "ToolExecutionService",
+    "ToolExecutionStatistics",
+    "ToolSchemaService",
+]
