@@ -72,6 +72,8 @@ def logging_config(settings: MochiSettings) -> dict[str, Any]:
                 name: to_root("WARNING")
                 for name in ("aiohttp", "asyncio", "httpcore", "httpcore2", "httpx", "httpx2")
             },
+            # Its errors quote what servers and models said; tools_app.mcp says what went wrong.
+            "mcp": to_root("CRITICAL"),
             "stamina": to_root("CRITICAL"),
         },
     }

@@ -1,0 +1,1 @@
+"""MCP servers as toolsets: what ``mcp.json`` names, started when somebody asks for its tools."""

@@ -1,0 +1,278 @@
+"""``mcp.json``: which MCP servers there are, and how they are reached.
+
+The form that most MCP clients share::
+
+    {"mcpServers": {
+        "time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"KEY": "${KEY}"}},
+        "docs": {"url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
+    }}
+
+Keys that are not known are ignored. One broken entry costs that server, a broken file costs
+nothing that was read before.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sessions_app.atomic import UnreadableFileError, read_regular
+
+MAX_FILE_BYTES = 1 << 20
+NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?"
+SEPARATOR = "__"
+"""Between the server's name and the tool's; neither in a server's name nor begun at its end."""
+
+_NAME = re.compile(NAME_PATTERN)
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OWN_SECRET = "MOCHI_API_TOKEN"  # noqa: S105 - its name
+_SHORTEST_SECRET = 6
+
+Transport = Literal["stdio", "http", ""]
+
+
+class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that is a program of this machine, spoken to through its stdin and stdout.
+
+    Attributes:
+        command: The program, found on the server's PATH.
+        args: Its arguments.
+        env: Variables beside the few harmless ones that every server gets; ``${VAR}`` expanded.
+        cwd: The directory it starts in.
+        disabled: Whether it must not be used.
+    """
+
+    command: str
+    cwd: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    disabled: bool = False
+    transport: ClassVar[Transport] = "stdio"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must not be seen in a log or a message."""
+        return _secrets(self.env.values())
+
+    def __repr__(self) -> str:
+        """Return what shows no secret: arguments and variables may be some."""
+        return f"StdioSpec(command={self.command!r})"
+
+
+class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A server somewhere, spoken to through MCP's "Streamable HTTP".
+
+    Attributes:
+        url: Its address, http or https.
+        headers: Sent with each request; ``${VAR}`` expanded.
+        disabled: Whether it must not be used.
+    """
+
+    url: str
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    disabled: bool = False
+    transport: ClassVar[Transport] = "http"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must not be seen in a log or a message."""
+        parts = urlsplit(self.url)
+        tokens = [word for value in self.headers.values() for word in value.split()]
+        user = parts.netloc.rpartition("@")[0]
+        return _secrets([*self.headers.values(), *tokens, parts.query, user, *user.split(":")])
+
+    def __repr__(self) -> str:
+        """Return what shows no secret: an address may hold some, and headers do."""
+        return f"HttpSpec(host={urlsplit(self.url).hostname!r})"
+
+
+class BrokenSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that names no server that could be used, and why."""
+
+    error: str
+    transport: Transport = ""
+
+
+Spec = StdioSpec | HttpSpec | BrokenSpec
+
+
+class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The servers by name, and what is wrong with the file as a whole."""
+
+    servers: Mapping[str, Spec] = msgspec.field(default_factory=dict)
+    error: str | None = None
+
+
+class _File(msgspec.Struct):
+    mcpServers: dict[str, msgspec.Raw]  # noqa: N815 - as the file spells it
+
+
+class _Entry(msgspec.Struct):
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str | int | float | bool] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    type: str | None = None
+    disabled: bool = False
+
+
+class _EntryError(ValueError):
+    """What is wrong with an entry, as a sentence without any of its values."""
+
+
+class ConfigFile:
+    """Follows the file: what it says now, read again only when it has changed.
+
+    Args:
+        path: The file; it need not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reading = asyncio.Lock()
+        self._seen: tuple[int, ...] | None = None
+        self._config = McpConfig()
+
+    async def current(self) -> McpConfig:
+        """Return what the file says. Where it is broken now, what it said before it broke."""
+        async with self._reading:
+            await asyncio.to_thread(self._follow)
+            return self._config
+
+    def _follow(self) -> None:
+        seen = _fingerprint(self._path)
+        if seen == self._seen:
+            return
+        read = read_config(self._path)
+        if read.error is not None:
+            read = McpConfig(servers=self._config.servers, error=read.error)
+        self._seen, self._config = seen, read
+
+
+def read_config(path: Path) -> McpConfig:
+    """Read the file; one that is not there names no servers. Blocks."""
+    try:
+        data = read_regular(path, limit=MAX_FILE_BYTES)
+    except FileNotFoundError:
+        return McpConfig()
+    except UnreadableFileError as error:
+        return McpConfig(error=f"{path.name} can't be read: {error.reason}.")
+    return parse_config(data, directory=path.parent, environment=os.environ)
+
+
+def parse_config(data: bytes, *, directory: Path, environment: Mapping[str, str]) -> McpConfig:
+    """Decode the file's content.
+
+    Args:
+        data: The content.
+        directory: Where the file is: programs start there, and a relative ``cwd`` begins there.
+        environment: Where ``${VAR}`` in ``env`` and ``headers`` is looked up.
+    """
+    try:
+        decoded = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_File)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return McpConfig(error=f"mcp.json can't be understood: {error}.")
+    servers: dict[str, Spec] = {}
+    for name, raw in decoded.mcpServers.items():
+        transport: Transport = ""
+        try:
+            entry = _decode(name, raw)
+            transport = "stdio" if entry.command is not None else "http"
+            servers[name] = _checked(entry, directory, environment)
+        except _EntryError as error:
+            servers[name] = BrokenSpec(error=str(error), transport=transport)
+    return McpConfig(servers=servers)
+
+
+def _decode(name: str, raw: msgspec.Raw) -> _Entry:
+    if _NAME.fullmatch(name) is None or SEPARATOR in name:
+        raise _EntryError(
+            "A server's name is 1 to 64 ASCII letters, digits, '_' and '-', starts with a letter "
+            "or digit, does not end in '_' and has no '__' in it."
+        )
+    try:
+        entry = msgspec.json.decode(raw, type=_Entry)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _EntryError(f"The entry can't be understood: {error}.") from error
+    if (entry.command is None) == (entry.url is None):
+        raise _EntryError("The entry needs either a 'command' or a 'url'.")
+    if entry.type == "sse":
+        raise _EntryError("The old SSE transport is not supported; most servers have /mcp too.")
+    return entry
+
+
+def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> Spec:
+    if entry.command is not None:
+        env = {name: _text(value) for name, value in entry.env.items()}
+        _refuse_odd_variables(env)
+        words = [entry.command, *entry.args]
+        if not entry.command.strip() or any("\0" in word for word in words):
+            raise _EntryError("The 'command' is empty, or an argument holds a NUL character.")
+        return StdioSpec(
+            command=entry.command,
+            args=tuple(entry.args),
+            env=_expanded(env, environment),
+            cwd=str(directory.absolute() / (entry.cwd or "")),
+            disabled=entry.disabled,
+        )
+    url = entry.url or ""
+    _refuse_odd_url(url)
+    headers = _expanded(entry.headers, environment)
+    for name, value in headers.items():
+        if _HEADER_NAME.fullmatch(name) is None or not value.isprintable() or not value.isascii():
+            raise _EntryError(f"The header {name[:100]!r} can't be sent.")
+    return HttpSpec(url=url, headers=headers, disabled=entry.disabled)
+
+
+def _text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _refuse_odd_variables(env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise _EntryError("A name in 'env' is empty or has a '=', or something holds a NUL.")
+    if _OWN_SECRET in env:
+        raise _EntryError(f"{_OWN_SECRET} is this server's own and is not given to others.")
+
+
+def _refuse_odd_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or True)
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or " " in url:
+        raise _EntryError("The 'url' is no http:// or https:// address.")
+
+
+def _expanded(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    def replace(found: re.Match[str]) -> str:
+        variable = found[1]
+        if variable == _OWN_SECRET:
+            raise _EntryError(f"{_OWN_SECRET} is this server's own and is not given to others.")
+        if variable not in environment:
+            raise _EntryError(f"The variable {variable} is not set in the environment.")
+        return environment[variable]
+
+    return {name: _VARIABLE.sub(replace, value) for name, value in values.items()}
+
+
+def _secrets(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(value for value in values if len(value) >= _SHORTEST_SECRET)
+
+
+def _fingerprint(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat(follow_symlinks=False)
+    except OSError as error:
+        return (error.errno or 0,)
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

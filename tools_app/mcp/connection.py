@@ -1,0 +1,227 @@
+"""Connections to MCP servers, through the SDK.
+
+Importing this module imports the SDK, which takes a second: ``server`` imports it in a thread when
+a server is started for the first time.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.client import Client
+from mcp.client._transport import TransportStreams
+from mcp.client.session import IncomingMessage
+from mcp.client.stdio import get_default_environment
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from tools_app.mcp.config import HttpSpec, StdioSpec
+from tools_app.mcp.http import http_transport
+from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
+from tools_app.mcp.remote import OnProgress, RemoteError, RemoteListing, RemoteResult, RemoteTool
+from tools_app.mcp.results import result_of
+from tools_app.mcp.stderr import ErrorOutput
+from tools_app.mcp.stdio import stdio_transport
+from tools_app.toolset import ToolProgress
+
+_MAX_PAGES = 100
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_SESSION_GONE = "Session terminated"  # what the SDK makes of a 404 within a session
+_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+
+logger = logging.getLogger(__name__)
+
+try:
+    _VERSION = version("mochi-server")
+except PackageNotFoundError:
+    _VERSION = "0"
+
+
+@asynccontextmanager
+async def connect(
+    spec: StdioSpec | HttpSpec,
+    *,
+    stderr: ErrorOutput,
+    on_end: Callable[[str], None],
+    on_change: Callable[[], None],
+) -> AsyncIterator["SdkConnection"]:
+    """Start or reach the server, and agree with it on a version of the protocol.
+
+    Must be left in the task that entered it.
+
+    Args:
+        spec: The server.
+        stderr: Gets what its program prints there.
+        on_end: Told why, when the connection has ended by itself.
+        on_change: Told when the server's tools may have changed.
+
+    Raises:
+        RemoteError: Its program can't be found.
+        Exception: Whatever else the SDK raises, alone or in groups.
+    """
+
+    async def on_message(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            on_change()
+
+    client = Client(
+        await _transport(spec, stderr, on_end),
+        message_handler=on_message,
+        client_info=types.Implementation(name="mochi-server", version=_VERSION),
+        cache=None,
+    )
+    async with client:
+        following = asyncio.create_task(_follow(client, on_change))
+        try:
+            yield SdkConnection(client)
+        finally:
+            following.cancel()
+            (ended,) = await asyncio.gather(following, return_exceptions=True)
+            if isinstance(ended, Exception):
+                logger.debug("Changes of tools were followed no more: %r", ended)
+
+
+class SdkConnection:
+    """A connection made by the SDK's client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list_tools(self) -> RemoteListing:
+        """Return what tools there are, at most 500 and 1 MiB of them."""
+        tools: list[RemoteTool] = []
+        size = 0
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await self._page(cursor)
+            for tool in map(_remote_tool, page.tools):
+                size += len(tool.name) + len(tool.description)
+                size += len(msgspec.json.encode(tool.input_schema))
+                if len(tools) == MAX_TOOLS or size > MAX_LISTING_BYTES:
+                    return RemoteListing(tools=tools, cut=True)
+                tools.append(tool)
+            cursor = page.next_cursor
+            if cursor is None:
+                return RemoteListing(tools=tools)
+        return RemoteListing(tools=tools, cut=True)
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
+    ) -> RemoteResult:
+        """Call a tool.
+
+        Not through the client's own ``call_tool``: that checks results against a schema of the
+        server's, on the event loop, and a schema can hold a regular expression that never ends.
+        """
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(ToolProgress(progress=progress, total=total, message=message))
+
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        )
+        try:
+            result = await self._client.session.send_request(
+                request, _RESULT, progress_callback=progressed
+            )
+        except MCPError as error:
+            raise _remote_error(error) from error
+        except ValidationError as error:
+            raise RemoteError("It answered with what is no result of a tool.") from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
+            raise RemoteError("The connection was lost.", lost=True) from error
+        if isinstance(result, types.InputRequiredResult):
+            raise RemoteError("It asks for input, which can't be given here.")
+        return result_of(result)
+
+    async def _page(self, cursor: str | None) -> types.ListToolsResult:
+        try:
+            return await self._client.list_tools(cursor=cursor)
+        except MCPError as error:
+            if error.code == types.METHOD_NOT_FOUND:
+                return types.ListToolsResult(tools=[])
+            raise _remote_error(error) from error
+        except ValidationError as error:
+            raise RemoteError("Its list of tools is none.") from error
+
+
+async def _transport(
+    spec: StdioSpec | HttpSpec, stderr: ErrorOutput, on_end: Callable[[str], None]
+) -> AbstractAsyncContextManager[TransportStreams]:
+    if isinstance(spec, HttpSpec):
+        return await http_transport(spec, on_end=on_end)
+    env = {**get_default_environment(), **spec.env}
+    return stdio_transport(
+        [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args],
+        env=env,
+        cwd=spec.cwd,
+        stderr=stderr,
+        on_end=on_end,
+    )
+
+
+def _find(spec: StdioSpec, path: str | None) -> str:
+    """Return the program's path, so that one that is not there is said to be missing."""
+    if not Path(spec.cwd).is_dir():
+        raise RemoteError("Its 'cwd' is no directory.")
+    command = str(Path(spec.command).expanduser())
+    if "/" in command:
+        command = str(Path(spec.cwd, command))
+    found = shutil.which(command, path=path)
+    if found is None:
+        raise RemoteError(f"The command {spec.command!r} is not installed, or not on the PATH.")
+    return found
+
+
+async def _follow(client: Client, on_change: Callable[[], None]) -> None:
+    """Ask a server of the newer protocol to say when its tools change; older ones just say so."""
+    tools = client.server_capabilities.tools
+    if not (tools and tools.list_changed):
+        return
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            async with client.listen(tools_list_changed=True) as subscription:
+                if not subscription.honored.tools_list_changed:
+                    return
+                if pause > _FIRST_PAUSE_SECONDS:
+                    on_change()  # what changed in between was not heard
+                async for _ in subscription:
+                    pause = _FIRST_PAUSE_SECONDS
+                    on_change()
+        except (SubscriptionLost, TimeoutError):
+            logger.debug("A subscription to changes of tools was lost.")
+        except (ListenNotSupportedError, MCPError):
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _remote_tool(tool: types.Tool) -> RemoteTool:
+    hints = tool.annotations or types.ToolAnnotations()
+    return RemoteTool(
+        name=tool.name,
+        description=tool.description or tool.title or "",
+        input_schema=tool.input_schema,
+        destructive=not hints.read_only_hint and hints.destructive_hint is not False,
+    )
+
+
+def _remote_error(error: MCPError) -> RemoteError:
+    lost = error.code == types.CONNECTION_CLOSED or _SESSION_GONE in error.message
+    return RemoteError(error.message, lost=lost)

@@ -1,0 +1,106 @@
+"""The transport over HTTP: the SDK's, with bounds on what a server can send and where it can lead.
+
+Importing this module imports the SDK.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import cast
+
+import anyio
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from tools_app.mcp.config import HttpSpec
+from tools_app.mcp.limits import MAX_MESSAGE_BYTES
+from tools_app.mcp.pace import Pace
+
+_CONNECT_SECONDS = 10.0
+_GOODBYE_SECONDS = 1.0
+
+Incoming = SessionMessage | Exception
+
+
+async def http_transport(
+    spec: HttpSpec, *, on_end: Callable[[str], None]
+) -> AbstractAsyncContextManager[TransportStreams]:
+    """Return a transport to the server that follows no redirect and reads no endless body.
+
+    Args:
+        spec: The server.
+        on_end: Told why, when the connection has ended by itself.
+    """
+    # In a thread: it reads the certificates that are trusted.
+    client = await asyncio.to_thread(_client, spec)
+    return _connected(client, spec.url, on_end)
+
+
+@asynccontextmanager
+async def _connected(
+    client: httpx2.AsyncClient, url: str, on_end: Callable[[str], None]
+) -> AsyncIterator[TransportStreams]:
+    transport = streamable_http_client(
+        url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+    )
+    async with client, transport as (incoming, outgoing), anyio.create_task_group() as tasks:
+        sender, receiver = anyio.create_memory_object_stream[Incoming](0)
+
+        async def relay() -> None:
+            pace = Pace()
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async with sender:
+                    async for message in incoming:
+                        await sender.send(message)
+                        await pace.keep()
+            on_end("The connection was closed.")
+
+        tasks.start_soon(relay)
+        try:
+            async with receiver:
+                yield receiver, outgoing
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def _client(spec: HttpSpec) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers={**spec.headers, "Accept-Encoding": "identity"},
+        # A call may be silent for as long as it is allowed to take, and a stream for ever.
+        timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+        max_redirects=0,
+        event_hooks={"request": [_hurry_goodbyes], "response": [_bound]},
+    )
+
+
+async def _hurry_goodbyes(request: httpx2.Request) -> None:
+    """Let nobody wait for the end of a session to be acknowledged."""
+    if request.method == "DELETE":
+        request.extensions["timeout"] = httpx2.Timeout(_GOODBYE_SECONDS).as_dict()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Refuse what could unpack to anything; read no more of a body than a message may have."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("The answer is compressed, which was not asked for.")
+    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        response.stream = _BoundedStream(cast("httpx2.AsyncByteStream", response.stream))
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._stream:
+            size += len(piece)
+            if size > MAX_MESSAGE_BYTES:
+                raise httpx2.StreamError(f"The answer has more than {MAX_MESSAGE_BYTES:,} bytes.")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

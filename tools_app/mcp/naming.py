@@ -1,0 +1,146 @@
+"""What a server says of its tools, made into tools with names of our own. Pure.
+
+A server is not trusted to name things well: its names come behind its own prefix, so that it can't
+put itself in the place of another server or of a function, and a name that can't be told apart
+from another is refused.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sessions_app.messages import ToolSpec
+from tools_app.mcp.config import SEPARATOR
+from tools_app.mcp.remote import RemoteTool
+from tools_app.toolset import InvalidTool, Tool
+
+MAX_NAME_CHARS = 64
+"""What every provider of models accepts in the name of a tool."""
+MAX_REMOTE_NAME_CHARS = 128
+"""What the protocol asks servers to keep to."""
+MAX_DESCRIPTION_CHARS = 16_384
+
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST_CHARS = 8
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+
+
+class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of a server by their names here, the server's own names, and what was refused."""
+
+    tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    remote_names: Mapping[str, str] = msgspec.field(default_factory=dict)
+    invalid: Sequence[InvalidTool] = ()
+
+
+def name_tools(server: str, remote: Sequence[RemoteTool]) -> NamedTools:
+    """Give every tool of the server its name, or say why it can't have one."""
+    tools: dict[str, Tool] = {}
+    remote_names: dict[str, str] = {}
+    invalid: list[InvalidTool] = []
+    # Whoever needs no repair comes first: "a.b" can't take the place of "a_b".
+    for tool in sorted(remote, key=lambda tool: bool(_ODD.search(tool.name))):
+        name = f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}"
+        reason = _refusal(tool)
+        if reason is None and len(name) > MAX_NAME_CHARS:
+            shortened = _shortened(server, tool.name)
+            reason = None if shortened else "Its name is too long behind the server's."
+            name = shortened or name
+        if reason is None and name in tools:
+            reason = "Another tool of this server has the same name, as far as it can be kept."
+        if reason is not None:
+            shown = name[:MAX_NAME_CHARS]
+            invalid.append(InvalidTool(name=shown, file=f"mcp.json: {server}", reason=reason))
+            continue
+        tools[name] = _tool(name, server, tool)
+        remote_names[name] = tool.name
+    in_order = {tool.name: index for index, tool in reversed(list(enumerate(remote)))}
+    ordered = sorted(tools, key=lambda name: in_order[remote_names[name]])
+    return NamedTools(
+        tools={name: tools[name] for name in ordered}, remote_names=remote_names, invalid=invalid
+    )
+
+
+def server_of(tool_name: str) -> str | None:
+    """Return the only server that can have a tool of this name; None when no server can."""
+    server, separator, rest = tool_name.partition(SEPARATOR)
+    return server if separator and server and rest else None
+
+
+def _refusal(tool: RemoteTool) -> str | None:
+    if not tool.name:
+        return "It has no name."
+    if len(tool.name) > MAX_REMOTE_NAME_CHARS:
+        return f"Its name is longer than {MAX_REMOTE_NAME_CHARS} characters."
+    if not tool.name.isprintable():
+        return "Its name holds control characters."
+    if tool.input_schema.get("type", "object") != "object":
+        return "Its input schema describes no object."
+    return None
+
+
+def _shortened(server: str, remote_name: str) -> str | None:
+    """Return the beginning of a long name and a digest of the whole; None if that is too long."""
+    name = f"{server}{SEPARATOR}{_ODD.sub('_', remote_name)}"
+    kept = MAX_NAME_CHARS - _DIGEST_CHARS - 1
+    if len(server) + len(SEPARATOR) >= kept:
+        return None
+    digest = hashlib.sha256(remote_name.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{name[:kept]}_{digest}"
+
+
+def _tool(name: str, server: str, tool: RemoteTool) -> Tool:
+    schema = {"type": "object", **tool.input_schema}
+    return Tool(
+        spec=ToolSpec(
+            name=name,
+            description=tool.description[:MAX_DESCRIPTION_CHARS],
+            parameters=schema,
+        ),
+        parameters=dict(_parameters(schema.get("properties"))),
+        groups=(server,),
+        destructive=tool.destructive,
+        server=server,
+    )
+
+
+def _parameters(properties: object) -> Iterator[tuple[str, dict[str, str]]]:
+    if not isinstance(properties, Mapping):
+        return
+    for name, schema in properties.items():
+        described = schema if isinstance(schema, Mapping) else {}
+        text = described.get("description")
+        yield (
+            str(name),
+            {
+                "type": _type(described),
+                "description": text if isinstance(text, str) else "",
+            },
+        )
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    said = schema.get("type")
+    if isinstance(said, str):
+        return _TYPES.get(said, "Any")
+    choices = said if isinstance(said, list) else _choices(schema)
+    known = [_TYPES[choice] for choice in choices if isinstance(choice, str) and choice in _TYPES]
+    return " | ".join(dict.fromkeys(known)) or "Any"
+
+
+def _choices(schema: Mapping[str, Any]) -> list[object]:
+    options = schema.get("anyOf", schema.get("oneOf"))
+    if not isinstance(options, list):
+        return []
+    return [option.get("type") for option in options if isinstance(option, Mapping)]

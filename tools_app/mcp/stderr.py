@@ -1,0 +1,58 @@
+"""What a server prints to its stderr: into the log in detail, and its last words for people."""
+
+import logging
+import time
+from collections import deque
+
+from tools_app.mcp.redaction import redacted
+
+_LINES_KEPT = 3
+_LINES_PER_SPAN = 50
+_SPAN_SECONDS = 10.0
+_MAX_LINE_BYTES = 4096
+
+logger = logging.getLogger(__name__)
+
+
+class ErrorOutput:
+    """Takes the bytes as they come. Logs at DEBUG only: a server may print what it was asked.
+
+    Args:
+        server: The server's name.
+        secrets: What is never shown.
+    """
+
+    def __init__(self, server: str, secrets: frozenset[str]) -> None:
+        self._server = server
+        self._secrets = secrets
+        self._pending = b""
+        self._last: deque[str] = deque(maxlen=_LINES_KEPT)
+        self._span_began = time.monotonic()
+        self._logged = 0
+
+    @property
+    def last_words(self) -> str:
+        """The last lines, on one line; empty when there was nothing."""
+        return " / ".join(self._last)
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed; an empty piece says that there is no more."""
+        *lines, rest = (self._pending + data).split(b"\n")
+        if not data or len(rest) > _MAX_LINE_BYTES:
+            lines, rest = [*lines, rest], b""
+        self._pending = rest
+        for line in lines[-_LINES_PER_SPAN:]:
+            self._take(redacted(line[:_MAX_LINE_BYTES].decode(errors="replace"), self._secrets))
+
+    def _take(self, line: str) -> None:
+        if not line:
+            return
+        self._last.append(line)
+        now = time.monotonic()
+        if now - self._span_began > _SPAN_SECONDS:
+            self._span_began, self._logged = now, 0
+        self._logged += 1
+        if self._logged <= _LINES_PER_SPAN:
+            logger.debug("MCP server %s: %s", self._server, line)
+        elif self._logged == _LINES_PER_SPAN + 1:
+            logger.debug("MCP server %s prints more than is logged.", self._server)

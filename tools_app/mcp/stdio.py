@@ -1,0 +1,198 @@
+"""The stdio transport: JSON-RPC messages, one on each line, to and from a program.
+
+The SDK has one too. This one bounds what a program can do to the server: the length of a line, the
+messages it sends in a second, the time it may leave its stdin unread, and what outlives it.
+
+Importing this module imports the SDK.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import cast
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from tools_app.mcp.limits import MAX_MESSAGE_BYTES
+from tools_app.mcp.pace import Pace
+from tools_app.mcp.stderr import ErrorOutput
+from tools_app.mcp.warden import warden_command
+
+_UNREAD_SECONDS = 30.0
+_PIECE = 4096
+_OWN_END_SECONDS = 1.5
+_WARDEN_SECONDS = 4.0
+_FLUSH_SECONDS = 0.5
+_POLL_SECONDS = 0.01
+
+logger = logging.getLogger(__name__)
+
+Incoming = SessionMessage | Exception
+
+
+@asynccontextmanager
+async def stdio_transport(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    stderr: ErrorOutput,
+    on_end: Callable[[str], None],
+) -> AsyncIterator[TransportStreams]:
+    """Run the command under a warden and speak with it; on exit it has ended, with all it started.
+
+    Args:
+        command: The program and its arguments.
+        env: Its whole environment.
+        cwd: The directory it starts in.
+        stderr: Gets what it prints there.
+        on_end: Told, once, why there will be no more messages.
+
+    Raises:
+        OSError: The program can't be started at all.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *warden_command(command),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=MAX_MESSAGE_BYTES,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    program = _Program(process, stderr, on_end)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(program.read_messages)
+        tasks.start_soon(program.read_stderr)
+        tasks.start_soon(program.write_messages)
+        try:
+            yield program.streams
+        finally:
+            # Whoever is cancelled ends the program all the same; every wait in there is bounded.
+            with anyio.CancelScope(shield=True):
+                await program.stop()
+            tasks.cancel_scope.cancel()
+
+
+class _Program:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        stderr: ErrorOutput,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._process = process
+        self._stdin = cast("asyncio.StreamWriter", process.stdin)
+        self._stdout = cast("asyncio.StreamReader", process.stdout)
+        self._stderr = cast("asyncio.StreamReader", process.stderr)
+        self._error_output = stderr
+        self._on_end = on_end
+        self._ended = False
+        self._incoming: MemoryObjectSendStream[Incoming]
+        self._outgoing: MemoryObjectReceiveStream[SessionMessage]
+        self._incoming, incoming = anyio.create_memory_object_stream[Incoming](0)
+        outgoing, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        self.streams: TransportStreams = (incoming, outgoing)
+
+    async def read_messages(self) -> None:
+        """Hand on what the program says, until it closes its stdout or breaks a limit."""
+        pace = Pace()
+        reason = "It closed its output."
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async with self._incoming:
+                try:
+                    while True:
+                        await self._take(await self._stdout.readuntil(b"\n"))
+                        await pace.keep()
+                except asyncio.IncompleteReadError:
+                    reason = await self._why_ended()
+                except asyncio.LimitOverrunError:
+                    reason = f"It sent a message of more than {MAX_MESSAGE_BYTES:,} bytes."
+                except (ConnectionError, OSError) as error:
+                    reason = f"Its output can't be read: {error.strerror}."
+                finally:
+                    self._tell_end(reason)
+        while await self._stdout.read(_PIECE):
+            await pace.keep()
+
+    async def read_stderr(self) -> None:
+        """Hand on what the program prints to its stderr."""
+        pace = Pace()
+        with suppress(ConnectionError, OSError):
+            while data := await self._stderr.read(_PIECE):
+                self._error_output.feed(data)
+                await pace.keep()
+        self._error_output.feed(b"")
+
+    async def write_messages(self) -> None:
+        """Send the program what the session says; one that does not read is given up."""
+        reason = "It does not read its input."
+        try:
+            async with self._outgoing:
+                async for message in self._outgoing:
+                    line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    self._stdin.write(line.encode() + b"\n")
+                    async with asyncio.timeout(_UNREAD_SECONDS):
+                        await self._stdin.drain()
+        except (TimeoutError, ConnectionError, OSError):
+            self._tell_end(reason)
+            await self._incoming.aclose()
+
+    async def stop(self) -> None:
+        """End the program: its stdin is closed, and if that does not help, it is killed."""
+        for stream in self.streams:
+            await stream.aclose()
+        self._stdin.close()
+        if not await self._ends_within(_OWN_END_SECONDS):
+            self._send(signal.SIGTERM)
+            if not await self._ends_within(_WARDEN_SECONDS):
+                logger.warning("Process %d can't be ended; it is left alone.", self._process.pid)
+                self._send(signal.SIGKILL)
+        # It may have left descendants behind that hold the pipes: on macOS, or as somebody else.
+        with anyio.move_on_after(_FLUSH_SECONDS):
+            await self._process.wait()
+        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - no other way
+        with suppress(ConnectionError, OSError):
+            await self._stdin.wait_closed()
+
+    async def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            # Many programs print a banner where only messages belong.
+            self._error_output.feed(b"(no message) " + line[:_PIECE].rstrip() + b"\n")
+            return
+        await self._incoming.send(SessionMessage(message))
+
+    async def _why_ended(self) -> str:
+        if not await self._ends_within(_FLUSH_SECONDS):
+            return "It closed its output."
+        code = self._process.returncode or 0
+        return f"It ended with exit code {code}."
+
+    async def _ends_within(self, seconds: float) -> bool:
+        # Not Process.wait(): that waits for the pipes too.
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._process.returncode is None:
+            if asyncio.get_running_loop().time() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def _tell_end(self, reason: str) -> None:
+        if not self._ended:
+            self._ended = True
+            self._on_end(reason)

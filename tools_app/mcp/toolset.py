@@ -1,0 +1,272 @@
+"""The tools of all MCP servers as one toolset."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tools_app.errors import (
+    EXECUTION_FAILED,
+    INVALID_ARGUMENTS,
+    TIMED_OUT,
+    ToolNotFound,
+    ToolServerNotFound,
+    ToolServerUnavailable,
+)
+from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec, Transport
+from tools_app.mcp.limits import McpLimits
+from tools_app.mcp.naming import server_of
+from tools_app.mcp.remote import RemoteError, RemoteResult
+from tools_app.mcp.server import ServerOwner, ServerUnavailable
+from tools_app.toolset import (
+    InvalidTool,
+    Tool,
+    ToolInvocation,
+    ToolListing,
+    ToolProgress,
+    ToolResult,
+    ToolSelection,
+)
+
+UNAVAILABLE = "SERVICE_UNAVAILABLE"
+FILE = "mcp.json"
+
+_HOPEFUL = frozenset({"ready", "starting"})
+_REPORTED_EVERY_SECONDS = 0.1
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of ``mcp.json``, or the file itself where it is broken, for people.
+
+    Attributes:
+        name: Its name.
+        transport: ``stdio`` or ``http``; empty where that can't be told.
+        state: ``stopped`` (nobody needed it yet), ``starting``, ``ready``, ``backing_off`` (it
+            failed and is not tried again for a while), ``failed`` (it failed, or its entry is
+            broken) or ``disabled``.
+        error: Why it does not work, without secrets; None while it does.
+        tools: The names of its tools, as far as they are known.
+    """
+
+    name: str
+    transport: str
+    state: str
+    error: str | None = None
+    tools: Sequence[str] = ()
+
+
+class McpTools:
+    """A toolset over the servers that a file configures. Each web process has its own connections.
+
+    Nothing is read or started before somebody asks, and a server that nobody asks for is never
+    waited for. The file is looked at with every listing, and followed when it has changed. Belongs
+    to the event loop that uses it first.
+
+    Args:
+        config_path: The ``mcp.json``; it need not be there.
+        timeout_seconds: What a call may take without a sign of progress.
+        limits: All other times; for tests.
+    """
+
+    def __init__(
+        self, config_path: Path, *, timeout_seconds: float, limits: McpLimits | None = None
+    ) -> None:
+        self._file = ConfigFile(config_path)
+        self._limits = msgspec.structs.replace(limits or McpLimits(), call=timeout_seconds)
+        self._config = McpConfig()
+        self._servers: dict[str, ServerOwner] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
+        """Return the tools of the servers that the selection concerns; of all if there is none.
+
+        Who sees all tools waits 2 seconds for servers that start; who selected some waits for
+        their servers for 10 at most. A server that has worked keeps its tools while it is down.
+        """
+        concerned = None if selection is None else _concerned(selection)
+        if concerned is not None and not concerned:
+            return ToolListing()
+        await self._follow()
+        chosen = [
+            server
+            for name, server in self._servers.items()
+            if concerned is None or name in concerned
+        ]
+        within = self._limits.glance if selection is None else self._limits.need
+        unknown = [server for server in chosen if not server.named.tools]
+        for server in chosen:
+            server.want()
+        await asyncio.gather(*(server.settled(within=within) for server in unknown))
+        tools: dict[str, Tool] = {}
+        for server in chosen:
+            tools |= server.named.tools
+        return ToolListing(
+            tools=tools,
+            groups={s.name: list(s.named.tools) for s in chosen if s.named.tools},
+            invalid=[
+                *self._broken(concerned),
+                *(invalid for server in chosen for invalid in server.named.invalid),
+            ],
+        )
+
+    async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
+        """Call a tool; its server is started if it has to be.
+
+        When the caller is cancelled, the server has been sent ``notifications/cancelled`` before
+        the cancellation goes on; whether it minds, nobody can know.
+
+        Raises:
+            ToolNotFound: No server of ``mcp.json`` has a tool of this name.
+        """
+        await self._follow()
+        server = self._servers.get(server_of(invocation.name) or "")
+        if server is None:
+            raise ToolNotFound(invocation.name)
+        if not server.named.tools:
+            await server.settled(within=self._limits.need)
+        if server.state == "ready" and invocation.name not in server.named.tools:
+            raise ToolNotFound(invocation.name)
+        try:
+            msgspec.json.encode(invocation.arguments)
+        except (UnicodeEncodeError, TypeError) as error:
+            return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
+        try:
+            result = await server.call_tool(
+                invocation.name, invocation.arguments, _seldom(invocation.report)
+            )
+        except ServerUnavailable as unavailable:
+            return _failure(
+                server, f"The MCP server {server.name!r} can't be used: {unavailable}", UNAVAILABLE
+            )
+        except TimeoutError:
+            seconds = f"{self._limits.call:g}"
+            return _failure(
+                server, f"The tool told nothing for {seconds} seconds and was stopped.", TIMED_OUT
+            )
+        except RemoteError as error:
+            return _failure(
+                server, f"The MCP server {server.name!r}: {error.message}", EXECUTION_FAILED
+            )
+        return _returned(server, result)
+
+    async def servers(self) -> Sequence[McpServer]:
+        """Return every server of the file and how it is; starts none."""
+        await self._follow()
+        return [
+            *([_broken_file(self._config.error)] if self._config.error else []),
+            *(self._status(name, spec) for name, spec in self._config.servers.items()),
+        ]
+
+    async def restart(self, name: str) -> McpServer:
+        """End a server if it runs and start it at once; wait for how that goes, 10 s at most.
+
+        Other web processes keep their connections.
+
+        Raises:
+            ToolServerNotFound: The file has no server of this name.
+            ToolServerUnavailable: It failed again, is disabled, or its entry is broken.
+        """
+        await self._follow()
+        if name not in self._config.servers:
+            raise ToolServerNotFound(name)
+        if name in self._servers:
+            await self._servers[name].restart()
+        status = self._status(name, self._config.servers[name])
+        if status.state not in _HOPEFUL:
+            raise ToolServerUnavailable(name, status.error or f"It is {status.state}.")
+        return status
+
+    async def aclose(self) -> None:
+        """End all servers, within a bounded time; nothing can be called afterwards."""
+        self._closed = True
+        self._end(list(self._servers))
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _follow(self) -> None:
+        """Make the servers those of the file: who left it or changed in it is ended."""
+        config = await self._file.current()
+        if config is self._config or self._closed:
+            return
+        self._config = config
+        wanted = {name: spec for name, spec in config.servers.items() if _usable(spec)}
+        self._end([n for n, server in self._servers.items() if wanted.get(n) != server.spec])
+        self._servers = {
+            name: self._servers.get(name) or ServerOwner(name, spec, self._limits)
+            for name, spec in wanted.items()
+            if not isinstance(spec, BrokenSpec)
+        }
+
+    def _end(self, names: Iterable[str]) -> None:
+        for name in names:
+            task = asyncio.create_task(self._servers.pop(name).aclose())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    def _status(self, name: str, spec: Spec) -> McpServer:
+        if isinstance(spec, BrokenSpec):
+            return McpServer(
+                name=name, transport=spec.transport, state="failed", error=spec.error
+            )
+        transport: Transport = spec.transport
+        server = self._servers.get(name)
+        if server is None:
+            state = "disabled" if spec.disabled else "stopped"
+            return McpServer(name=name, transport=transport, state=state)
+        return McpServer(
+            name=name,
+            transport=transport,
+            state=server.state,
+            error=server.error,
+            tools=list(server.named.tools),
+        )
+
+    def _broken(self, concerned: frozenset[str] | None) -> list[InvalidTool]:
+        broken = [
+            InvalidTool(name=name, file=FILE, reason=spec.error)
+            for name, spec in self._config.servers.items()
+            if isinstance(spec, BrokenSpec) and (concerned is None or name in concerned)
+        ]
+        if self._config.error:
+            broken.insert(0, InvalidTool(name=FILE, file=FILE, reason=self._config.error))
+        return broken
+
+
+def _concerned(selection: ToolSelection) -> frozenset[str]:
+    servers = {server_of(name) for name in selection.names}
+    return frozenset(name for name in {*servers, selection.group} if name)
+
+
+def _usable(spec: Spec) -> bool:
+    return not isinstance(spec, BrokenSpec) and not spec.disabled
+
+
+def _broken_file(error: str) -> McpServer:
+    return McpServer(name=FILE, transport="", state="failed", error=error)
+
+
+def _seldom(report: Callable[[ToolProgress], None]) -> Callable[[ToolProgress], None]:
+    """Pass on ten reports a second at most: each becomes an event of the turn."""
+    reported_at = float("-inf")
+
+    def passed_on(progress: ToolProgress) -> None:
+        nonlocal reported_at
+        if time.monotonic() - reported_at >= _HOPEFUL = frozenset({"ready", "starting"})
+_REPORTED_EVERY_SECONDS:
+            reported_at = time.monotonic()
+            report(progress)
+
+    return passed_on
+
+
+def _returned(server: ServerOwner, result: RemoteResult) -> ToolResult:
+    if result.is_error:
+        return _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
+    return ToolResult(success=True, result=result.text, server=server.name)
+
+
+def _failure(server: ServerOwner, message: str, code: str) -> ToolResult:
+    return ToolResult(success=False, error_message=message, error_code=code, server=server.name)
