@@ -206,16 +206,16 @@ async def _ask(request: _Request) -> None:
 
 
 async def _run(function: Callable[..., Any], values: Mapping[str, Any], blocking: _Blocking) -> str:
-    def call() -> Any:
-        try:
-            return function(**values)
-        except SystemExit as error:
-            raise _Refused("The tool wanted to end the process (sys.exit).") from error
-
     is_coroutine = inspect.iscoroutinefunction(inspect.unwrap(function))
-    value = call() if is_coroutine else await blocking(call)
-    if inspect.isawaitable(value):
-        value = await value
+    try:
+        if is_coroutine:
+            value = function(**values)
+        else:
+            value = await blocking(lambda: function(**values))
+        if inspect.isawaitable(value):
+            value = await value
+    except SystemExit as error:
+        raise _Refused("The tool wanted to end the process (sys.exit).") from error
     return text_of(value)
 
 

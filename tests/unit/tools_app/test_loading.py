@@ -1,0 +1,504 @@
+import importlib
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tools_app.loading import MAX_FILE_BYTES, FolderLoader, LoadedFolder
+
+pytestmark = pytest.mark.usefixtures("nothing_stays_imported")
+
+WriteTools = Callable[..., Path]
+
+ADD = '''
+__all__ = ["add"]
+
+
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+'''
+SUBTRACT = '''
+__all__ = ["subtract"]
+__destructive__ = []
+
+
+def subtract(a: int, b: int) -> str:
+    """Subtract a number."""
+    return str(a - b)
+'''
+
+
+def load(folder: Path, skip: Mapping[str, str] | None = None) -> LoadedFolder:
+    return FolderLoader(folder, skip=skip).load()
+
+
+def reasons(loaded: LoadedFolder) -> dict[str, str]:
+    return {entry.name: entry.reason for entry in loaded.invalid}
+
+
+def function(
+    name: str, *, doc: str = '"""Do it."""', hints: str = "a: int", to: str = "str"
+) -> str:
+    return f"def {name}({hints}) -> {to}:\n    {doc}\n    return ''\n"
+
+
+def test_a_folder_that_does_not_exist_has_no_tools(tmp_path: Path) -> None:
+    loaded = load(tmp_path / "missing")
+
+    assert (loaded.functions, loaded.groups, loaded.invalid) == ({}, {}, ())
+
+
+def test_without_init_every_file_with_all_is_a_group(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(adding=ADD, taking=SUBTRACT))
+
+    assert loaded.functions["add"](1, 2) == "3"
+    assert loaded.groups == {"adding": ["add"], "taking": ["subtract"]}
+    assert loaded.tools["add"].groups == ("adding",)
+    assert loaded.tools["add"].file == "adding.py"
+    assert loaded.invalid == []
+
+
+def test_files_without_all_are_not_run(write_tools: WriteTools) -> None:
+    loaded = load(
+        write_tools(
+            script="raise SystemExit",
+            nested="def f():\n    __all__ = 1\nraise SystemExit",
+            read="print(__all__)",
+            words="'''__all__ = []'''\nraise SystemExit",
+            taking=SUBTRACT,
+        )
+    )
+
+    assert list(loaded.functions) == ["subtract"]
+    assert loaded.invalid == []
+
+
+@pytest.mark.parametrize(
+    "declaration", ["__all__ = ['f']", "__all__: list[str] = ['f']", "__all__ = ('f',)"]
+)
+def test_all_may_be_written_in_several_ways(write_tools: WriteTools, declaration: str) -> None:
+    assert list(load(write_tools(m=f"{declaration}\n{function('f')}")).functions) == ["f"]
+
+
+def test_with_init_only_its_all_counts(write_tools: WriteTools) -> None:
+    folder = write_tools(
+        __init__="from .adding import add\n__all__ = ['add']\n__math__ = ['add']\n",
+        adding=ADD,
+        taking=SUBTRACT,
+    )
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["add"]
+    assert loaded.groups == {"math": ["add"]}
+    assert loaded.tools["add"].file == "adding.py"
+
+
+def test_an_init_without_all_is_told(write_tools: WriteTools) -> None:
+    assert "__all__" in reasons(load(write_tools(__init__="", adding=ADD)))["__init__"]
+
+
+def test_python_s_own_dunders_are_no_groups(write_tools: WriteTools) -> None:
+    source = f"""
+__all__ = ["f"]
+__destructive__ = ["f"]
+__authors__ = ["Ada"]
+__version__ = "1"
+__extra__ = ("f",)
+{function("f")}"""
+
+    assert load(write_tools(__init__=source)).groups == {"extra": ["f"]}
+
+
+def test_a_group_that_lists_what_is_not_exported_is_told(write_tools: WriteTools) -> None:
+    source = f"__all__ = ['f']\n__math__ = ['f', 'g']\n{function('f')}"
+
+    loaded = load(write_tools(__init__=source))
+
+    assert loaded.groups == {"math": ["f"]}
+    assert "'math' lists it" in reasons(loaded)["g"]
+
+
+@pytest.mark.parametrize("statement", ["raise ValueError('no luck')", "import sys; sys.exit(3)"])
+def test_a_module_that_fails_costs_what_comes_from_it(
+    write_tools: WriteTools, statement: str
+) -> None:
+    folder = write_tools(
+        __init__="from .adding import add\nfrom .bad import lost\n__all__ = ['add', 'lost']\n",
+        adding=ADD,
+        bad=f"{function('lost')}\n{statement}\n",
+    )
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["add"]
+    assert "bad.py, which can't be imported" in reasons(loaded)["lost"]
+    assert [(entry.name, entry.file) for entry in loaded.invalid[:1]] == [("bad", "bad.py")]
+
+
+def test_star_imports_of_a_module_that_fails_bring_nothing(write_tools: WriteTools) -> None:
+    folder = write_tools(
+        __init__="from .adding import *\nfrom .bad import *\n__all__ = ['add']\n",
+        adding=ADD,
+        bad="from nowhere import anything",
+    )
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["add"]
+    assert reasons(loaded) == {
+        "bad": "No module named 'nowhere' (line 1); install it where the server runs"
+    }
+
+
+def test_a_function_that_needs_a_failed_module_says_so_when_it_runs(
+    write_tools: WriteTools,
+) -> None:
+    good = f"from .bad import helper\n__all__ = ['f']\n{function('f')}".replace("''", "helper()")
+
+    loaded = load(write_tools(bad="raise ValueError('no luck')", good=good))
+
+    with pytest.raises(ImportError, match=r"'helper' comes from bad.py.*no luck"):
+        loaded.functions["f"](1)
+
+
+def test_modules_that_import_each_other_in_a_circle_cost_one_of_them(
+    write_tools: WriteTools,
+) -> None:
+    folder = write_tools(
+        first=f"from .second import g\n__all__ = ['f']\n{function('f')}",
+        second=f"from .first import f\n__all__ = ['g']\n{function('g')}",
+    )
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["f"]
+    assert "circular import" in reasons(loaded)["second"]
+
+
+def test_an_init_that_fails_costs_the_folder(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(__init__="from .adding import add\n1 / 0\n", adding=ADD))
+
+    assert loaded.functions == {}
+    assert reasons(loaded) == {"__init__": "ZeroDivisionError: division by zero (line 2)"}
+
+
+def test_a_syntax_error_names_its_line(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(bad="__all__ = ['f']\ndef f(:\n", taking=SUBTRACT))
+
+    assert reasons(loaded) == {"bad": "SyntaxError: invalid syntax (line 2)"}
+    assert list(loaded.functions) == ["subtract"]
+
+
+def test_an_exception_whose_text_can_t_be_shown_is_named(write_tools: WriteTools) -> None:
+    source = """
+    __all__ = []
+    class Odd(Exception):
+        def __str__(self): raise ValueError
+    raise Odd
+    """
+
+    assert reasons(load(write_tools(bad=source)))["bad"].startswith("Odd (whose text")
+
+
+def test_files_that_are_no_python_are_listed(write_tools: WriteTools) -> None:
+    folder = write_tools(taking=SUBTRACT)
+    (folder / "binary.py").write_bytes(b"\x7fELF\0\0__all__")
+    (folder / "wide.py").write_bytes("__all__ = []".encode("utf-16"))
+    (folder / "huge.py").write_bytes(b"__all__ = []\n".ljust(MAX_FILE_BYTES + 1, b"#"))
+    (folder / "a.b.py").write_bytes(b"__all__ = []\n")
+    (folder / "deep.py").write_bytes(b"__all__ = []\nx = " + b"-" * 100_000 + b"1")
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["subtract"]
+    assert reasons(loaded).keys() == {"binary", "wide", "huge", "a.b", "deep"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_listed(write_tools: WriteTools) -> None:
+    folder = write_tools(secret=ADD, taking=SUBTRACT)
+    (folder / "secret.py").chmod(0)
+
+    assert reasons(load(folder)) == {"secret": "The file can't be read: Permission denied."}
+
+
+def test_what_is_no_file_is_left_alone(write_tools: WriteTools) -> None:
+    folder = write_tools(taking=SUBTRACT)
+    os.mkfifo(folder / "pipe.py")
+    (folder / "directory.py").mkdir()
+    (folder / ".#taking.py").symlink_to("me@host.1234")
+
+    loaded = load(folder)
+
+    assert (list(loaded.functions), loaded.invalid) == (["subtract"], [])
+
+
+def test_a_link_to_a_module_counts(write_tools: WriteTools) -> None:
+    folder = write_tools()
+    (folder / "linked.py").symlink_to(write_tools("elsewhere", adding=ADD) / "adding.py")
+    (folder / "dangling.py").symlink_to("nowhere")
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["add"]
+    assert reasons(loaded) == {"dangling": "The file can't be read: No such file or directory."}
+
+
+def test_a_file_name_that_is_no_text_is_no_obstacle(write_tools: WriteTools) -> None:
+    folder = write_tools(taking=SUBTRACT)
+    Path(os.fsdecode(bytes(folder) + b"/b\xff.py")).write_text("__all__ = [")
+
+    loaded = load(folder)
+
+    assert list(loaded.functions) == ["subtract"]
+    assert [entry.file.encode() for entry in loaded.invalid] == [b"b?.py"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (function("f", doc="pass"), "no docstring"),
+        (function("f", doc='"""   """'), "no docstring"),
+        (function("f", hints="a, b: int"), "Without a type hint: 'a'"),
+        ("def f(a: int):\n    '''Do it.'''\n", "type hint for what it returns"),
+        (function("f", hints="*a: int"), "take a list"),
+        (function("f", hints="**a: int"), "name each parameter"),
+        (function("f", hints="a: int, /"), "remove the '/'"),
+        ("class f:\n    '''Do it.'''\n", "It is a class"),
+        ("f = 3", "a value of type int"),
+        ("import functools\nf = functools.partial(print)", "an object of type partial"),
+        ("", "not defined"),
+        ("def __getattr__(name): raise SystemExit", "not defined"),
+        ("def f() -> str:\n    '''Do it.'''\n    yield ''\n", "yields"),
+        ("from unittest.mock import MagicMock\nf = MagicMock()", "MagicMock"),
+    ],
+)
+def test_a_function_that_can_t_be_a_tool_is_listed_with_what_to_change(
+    write_tools: WriteTools, source: str, reason: str
+) -> None:
+    loaded = load(write_tools(bad=f"__all__ = ['f']\n{source}", taking=SUBTRACT))
+
+    assert list(loaded.functions) == ["subtract"]
+    assert reason in reasons(loaded)["f"]
+
+
+@pytest.mark.parametrize("name", ["größe", "f" * 65])
+def test_a_name_that_no_model_can_call_is_listed(write_tools: WriteTools, name: str) -> None:
+    loaded = load(write_tools(bad=f"__all__ = ['{name}']\n{function(name)}"))
+
+    assert "can't call a tool of this name" in reasons(loaded)[name]
+
+
+@pytest.mark.parametrize("exported", ["'f'", "['f', 3]", "None"])
+def test_an_all_that_is_no_list_of_names_is_told(write_tools: WriteTools, exported: str) -> None:
+    loaded = load(write_tools(bad=f"__all__ = {exported}\n{function('f')}"))
+
+    assert "must be a list" in reasons(loaded)["bad"]
+
+
+def test_of_two_files_the_first_by_name_keeps_a_tool_s_name(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(b=ADD, a=ADD.replace("a + b", "a * b")))
+
+    assert loaded.functions["add"](2, 3) == "6"
+    assert loaded.groups == {"a": ["add"], "b": []}
+    assert [(entry.name, entry.file) for entry in loaded.invalid] == [("add", "b.py")]
+
+
+def test_async_and_decorated_functions_are_tools(write_tools: WriteTools) -> None:
+    source = '''
+    import functools
+    __all__ = ["waits", "counted", "cached"]
+
+    def counting(function):
+        @functools.wraps(function)
+        def counted(*args, **kwargs):
+            return function(*args, **kwargs)
+        return counted
+
+    async def waits(a: int) -> str:
+        """Wait."""
+
+    @counting
+    def counted(a: int) -> str:
+        """Count."""
+
+    @functools.cache
+    def cached(a: int) -> str:
+        """Remember."""
+    '''
+    assert list(load(write_tools(m=source)).functions) == ["waits", "counted", "cached"]
+
+
+@pytest.mark.parametrize(
+    ("init", "module", "destructive"),
+    [
+        ("", "", True),
+        ("", "__destructive__ = []", False),
+        ("", "__destructive__ = ['add']", True),
+        ("__destructive__ = []", "", False),
+        ("__destructive__ = ['add']", "", True),
+        ("__destructive__ = ['add']", "__destructive__ = []", True),
+        ("__destructive__ = []", "__destructive__ = ['add']", True),
+        ("", "__destructive__ = 'add'", True),
+        ("", "__destructive__ = [1]", True),
+    ],
+)
+def test_what_nobody_calls_harmless_is_destructive(
+    write_tools: WriteTools, init: str, module: str, destructive: bool
+) -> None:
+    folder = write_tools(
+        __init__=f"from .adding import add\n__all__ = ['add']\n{init}\n", adding=f"{module}\n{ADD}"
+    )
+
+    loaded = load(folder)
+
+    assert loaded.tools["add"].destructive is destructive
+    assert loaded.groups == {}
+
+
+def test_a_function_that_is_exported_under_another_name_stays_destructive(
+    write_tools: WriteTools,
+) -> None:
+    folder = write_tools(
+        __init__="from .m import wipe as tidy\n__all__ = ['tidy']\n__destructive__ = []",
+        m=f"__destructive__ = ['wipe']\n{function('wipe')}",
+    )
+
+    assert load(folder).tools["tidy"].destructive
+
+
+def test_a_misspelt_destructive_name_is_told(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(m=f"__all__ = ['f']\n__destructive__ = ['ff']\n{function('f')}"))
+
+    assert "__destructive__ lists it" in reasons(loaded)["ff"]
+
+
+def test_neighbours_can_be_imported_in_every_way(write_tools: WriteTools) -> None:
+    folder = write_tools(
+        "neighbourhood",
+        absolute=f"import helping\n__all__ = ['a']\n{function('a')}".replace("''", "helping.x"),
+        packaged=f"from neighbourhood.helping import x\n__all__ = ['b']\n{function('b')}",
+        relative=f"from .helping import x\n__all__ = ['c']\n{function('c')}",
+        helping="x = 'helped'",
+    )
+
+    loaded = load(folder)
+
+    assert loaded.invalid == []
+    assert list(loaded.functions) == ["a", "b", "c"]
+    assert loaded.functions["a"](1) == "helped"
+
+
+def test_a_file_named_like_a_standard_module_hides_nothing(write_tools: WriteTools) -> None:
+    source = "import random\n" + SUBTRACT.replace("str(a - b)", "random.__file__")
+
+    loaded = load(write_tools(random=source, json="__all__ = [", colorsys="raise ValueError"))
+
+    assert loaded.functions["subtract"](1, 1) == random.__file__
+    assert importlib.import_module("colorsys").rgb_to_hls
+
+
+@pytest.mark.parametrize("name", ["json", "pytest", "class", "my-tools", "a.b"])
+def test_a_folder_may_be_named_like_something_else(write_tools: WriteTools, name: str) -> None:
+    folder = write_tools(
+        name,
+        __init__="import json, pytest\nfrom .adding import add\n__all__ = ['add']\n",
+        adding=ADD,
+    )
+
+    loaded = load(folder)
+
+    assert loaded.functions["add"](1, 2) == "3"
+    assert sys.modules["json"].dumps
+
+
+def test_two_folders_with_the_same_names_keep_apart(write_tools: WriteTools) -> None:
+    modules = {"adding": f"import aid\n{ADD}".replace("a + b", "aid.x"), "aid": "x = 1"}
+    one = load(write_tools("one/tools", **modules))
+    two = load(write_tools("two/tools", **{**modules, "aid": "x = 2"}))
+
+    assert (one.functions["add"](0, 0), two.functions["add"](0, 0)) == ("1", "2")
+
+
+def test_loading_again_executes_the_modules_again(write_tools: WriteTools) -> None:
+    init = "from .adding import add\n__all__ = ['add']\n"
+    folder = write_tools(__init__=init, adding=ADD)
+    first = load(folder)
+
+    write_tools(adding=ADD.replace("a + b", "a * b"))  # as long, and in the same second
+    second = load(folder)
+
+    assert (first.functions["add"](2, 3), second.functions["add"](2, 3)) == ("5", "6")
+
+
+def test_no_compiled_code_is_left_in_the_folder(write_tools: WriteTools) -> None:
+    folder = write_tools(__init__="from .adding import add\n__all__ = ['add']\n", adding=ADD)
+
+    load(folder)
+
+    assert sorted(os.listdir(folder)) == ["__init__.py", "adding.py"]
+
+
+def test_functions_import_when_they_run(write_tools: WriteTools) -> None:
+    body = "__import__('helping').x + importlib.import_module('.broken', __package__).x"
+    source = f"import importlib\n__all__ = ['f']\n{function('f')}".replace("''", body)
+    loaded = load(write_tools(m=source, helping="x = ''", broken="raise ValueError('no luck')"))
+
+    with pytest.raises(ValueError, match="no luck"):
+        loaded.functions["f"](1)
+
+
+def test_the_module_that_runs_is_always_the_last_one_named(write_tools: WriteTools) -> None:
+    told: list[str] = []
+    folder = write_tools(
+        __init__="from . import first\nfrom .sub import inner\n__all__ = []\n",
+        first="from . import second",
+        second="",
+    )
+    write_tools("tools/sub", __init__="", inner="raise ValueError")
+
+    FolderLoader(folder, on_loading=told.append).load()
+
+    assert told == ["__init__", "first", "second", "first", "__init__", *told[5:]]
+    assert told[5:] == ["sub", "__init__", "sub.inner", "__init__"]
+
+
+def test_a_module_that_shall_be_skipped_is_not_run(write_tools: WriteTools) -> None:
+    folder = write_tools(
+        __init__="from .adding import add\nfrom .bad import f\n__all__ = ['add', 'f']\n",
+        adding=ADD,
+        bad="import os\nos._exit(1)",
+    )
+
+    loaded = load(folder, skip={"bad": "It hangs."})
+
+    assert list(loaded.functions) == ["add"]
+    assert reasons(loaded)["bad"] == "It hangs."
+    assert "It hangs." in reasons(loaded)["f"]
+
+
+def test_a_file_that_shall_be_skipped_is_not_even_parsed(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(bad="__all__ = ["), skip={"bad": "It hangs."})
+
+    assert reasons(loaded) == {"bad": "It hangs."}
+
+
+def test_an_init_that_shall_be_skipped_costs_the_folder(write_tools: WriteTools) -> None:
+    loaded = load(write_tools(__init__="__all__ = []"), skip={"__init__": "It hangs."})
+
+    assert reasons(loaded) == {"__init__": "It hangs."}
+
+
+def test_a_tool_that_can_t_be_described_is_invalid_in_the_report(write_tools: WriteTools) -> None:
+    source = f"import socket\n__all__ = ['f', 'g']\n{function('f', hints='s: socket.socket')}"
+
+    report = load(write_tools(m=source + function("g"))).report()
+
+    assert list(report.tools) == ["g"]
+    assert report.groups == {"m": ["g"]}
+    assert "'s' has the type socket" in report.invalid[0].reason
