@@ -208,9 +208,7 @@ class McpTools:
 
     def _status(self, name: str, spec: Spec) -> McpServer:
         if isinstance(spec, BrokenSpec):
-            return McpServer(
-                name=name, transport=spec.transport, state="failed", error=spec.error
-            )
+            return McpServer(name=name, transport=spec.transport, state="failed", error=spec.error)
         transport: Transport = spec.transport
         server = self._servers.get(name)
         if server is None:
@@ -254,8 +252,7 @@ def _seldom(report: Callable[[ToolProgress], None]) -> Callable[[ToolProgress], 
 
     def passed_on(progress: ToolProgress) -> None:
         nonlocal reported_at
-        if time.monotonic() - reported_at >= _HOPEFUL = frozenset({"ready", "starting"})
-_REPORTED_EVERY_SECONDS:
+        if time.monotonic() - reported_at >= _REPORTED_EVERY_SECONDS:
             reported_at = time.monotonic()
             report(progress)
 
