@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from sessions_app.context_state import context_state_from_json
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.messages import (
     NO_EXTRA,
@@ -191,6 +192,7 @@ def _metadata_fields(raw: Raw, session_id: str) -> dict[str, Any]:
         "message_count": _take_optional(raw, "message_count", int, "metadata", 0),
         "summary": _take_optional(raw, "summary", dict, "metadata"),
         "summary_model": _take_optional(raw, "summary_model", str, "metadata"),
+        "summary_due": _take_optional(raw, "summary_due", str, "metadata"),
         "format_version": _take(raw, "format_version", str, "metadata"),
         "tool_settings": _decode_tool_settings(
             _take_optional(raw, "tool_settings", dict, "metadata")
@@ -200,6 +202,10 @@ def _metadata_fields(raw: Raw, session_id: str) -> dict[str, Any]:
         ),
         "context_window_config": _decode_window(
             _take_optional(raw, "context_window_config", dict, "metadata")
+        ),
+        "context_strategy": _take_optional(raw, "context_strategy", str, "metadata"),
+        "context_state": context_state_from_json(
+            _take_optional(raw, "context_state", dict, "metadata")
         ),
         "options": _take_optional(raw, "options", dict, "metadata"),
         "preview": _take_optional(raw, "preview", str, "metadata"),

@@ -6,6 +6,7 @@ Keys of the format are always written; optional keys of ours only where they are
 from collections.abc import Sequence
 from typing import Any
 
+from sessions_app.context_state import context_state_to_json
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -42,10 +43,12 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
         "agent_settings": agent_settings_to_json(metadata.agent_settings),
         "context_window_config": window_to_json(metadata.context_window_config),
     }
-    for key in ("options", "preview", "forked_from"):
+    for key in ("options", "preview", "forked_from", "summary_due", "context_strategy"):
         value = getattr(metadata, key)
         if value is not None:
             document[key] = value
+    if metadata.context_state is not None:
+        document["context_state"] = context_state_to_json(metadata.context_state)
     return {**document, **metadata.extra}
 
 

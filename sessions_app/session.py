@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from sessions_app.context_state import ContextState
 from sessions_app.errors import (
     InvalidMessageIndex,
     MessageChanged,
@@ -90,11 +91,14 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         updated_at: When the session was last changed.
         message_count: All messages, system prompt included.
         summary: ``{"summary": str, "topics": [str]}``, once there is one.
-        summary_model: The model that writes the summary, where it is another.
+        summary_model: The model that wrote the summary, or shall where ``model`` can't.
+        summary_due: When the last answer was given that no summary tells of yet.
         format_version: Version of the file's format; newer ones are kept as they are.
         tool_settings: Tools offered to the model; None counts as none.
         agent_settings: Agents offered to the model; None counts as none.
         context_window_config: The context window; None counts as ``WindowConfig()``.
+        context_strategy: How a history that is too long is made to fit; None: the server's way.
+        context_state: What of the history is not sent any more.
         options: Sampling options (temperature, seed, ...), passed on as they are.
         preview: The first user message, ``PREVIEW_LENGTH`` characters at most.
         forked_from: ``{"session_id": str, "message_index": int}`` of a copy.
@@ -108,10 +112,13 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int = 0
     summary: Mapping[str, Any] | None = None
     summary_model: str | None = None
+    summary_due: str | None = None
     format_version: str = FORMAT_VERSION
     tool_settings: ToolSettings | None = None
     agent_settings: AgentSettings | None = None
     context_window_config: WindowConfig | None = None
+    context_strategy: str | None = None
+    context_state: ContextState | None = None
     options: Mapping[str, Any] | None = None
     preview: str | None = None
     forked_from: Mapping[str, Any] | None = None

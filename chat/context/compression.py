@@ -1,0 +1,265 @@
+"""History processors: what of a long history is sent. Pure, from messages to messages.
+
+Each takes a history, oldest first, and returns one that a provider accepts: a tool call is never
+parted from its result, and what the user said last is always there. The session keeps everything;
+these only choose what is sent.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from chat.context.tokens import CHARACTERS_PER_TOKEN, TOKENS_AROUND_MESSAGE, characters_of
+from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+
+HistoryProcessor = Callable[[Sequence[Message]], list[Message]]
+
+SUMMARY_HEADING = "Earlier parts of this conversation are left out. What was said in them:"
+
+_Unit = tuple[Message, ...]
+
+
+class TruncateByTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Leaves out the oldest messages until the rest is within ``limit`` estimated tokens.
+
+    What is kept begins with something that the user said, where that is possible.
+
+    Attributes:
+        limit: Tokens that may be left, at four characters a token. What must be kept is kept even
+            if it alone is more.
+        keep_first: Whether the system prompt is kept.
+        keep_first_message: Whether the first message after the system prompt is kept too.
+        chars_per_token: Characters that count as a token.
+    """
+
+    limit: int
+    keep_first: bool = True
+    keep_first_message: bool = False
+    chars_per_token: float = CHARACTERS_PER_TOKEN
+
+    def __call__(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is kept."""
+        return _without(messages, self.left_out(messages))
+
+    def left_out(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is left out: one span, but for the last user message within it."""
+        per_token = self.chars_per_token
+
+        def cost(message: Message) -> float:
+            return characters_of(message) / per_token + TOKENS_AROUND_MESSAGE
+
+        return _cut(messages, cost, self.limit, self)
+
+
+class TruncateHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """Leaves out the oldest messages until no more than ``max_messages`` are left."""
+
+    max_messages: int = 40
+    keep_first: bool = True
+    keep_first_message: bool = False
+
+    def __call__(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is kept."""
+        return _without(messages, self.left_out(messages))
+
+    def left_out(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is left out: one span, but for the last user message within it."""
+        return _cut(messages, lambda _: 1, self.max_messages, self)
+
+
+class FilterHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """Leaves out kinds of messages from before the last user message.
+
+    Attributes:
+        tool_rounds: Tool calls and their results; what the model said beside a call stays.
+        broken_answers: Answers that were cancelled or broke off.
+        system_prompt: The system prompt.
+    """
+
+    tool_rounds: bool = True
+    broken_answers: bool = True
+    system_prompt: bool = False
+
+    def __call__(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is kept."""
+        last = _last_user(messages)
+        kept: list[Message] = []
+        for index, message in enumerate(messages):
+            if isinstance(message, SystemMessage):
+                if not self.system_prompt:
+                    kept.append(message)
+            elif index >= last:
+                kept.append(message)
+            else:
+                kept += self._filtered(message)
+        return kept
+
+    def _filtered(self, message: Message) -> list[Message]:
+        if isinstance(message, ToolMessage):
+            return [] if self.tool_rounds else [message]
+        if not isinstance(message, AssistantMessage):
+            return [message]
+        if self.broken_answers and (message.cancelled or message.interrupted):
+            return []
+        if self.tool_rounds and message.tool_calls:
+            text = msgspec.structs.replace(message, tool_calls=())
+            return [text] if message.content.strip() else []
+        return [message]
+
+
+class SummarizeHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """Puts a summary in the place of the oldest messages, chosen as by ``TruncateByTokens``.
+
+    Attributes:
+        limit: Tokens that may be left beside the summary.
+        summary: What is said in the place of ``left_out``; who calls a model has made it. Without
+            one they are left out without a word.
+        keep_first: Whether the system prompt is kept.
+        keep_first_message: Whether the first message after it is kept too.
+        chars_per_token: Characters that count as a token.
+    """
+
+    limit: int
+    summary: str | None = None
+    keep_first: bool = True
+    keep_first_message: bool = False
+    chars_per_token: float = CHARACTERS_PER_TOKEN
+
+    def __call__(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is kept, with the summary; the history itself where nothing is left out."""
+        left_out = self.left_out(messages)
+        kept = _without(messages, left_out)
+        return with_summary(kept, self.summary) if left_out and self.summary else kept
+
+    def left_out(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is left out, and has to be told of by the summary."""
+        return TruncateByTokens(
+            limit=self.limit,
+            keep_first=self.keep_first,
+            keep_first_message=self.keep_first_message,
+            chars_per_token=self.chars_per_token,
+        ).left_out(messages)
+
+
+class FnProcessor(msgspec.Struct, frozen=True):
+    """A function of one's own as a processor, kept from parting calls and results.
+
+    Attributes:
+        function: From messages to messages, of which it may leave out and change any.
+    """
+
+    function: Callable[[Sequence[Message]], Sequence[Message]]
+
+    def __call__(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what the function returns, mended."""
+        return _mended(messages, self.function(messages))
+
+
+class ChainedProcessor(msgspec.Struct, frozen=True):
+    """Several processors, one after the other."""
+
+    processors: Sequence[HistoryProcessor] = ()
+
+    def add(self, processor: HistoryProcessor) -> "ChainedProcessor":
+        """Return the chain with another processor at its end."""
+        return ChainedProcessor((*self.processors, processor))
+
+    def __call__(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what the last one returns."""
+        processed = list(messages)
+        for processor in self.processors:
+            processed = processor(processed)
+        return processed
+
+
+def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
+    """Return the messages with a summary of what is not among them, in the system prompt.
+
+    There, every provider takes it, and questions and answers keep following each other.
+    """
+    told = f"{SUMMARY_HEADING}\n{summary}"
+    first = messages[0] if messages else None
+    if isinstance(first, SystemMessage):
+        prompt = msgspec.structs.replace(first, content=f"{first.content}\n\n{told}")
+        return [prompt, *messages[1:]]
+    timestamp = first.timestamp if first else ""
+    return [SystemMessage(content=told, message_id="", timestamp=timestamp), *messages]
+
+
+def _cut(
+    messages: Sequence[Message],
+    cost: Callable[[Message], float],
+    limit: float,
+    keep: TruncateByTokens | TruncateHistory,
+) -> list[Message]:
+    """Return what to leave out so that the rest costs no more than ``limit``: the oldest units."""
+    units = _units(messages)
+    begin = _first_units(units, keep_first=keep.keep_first, and_message=keep.keep_first_message)
+    last = next((at for at in range(len(units) - 1, -1, -1) if _said_by_user(units[at])), -1)
+    costs = [sum(map(cost, unit)) for unit in units]
+    total, end = sum(costs), begin
+    while total > limit and end < len(units) - 1:
+        if end != last:
+            total -= costs[end]
+        end += 1
+    if end > begin:  # the rest shall begin with what the user said
+        end = next((at for at in range(end, last + 1) if _said_by_user(units[at])), end)
+    return [message for at in range(begin, end) if at != last for message in units[at]]
+
+
+def _first_units(units: Sequence[_Unit], *, keep_first: bool, and_message: bool) -> int:
+    """Return how many units at the beginning are kept whatever they cost."""
+    prompt = bool(units) and isinstance(units[0][0], SystemMessage)
+    return int(prompt and (keep_first or and_message)) + int(and_message)
+
+
+def _units(messages: Sequence[Message]) -> list[_Unit]:
+    """Return what must stay together: a call with its results, any other message alone."""
+    units: list[_Unit] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and units:
+            units[-1] = (*units[-1], message)
+        else:
+            units.append((message,))
+    return units
+
+
+def _said_by_user(unit: _Unit) -> bool:
+    return isinstance(unit[0], UserMessage)
+
+
+def _last_user(messages: Sequence[Message]) -> int:
+    """Return where the last user message stands; 0 where there is none."""
+    at = len(messages) - 1
+    while at > 0 and not isinstance(messages[at], UserMessage):
+        at -= 1
+    return max(at, 0)
+
+
+def _without(messages: Sequence[Message], left_out: Sequence[Message]) -> list[Message]:
+    gone = {id(message) for message in left_out}
+    return [message for message in messages if id(message) not in gone]
+
+
+def _mended(before: Sequence[Message], after: Sequence[Message]) -> list[Message]:
+    """Return ``after`` with whole tool rounds only, and with the last user message."""
+    kept = list(after)
+    last = before[_last_user(before)] if before else None
+    if isinstance(last, UserMessage) and all(m.message_id != last.message_id for m in kept):
+        later = {id(message) for message in before[_last_user(before) + 1 :]}
+        at = next((at for at, message in enumerate(kept) if id(message) in later), len(kept))
+        kept.insert(at, last)
+    mended: list[Message] = []
+    for unit in _units(kept):
+        first = unit[0]
+        if isinstance(first, AssistantMessage) and first.tool_calls:
+            answered = {
+                result.tool_call_id for result in unit[1:] if isinstance(result, ToolMessage)
+            }
+            if {call.id for call in first.tool_calls} == answered:
+                mended += unit
+            elif first.content.strip():
+                mended.append(msgspec.structs.replace(first, tool_calls=()))
+        else:
+            mended += [message for message in unit if not isinstance(message, ToolMessage)]
+    return mended

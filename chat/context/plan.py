@@ -1,0 +1,240 @@
+"""What of a session the next request sends, and what must be done first so that it fits. Pure.
+
+A history is sent whole until the estimate passes ``TRIGGER_SHARE`` of what the model can hold; then
+the oldest messages are left out, down to ``TARGET_SHARE``. That is far enough to happen rarely: a
+provider that keeps what it computed of a prompt's beginning can use it in the turns between.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from chat.context.compression import (
+    FilterHistory,
+    TruncateByTokens,
+    TruncateHistory,
+    with_summary,
+)
+from chat.context.strategy import Strategy
+from chat.context.tokens import (
+    Calibration,
+    Estimate,
+    calibrate,
+    estimate_messages,
+    estimate_request,
+    estimate_tools,
+)
+from chat.history import for_model
+from sessions_app.context_state import ContextState, digest_of
+from sessions_app.messages import Message, ToolMessage, ToolSpec, UserMessage
+
+TRIGGER_SHARE = 0.7
+TARGET_SHARE = 0.35
+MESSAGES_LEFT = 40
+
+Reason = Literal["summarized", "truncated", "filtered", "without_text"]
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is not sent, and why."""
+
+    message_id: str
+    role: str
+    reason: Reason
+
+
+class Cutting(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be left out before the request is sent.
+
+    Attributes:
+        state: What to keep in the session's metadata; a summary is put into it first, where one is
+            wanted.
+        messages: The messages that are left out from now on, oldest first.
+        previous: The summary of those that were left out before.
+        summarise: Whether a summary of both is wanted.
+    """
+
+    state: ContextState
+    messages: Sequence[Message]
+    previous: str | None
+    summarise: bool
+
+
+class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next request sends.
+
+    Attributes:
+        messages: The messages, as a model is sent them.
+        estimate: What the request costs.
+        limit: Tokens that the request and its answer may take; None when nobody knows.
+        threshold: Tokens of a request from which on messages are left out.
+        calibration: The model's measure.
+        left_out: The messages that are not sent, oldest first.
+        state: The session's context state as far as it holds.
+        cutting: What must be done first; None when the request can be sent.
+    """
+
+    messages: Sequence[Message]
+    estimate: Estimate
+    limit: int | None
+    threshold: int | None
+    calibration: Calibration
+    left_out: Sequence[LeftOut]
+    state: ContextState | None
+    cutting: Cutting | None = None
+
+
+def plan_request(
+    messages: Sequence[Message],
+    *,
+    state: ContextState | None,
+    strategy: Strategy,
+    limit: int | None,
+    model: str,
+    tools: Sequence[ToolSpec] = (),
+    now: str,
+) -> ContextPlan:
+    """Plan the next request of a session.
+
+    Args:
+        messages: The session's messages, all of them.
+        state: What was left out so far, as the session's file says.
+        strategy: What to do if the request is too long.
+        limit: Tokens that request and answer may take (``limit_of``); None leaves nothing out.
+        model: The model's name, as answers bear it.
+        tools: The tools that are offered.
+        now: The time (UTC, ISO 8601).
+    """
+    history = _History(messages, state, strategy)
+    sent = history.sent()
+    calibration = calibrate(messages, model)
+    since = history.state.created_at if history.state else ""
+    estimate = estimate_request(sent, tools, model=model, calibration=calibration, since=since)
+    threshold = None if limit is None else int(limit * TRIGGER_SHARE)
+    filtered = False
+    if threshold is not None and estimate.tokens > threshold and strategy.filters:
+        fewer = FilterHistory()(sent)
+        if len(fewer) < len(sent):
+            filtered, sent = True, fewer
+            estimate = _uncounted(sent, tools, calibration)
+    plan = ContextPlan(
+        messages=sent,
+        estimate=estimate,
+        limit=limit,
+        threshold=threshold,
+        calibration=calibration,
+        left_out=history.left_out(sent, filtered=filtered),
+        state=history.state,
+    )
+    if limit is None or threshold is None or estimate.tokens <= threshold:
+        return plan
+    budget = int(limit * TARGET_SHARE / calibration.factor) - estimate_tools(tools)
+    cutting = history.cut(_to_leave_out(sent, strategy, budget), now=now)
+    return msgspec.structs.replace(plan, cutting=cutting) if cutting else plan
+
+
+class _History:
+    """A session's messages, and what of them is left out already."""
+
+    def __init__(
+        self, messages: Sequence[Message], state: ContextState | None, strategy: Strategy
+    ) -> None:
+        span = span_of(messages, state, strategy)
+        self.state = state if span is not None else None
+        self._messages = messages
+        self._strategy = strategy
+        self._span = span if span is not None else range(0)
+        self._last = _last_user(messages)
+
+    def sent(self) -> Sequence[Message]:
+        """Return what is sent, as a model is sent it."""
+        if self.state is None:
+            return for_model(self._messages)
+        span = self._span
+        asked = [self._messages[self._last]] if self._last in span else []
+        kept = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
+        return with_summary(kept, self.state.summary) if self.state.summary else kept
+
+    def cut(self, gone: Sequence[Message], *, now: str) -> Cutting | None:
+        """Return what to leave out so that these messages are; None if there is nothing."""
+        ids = {message.message_id for message in gone} - {""}
+        places = [at for at, message in enumerate(self._messages) if message.message_id in ids]
+        if not places:
+            return None
+        start, stop = min(places), max(places) + 1
+        while stop < len(self._messages) and isinstance(self._messages[stop], ToolMessage):
+            stop += 1  # a result that was made up in the place of a lost one has no id
+        if self.state is not None:
+            start, stop = min(start, self._span.start), max(stop, self._span.stop)
+        covered = self._messages[start:stop]
+        # The question of a long turn is still sent itself; one day only the summary will tell it.
+        new = [at for at in range(start, stop) if at not in self._span]
+        return Cutting(
+            state=ContextState(
+                strategy=self._strategy.name,
+                first_id=covered[0].message_id,
+                last_id=covered[-1].message_id,
+                count=len(covered),
+                digest=digest_of(covered),
+                created_at=now,
+            ),
+            messages=for_model([self._messages[at] for at in new]),
+            previous=self.state.summary if self.state else None,
+            summarise=self._strategy.summarises,
+        )
+
+    def left_out(self, sent: Sequence[Message], *, filtered: bool) -> list[LeftOut]:
+        """Return which messages are not among those that are sent, and why."""
+        if self.state is None and len(sent) == len(self._messages):
+            return []
+        there = {message.message_id for message in sent}
+        covered: Reason = "summarized" if self.state and self.state.summary else "truncated"
+        otherwise: Reason = "filtered" if filtered else "without_text"
+        return [
+            LeftOut(
+                message_id=message.message_id,
+                role=message.role,
+                reason=covered if at in self._span else otherwise,
+            )
+            for at, message in enumerate(self._messages)
+            if message.message_id not in there
+        ]
+
+
+def span_of(
+    messages: Sequence[Message], state: ContextState | None, strategy: Strategy
+) -> range | None:
+    """Return where the messages stand that a state leaves out; None if it does not hold."""
+    if state is None or state.strategy != strategy.name:
+        return None
+    start = next((at for at, m in enumerate(messages) if m.message_id == state.first_id), None)
+    if start is None:
+        return None
+    span = range(start, start + state.count)
+    if span.stop > len(messages) or messages[span.stop - 1].message_id != state.last_id:
+        return None
+    return span if digest_of(messages[span.start : span.stop]) == state.digest else None
+
+
+def _uncounted(
+    sent: Sequence[Message], tools: Sequence[ToolSpec], calibration: Calibration
+) -> Estimate:
+    tokens = calibration.correct(estimate_messages(sent) + estimate_tools(tools))
+    return Estimate(tokens=tokens, counted=0, estimated=tokens)
+
+
+def _to_leave_out(sent: Sequence[Message], strategy: Strategy, budget: int) -> list[Message]:
+    by_tokens = TruncateByTokens(limit=budget)
+    if strategy.cut == "messages":
+        by_count = TruncateHistory(max_messages=MESSAGES_LEFT)
+        if estimate_messages(by_count(sent)) <= budget * TRIGGER_SHARE / TARGET_SHARE:
+            return by_count.left_out(sent)
+    return by_tokens.left_out(sent) if strategy.cut is not None else []
+
+
+def _last_user(messages: Sequence[Message]) -> int:
+    at = len(messages) - 1
+    while at >= 0 and not isinstance(messages[at], UserMessage):
+        at -= 1
+    return at

@@ -1,0 +1,72 @@
+"""Which messages of a session a model is not sent any more, and what it is sent in their place."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sessions_app.messages import NO_EXTRA, Message
+
+
+class ContextState(msgspec.Struct, frozen=True, kw_only=True):
+    """What making a long history fit has left out: one span of messages, oldest first.
+
+    The session keeps the messages; this only says that they are not sent.
+
+    Attributes:
+        strategy: The strategy that left them out; another one starts afresh.
+        first_id: The message id of the first message that is left out.
+        last_id: The message id of the last one.
+        count: How many there are.
+        digest: Of these messages (``digest_of``): when one of them changes, the state is void.
+        created_at: When they were left out (UTC, ISO 8601).
+        summary: What the model is sent instead; None leaves them out without a word.
+        model: The model that wrote the summary.
+        extra: Unknown keys of the file, kept for the next write.
+    """
+
+    strategy: str
+    first_id: str
+    last_id: str
+    count: int
+    digest: str
+    created_at: str
+    summary: str | None = None
+    model: str | None = None
+    extra: Mapping[str, Any] = NO_EXTRA
+
+
+def digest_of(messages: Sequence[Message]) -> str:
+    """Return what changes when a message is edited, added or removed: ids, times and lengths."""
+    marks = ((m.message_id, m.timestamp, str(len(m.content))) for m in messages)
+    text = "\n".join("|".join(mark) for mark in marks)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def context_state_to_json(state: ContextState) -> dict[str, Any]:
+    """Return the state as it stands in a file."""
+    document = {
+        "strategy": state.strategy,
+        "first_id": state.first_id,
+        "last_id": state.last_id,
+        "count": state.count,
+        "digest": state.digest,
+        "created_at": state.created_at,
+        "summary": state.summary,
+        "model": state.model,
+    }
+    return {**document, **state.extra}
+
+
+def context_state_from_json(raw: dict[str, Any] | None) -> ContextState | None:
+    """Return the state that a file holds; None where it makes no sense: it can be made anew."""
+    if raw is None:
+        return None
+    known = {name: raw[name] for name in ContextState.__struct_fields__[:-1] if name in raw}
+    extra = {name: value for name, value in raw.items() if name not in known}
+    try:
+        state = msgspec.convert(known, ContextState)
+    except msgspec.ValidationError:
+        return None
+    return msgspec.structs.replace(state, extra=extra or NO_EXTRA)
