@@ -11,6 +11,7 @@ from chat.confirmation import Confirmation, Decision
 from chat.confirmations import ConfirmationStore
 from chat.events import Event, StatusChanged, ToolConfirmationRequired
 from sessions_app.messages import ToolCall
+from sessions_app.session import ToolSettings
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.offer import ToolOffer
 from tools_app.toolset import Tool, ToolResult
@@ -93,6 +94,11 @@ class Approver:
         self._agents: list[Approver] = []
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
+
+    @property
+    def settings(self) -> ToolSettings:
+        """The session's policies."""
+        return self._offer.settings
 
     def notice(self) -> None:
         """Look for answers now: somebody has decided something."""

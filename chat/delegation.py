@@ -44,10 +44,6 @@ class Delegate(Protocol):
         """Return the tools through which these agents are called."""
         ...
 
-    def handles(self, tool_name: str) -> bool:
-        """Whether calls of this tool are delegated."""
-        ...
-
     async def run(self, invocation: ToolInvocation, turn: CallingTurn) -> ToolResult:
         """Run a call; when the caller is cancelled, everything has ended and is saved first.
 

@@ -102,6 +102,13 @@ class TurnEngine:
         """Done once the first event was sent; fails with the error of a turn that ended before."""
         return self._opening.committed
 
+    @property
+    def ended(self) -> asyncio.Task[Outcome]:
+        """The task that ``start`` returned."""
+        if self._task is None:
+            raise RuntimeError("the turn was not started")
+        return self._task
+
     def start(self) -> asyncio.Task[Outcome]:
         """Run the turn in a task of its own and return that task; it never raises."""
         self._task = asyncio.create_task(self._run(), name=f"turn-{self._job.turn_id}")

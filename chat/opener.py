@@ -70,7 +70,7 @@ class TurnOpener:
         find_out: FindOut,
         *,
         turn_id: str | None = None,
-        stream_type: type[TurnStream] = TurnStream,
+        stream_type: Callable[..., TurnStream] = TurnStream,
     ) -> OpenedTurn:
         """Take the session, finding out first what must be known about the world.
 
@@ -112,7 +112,7 @@ class TurnOpener:
 
         def open_turn(session: Session) -> Session:
             jobs.append(prepare(turn_id, session))
-            return open_session(session, jobs[0], now=utc_now())
+            return open_session(jobs[0].session, jobs[0], now=utc_now())
 
         self._expect(turn_id)
         try:

@@ -1,6 +1,7 @@
 """What a turn needs to know before it starts: model, thinking, window, tools."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +12,7 @@ from chat.errors import NothingToContinue
 from chat.history import Continuation, continue_from
 from chat.job import TurnJob
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ThinkingNotSupported
+from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
 from sessions_app.identity import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, Message, UserMessage
@@ -112,11 +113,11 @@ class TurnPreparer:
             turn_id=turn_id,
             session=session,
             continuation=continuation,
-            message=_user_message(said) if said is not None else None,
+            message=user_message(said) if said is not None else None,
             language_model=language_model,
             model=name,
             think=_thinking(request.think, info, model),
-            window=self._window(session, info, request.message or ""),
+            window=self.window(session, info, request.message or ""),
             offer=_offered(session, request, continuation, known),
             max_rounds=self.max_rounds,
         )
@@ -128,7 +129,21 @@ class TurnPreparer:
         delegated = await self.delegate.listing(selection.agents)
         return msgspec.structs.replace(listing, tools={**listing.tools, **delegated.tools})
 
-    def _window(self, session: Session, info: ModelInfo | None, message: str) -> Decision:
+    async def usable_model(
+        self, wanted: str | None, otherwise: str
+    ) -> tuple[str, ModelInfo | None]:
+        """Return the wanted model if there is one and it exists, else the other one.
+
+        Raises:
+            ModelNotFound: The other one does not exist either.
+        """
+        if wanted is not None:
+            with suppress(ModelNotFound):
+                return wanted, await self.models.look_up(wanted)
+        return otherwise, await self.models.look_up(otherwise)
+
+    def window(self, session: Session, info: ModelInfo | None, message: str) -> Decision:
+        """Decide the context window of the next request; ``message`` is said in it."""
         config = session.window
         return decide(
             dynamic_enabled=self.dynamic_window and config.dynamic_enabled,
@@ -149,7 +164,8 @@ class NotKnown(Exception):
         self.selection = selection
 
 
-def _user_message(content: str) -> UserMessage:
+def user_message(content: str) -> UserMessage:
+    """Return a new message with what a person, or whoever calls an agent, says."""
     return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
 
 

@@ -111,7 +111,9 @@ class ToolCallRunner:
                     continue
                 if item.refusal is None:
                     self.running.remove(item.call)
-                yield _outcome(item, result, milliseconds, is_shown=not self._delegates(item))
+                yield _outcome(
+                    item, result, milliseconds, is_shown=not self._offer.delegates(item.call.name)
+                )
         finally:
             quiet.cancel()
             for task in tasks:
@@ -122,28 +124,25 @@ class ToolCallRunner:
 
     def names_of_running(self) -> tuple[list[str], list[str]]:
         """Return the names of the tools, and of the agents, that run now."""
-        if self._delegate is None:
-            return [call.name for call in self.running], []
-        agents = [call for call in self.running if self._delegate.handles(call.name)]
-        tools = [call.name for call in self.running if call not in agents]
-        return tools, [self._delegate.describe(call.arguments) for call in agents]
+        tools: list[str] = []
+        agents: list[str] = []
+        for call in self.running:
+            if self._delegate is not None and self._offer.delegates(call.name):
+                agents.append(self._delegate.describe(call.arguments))
+            else:
+                tools.append(call.name)
+        return tools, agents
 
     def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
         """Return results with this text for calls that are running, and for others."""
         return [_message(call, content) for call in (*self.running, *others)]
-
-    def _delegates(self, item: DecidedCall) -> bool:
-        name = item.call.name
-        return (
-            self._delegate is not None and self._delegate.handles(name) and self._offer.allows(name)
-        )
 
     def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
         shown = []
         for item in calls:
             if item.refusal is not None:
                 continue
-            if item.approved or self._delegates(item):
+            if item.approved or self._offer.delegates(item.call.name):
                 note(ToolCallStarted.event, msgspec.structs.asdict(_started(item)))
             else:
                 shown.append(_started(item))
@@ -168,7 +167,7 @@ class ToolCallRunner:
         try:
             if not self._offer.allows(item.call.name):
                 raise ToolNotFound(item.call.name)
-            if self._delegate is not None and self._delegates(item):
+            if self._delegate is not None and self._offer.delegates(item.call.name):
                 result = await self._delegate.run(invocation, turn)
             else:
                 result = await self._toolset.call_tool(invocation)
@@ -218,7 +217,7 @@ def _outcome(
     item: DecidedCall, result: ToolResult, milliseconds: float, *, is_shown: bool
 ) -> CallOutcome:
     call = item.call
-    text = (result.result if result.success else result.error_message) or ""
+    text = (result.error_message or "") if result.result is None else result.result
     event = ToolResultReceived(
         tool_name=call.name,
         success=result.success,
@@ -241,7 +240,8 @@ def _outcome(
         error_message=result.error_message,
         execution_time_ms=milliseconds,
     )
-    content = text if result.success else f"Error: {text}"
+    failed_silently = not result.success and result.result is None
+    content = f"Error: {text}" if failed_silently else text
     if item.was_edited:  # or the model would take the result for one of what it asked for
         ran_with = msgspec.json.encode(item.arguments).decode()
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"

@@ -35,12 +35,16 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a call of this tool may run at all."""
         return name in self.tools or name in self.resumed
 
+    def delegates(self, name: str) -> bool:
+        """Whether a call of this tool is a turn of its own."""
+        return name in self.tools and self.tools[name].delegated
+
     def must_ask(self, name: str) -> bool:
         """Whether a person is asked before a call runs. Nobody is asked about what can't run."""
         tool = self.tools.get(name)
         if tool is None:
             return name in self.resumed
-        return tool.needs_approval and must_ask(
+        return not tool.delegated and must_ask(
             tool_name=name,
             destructive=tool.destructive,
             policy=self.settings.execution_policy,
@@ -95,7 +99,7 @@ def offer(
     else:
         group = listing.groups.get(settings.tool_group, ()) if settings.tool_group else ()
         names = [*settings.tools, *group]
-    names += [name for name, tool in listing.tools.items() if tool.always_offered]
+    names += [name for name, tool in listing.tools.items() if tool.delegated]
     tools = {name: listing.tools[name] for name in names if name in listing.tools}
     resumed = {
         call.name: listing.tools[call.name]

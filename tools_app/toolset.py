@@ -20,10 +20,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
         file: The file it comes from, relative to its folder; None for an MCP tool.
         server: The MCP server it comes from; None for a function of a folder.
-        needs_approval: Whether policies concern it at all; an agent's own tools are asked about
-            instead of the agent.
-        always_offered: Whether it is offered without being named, because the session's settings
-            are why it is listed at all (agents).
+        delegated: Whether a call of it is a turn of its own (an agent's). Such a tool is offered
+            without being named, because the session's settings are why it is listed at all, and
+            nobody is asked about it: the agent's own tools are what policies concern.
     """
 
     spec: ToolSpec
@@ -32,8 +31,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool = True
     file: str | None = None
     server: str | None = None
-    needs_approval: bool = True
-    always_offered: bool = False
+    delegated: bool = False
 
     @property
     def name(self) -> str:

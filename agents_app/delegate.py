@@ -1,0 +1,247 @@
+"""The ``agent`` tool: each call of it is a turn on a session of the agent's own."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from agents_app.agent import AgentDefinition
+from agents_app.discovery import AgentCatalogue
+from agents_app.errors import AgentNotFound
+from agents_app.narration import Narration
+from agents_app.output import output_of
+from agents_app.preparation import AgentPreparation
+from agents_app.prompts import EphemeralPrompts
+from agents_app.script import AgentScript
+from agents_app.sessions import AgentSessions
+from agents_app.tool_text import AGENT_TOOL, agent_tool
+from chat.approval import NobodyToAsk
+from chat.delegation import CallingTurn
+from chat.engine import TurnEngine
+from chat.events import Event, ToolCallStarted
+from chat.opener import OpenedTurn, TurnOpener
+from chat.outcome import Outcome
+from chat.preparation import TurnPreparer
+from chat.stream import TurnStream
+from chat.tool_calls import ToolCallRunner
+from chat.turn import Input, State
+from sessions_app.session import AgentSettings
+from tools_app.errors import INVALID_ARGUMENTS
+from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, Toolset
+
+
+class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the model passes to the ``agent`` tool."""
+
+    agent: str
+    instruction: str
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDelegate:
+    """Runs agents (a ``chat.delegation.Delegate``).
+
+    Attributes:
+        agents: Which agents there are.
+        sessions: Their sessions.
+        opener: Takes those for turns.
+        preparer: What a chat's turns are prepared with: models and context windows.
+        prompts: The prompts of the two phases.
+        recorded: Wraps an agent's tools so that their calls are recorded.
+        max_iterations: How many times an agent's model is asked at most.
+    """
+
+    agents: AgentCatalogue
+    sessions: AgentSessions
+    opener: TurnOpener
+    preparer: TurnPreparer
+    prompts: EphemeralPrompts
+    recorded: Callable[[Toolset], Toolset]
+    max_iterations: int
+
+    async def listing(self, agents: Sequence[str]) -> ToolListing:
+        """Return the ``agent`` tool, which tells of those of the agents that can be called."""
+        known = await self.agents.list()
+        usable = [known[name] for name in agents if name in known and known[name].valid]
+        return ToolListing(tools={AGENT_TOOL: agent_tool(usable)} if usable else {})
+
+    def describe(self, arguments: Mapping[str, Any]) -> str:
+        """Return the agent's name, as the model wrote it."""
+        return str(arguments.get("agent", ""))
+
+    async def run(self, invocation: ToolInvocation, turn: CallingTurn) -> ToolResult:
+        """Let an agent carry out an instruction; its tools ask whoever approves for the turn.
+
+        Raises:
+            AgentNotFound, AgentInvalid, AgentSessionNotFound, SessionBusy: By the arguments.
+            NobodyToAsk: A tool of the agent waits for an approval, and nobody listens.
+        """
+        try:
+            arguments = msgspec.convert(invocation.arguments, AgentArguments)
+        except msgspec.ValidationError as error:
+            return ToolResult(
+                success=False, error_code=INVALID_ARGUMENTS, error_message=f"agent: {error}."
+            )
+        settings = turn.session.metadata.agent_settings or AgentSettings()
+        if arguments.agent not in settings.enabled_agents:
+            raise AgentNotFound(arguments.agent)
+        agent = await self.agents.usable(arguments.agent)
+        run = await self._prepare(agent, arguments, invocation, turn)
+        turn.emit([run.narration.started(arguments.instruction)])
+        outcome = await run.finish()
+        if outcome.state is State.SUSPENDED:
+            raise NobodyToAsk(outcome.confirmations)
+        output = output_of(run.session_id, run.messages, outcome.error)
+        turn.emit([run.narration.completed(run.session_id, output)])
+        if outcome.error is not None:
+            return ToolResult(
+                success=False,
+                result=output,
+                error_message=outcome.error.message,
+                error_code=outcome.error.code,
+            )
+        return ToolResult(success=True, result=output)
+
+    async def _prepare(
+        self,
+        agent: AgentDefinition,
+        arguments: AgentArguments,
+        invocation: ToolInvocation,
+        turn: CallingTurn,
+    ) -> "AgentRun":
+        model, info = await self.preparer.usable_model(agent.model, turn.session.metadata.model)
+        wanted = (arguments.session_id or "").strip()
+        session_id = await (
+            asyncio.to_thread(self.sessions.existing, agent.name, wanted)
+            if wanted
+            else asyncio.to_thread(self.sessions.of_call, agent.name, model, invocation)
+        )
+        script = AgentScript(
+            planning=await self.prompts.planning(), execution=await self.prompts.execution()
+        )
+        preparation = AgentPreparation(
+            agent=agent,
+            instruction=arguments.instruction,
+            model=model,
+            info=info,
+            settings=turn.approver.settings,
+            preparer=self.preparer,
+            script=script,
+            max_iterations=self.max_iterations,
+        )
+        return AgentRun(
+            agent=agent,
+            session_id=session_id,
+            preparation=preparation,
+            narration=Narration(
+                agent.name,
+                call_index=invocation.call_index,
+                tool_call_id=invocation.tool_call_id,
+                script=script,
+            ),
+            toolset=self.recorded(self.agents.toolset(agent.name)),
+            opener=self.opener,
+            turn=turn,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentRun:
+    """One run of an agent: a turn on its session, narrated to the turn that called it."""
+
+    agent: AgentDefinition
+    session_id: str
+    preparation: AgentPreparation
+    narration: Narration
+    toolset: Toolset
+    opener: TurnOpener
+    turn: CallingTurn
+    _opened: OpenedTurn | None = field(default=None, init=False)
+
+    @property
+    def messages(self) -> Sequence[Any]:
+        """The messages of the agent's session, as far as the run has got."""
+        return self._opened.recorder.history() if self._opened else ()
+
+    async def finish(self) -> Outcome:
+        """Run to the end; when cancelled, stop and save the agent's turn before going on.
+
+        Raises:
+            SessionBusy: Another run goes on in the agent's session.
+        """
+        beginning = asyncio.create_task(self._begin())
+        try:
+            engine = await asyncio.shield(beginning)
+            return await asyncio.shield(engine.ended)
+        except asyncio.CancelledError:
+            await self._stop(beginning)
+            raise
+        finally:
+            if beginning.done() and not beginning.exception():
+                self.turn.children.discard(beginning.result())
+
+    async def _stop(self, beginning: "asyncio.Task[TurnEngine]") -> None:
+        await _undisturbed(beginning)
+        if beginning.exception() is not None:
+            return  # it never began
+        engine, error = beginning.result(), self.turn.why_stopped()
+        engine.stop(Input.CANCEL_REQUESTED if error is None else Input.SHUTDOWN, error)
+        await _undisturbed(engine.ended)
+
+    async def _begin(self) -> TurnEngine:
+        opened = self._opened = await self.opener.open(
+            self.session_id,
+            self.preparation.prepare,
+            self.preparation.find_out,
+            stream_type=partial(NarratedStream, self.narration, self.turn.emit),
+        )
+        offer = opened.job.offer
+        engine = TurnEngine(
+            opened.job,
+            stream=opened.stream,
+            recorder=opened.recorder,
+            tools=ToolCallRunner(self.toolset, offer=offer, session_id=self.session_id),
+            approver=self.turn.approver.for_agent(self.agent.name, offer.tools),
+        )
+        self.turn.children.add(engine)
+        engine.start()
+        return engine
+
+
+class NarratedStream(TurnStream):
+    """The stream of an agent's turn: journalled like any other, and retold to the calling turn."""
+
+    def __init__(
+        self,
+        narration: Narration,
+        tell: Callable[[Sequence[Event]], None],
+        turn_id: str,
+        **collaborators: Any,
+    ) -> None:
+        super().__init__(turn_id, **collaborators)
+        self._narration = narration
+        self._tell = tell
+
+    def emit(self, events: Sequence[Event]) -> None:
+        """Journal the events, and tell the calling turn's listeners of them."""
+        super().emit(events)
+        if told := self._narration.retell(events):
+            self._tell(told)
+
+    def note(self, name: str, value: Any) -> None:
+        """Journal a note; a call that a person approved shows as any other of the agent's."""
+        super().note(name, value)
+        if name == ToolCallStarted.event:
+            self._tell([self._narration.retell_call(value)])
+
+
+async def _undisturbed(task: "asyncio.Task[Any]") -> None:
+    """Wait for the end of a task, however often the waiting is cancelled."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task})

@@ -1,0 +1,93 @@
+"""What the listeners of a turn see of an agent that its model called. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from agents_app.script import AgentScript
+from chat.events import (
+    AgentComplete,
+    AgentExecution,
+    AgentPlanning,
+    AgentStarted,
+    AgentToolCall,
+    AgentToolResult,
+    ContentDelta,
+    Event,
+    StatusChanged,
+    ToolCallStarted,
+    ToolConfirmationRequired,
+    ToolResultReceived,
+)
+
+
+class Narration:
+    """Turns the events of an agent's own turn into events of the turn that called it.
+
+    Each names the agent and the call that started it, so that runs in parallel can be told apart.
+
+    Args:
+        agent_name: The agent.
+        call_index: The call's number within the calling turn.
+        tool_call_id: The call.
+        script: Where the agent is.
+    """
+
+    def __init__(
+        self, agent_name: str, *, call_index: int, tool_call_id: str, script: AgentScript
+    ) -> None:
+        self._who: dict[str, Any] = {
+            "agent_name": agent_name,
+            "call_index": call_index,
+            "tool_call_id": tool_call_id,
+        }
+        self._script = script
+
+    def started(self, instruction: str) -> AgentStarted:
+        """Return the event that the run begins with."""
+        return AgentStarted(**self._who, instruction=instruction)
+
+    def completed(self, session_id: str, output: str) -> AgentComplete:
+        """Return the event that the run ends with."""
+        return AgentComplete(**self._who, session_id=session_id, output=output)
+
+    def retell(self, events: Sequence[Event]) -> list[Event]:
+        """Return what is told of these events of the agent's turn; of most, nothing."""
+        return [told for event in events if (told := self._retold(event)) is not None]
+
+    def retell_call(self, call: Mapping[str, Any]) -> AgentToolCall:
+        """Return what is told of a call that starts, from its payload."""
+        return AgentToolCall(
+            **self._who,
+            tool_name=call["tool_name"],
+            arguments=call["arguments"],
+            inner_tool_call_id=call["tool_call_id"],
+        )
+
+    def _retold(self, event: Event) -> Event | None:
+        if isinstance(event, ContentDelta):
+            kind = AgentPlanning if self._script.is_planning else AgentExecution
+            return kind(**self._who, content=event.content)
+        if isinstance(event, ToolCallStarted):
+            return self.retell_call(msgspec.structs.asdict(event))
+        if isinstance(event, ToolResultReceived):
+            return self._result(event)
+        if isinstance(event, ToolConfirmationRequired):
+            return msgspec.structs.replace(event, **self._who)
+        if isinstance(event, StatusChanged):
+            return msgspec.structs.replace(event, tool_call_id=self._who["tool_call_id"])
+        return None
+
+    def _result(self, event: ToolResultReceived) -> AgentToolResult:
+        return AgentToolResult(
+            **self._who,
+            tool_name=event.tool_name,
+            success=event.success,
+            result=event.result,
+            error_message=event.error_message,
+            error_code=event.error_code,
+            inner_tool_call_id=event.tool_call_id,
+            summary=event.summary,
+            execution_time_ms=event.execution_time_ms,
+        )

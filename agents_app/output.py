@@ -1,0 +1,51 @@
+"""What the calling model gets of an agent's run (seed 000 section 14.6). Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sessions_app.errors import MochiError
+from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
+
+LIMIT_BYTES = 65_536
+
+
+def output_of(session_id: str, messages: Sequence[Message], error: MochiError | None = None) -> str:
+    """Return everything that happened since the instruction, after the session's id.
+
+    The end of a long run matters more than its middle: what passes 64 KiB is left out after the
+    first quarter.
+
+    Args:
+        session_id: The agent's session, in which it can be called again.
+        messages: All messages of that session.
+        error: What broke the run off, if something did.
+    """
+    begin = next(
+        (i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], UserMessage)), -1
+    )
+    parts = [part for message in messages[begin + 1 :] for part in _told(message)]
+    if error is not None:
+        parts.append(f"[The agent stopped: {error.message}]")
+    return f"Session ID: {session_id}\n\n" + _fitting("\n\n".join(parts))
+
+
+def _told(message: Message) -> list[str]:
+    if isinstance(message, AssistantMessage):
+        calls = [
+            f"[tool call] {call.name}({msgspec.json.encode(call.arguments).decode()})"
+            for call in message.tool_calls
+        ]
+        return [message.content, *calls] if message.content else calls
+    if isinstance(message, ToolMessage):
+        return [f"[tool result] {message.tool_name}: {message.content}"]
+    return []
+
+
+def _fitting(text: str) -> str:
+    data = text.encode()
+    if len(data) <= LIMIT_BYTES:
+        return text
+    head = data[: LIMIT_BYTES // 4].decode(errors="ignore")
+    tail = data[-(LIMIT_BYTES * 3 // 4) :].decode(errors="ignore")
+    return f"{head}\n\n[output cut: {len(data)} bytes in all]\n\n{tail}"

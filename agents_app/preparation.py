@@ -1,0 +1,94 @@
+"""What an agent's turn needs to know before it starts."""
+
+from dataclasses import dataclass
+
+from agents_app.agent import AgentDefinition
+from agents_app.script import AgentScript
+from chat.history import Continuation, continue_from
+from chat.job import TurnJob
+from chat.preparation import Known, NotKnown, TurnPreparer, user_message
+from models_app.language_model import ModelInfo
+from sessions_app.identity import new_message_id, utc_now
+from sessions_app.messages import SystemMessage, UserMessage
+from sessions_app.session import (
+    Session,
+    ToolSettings,
+    open_calls,
+    set_system_prompt,
+    with_metadata,
+)
+from tools_app.offer import ToolOffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPreparation:
+    """Turns an instruction and an agent's session into a job for the engine.
+
+    Attributes:
+        agent: The agent.
+        instruction: What it shall do.
+        model: The model that it runs with.
+        info: What is known of the model.
+        settings: The calling session's policies, which hold for the agent's tools.
+        preparer: What a chat's turns are prepared with.
+        script: The run's phases.
+        max_iterations: How many times the model is asked at most.
+    """
+
+    agent: AgentDefinition
+    instruction: str
+    model: str
+    info: ModelInfo | None
+    settings: ToolSettings
+    preparer: TurnPreparer
+    script: AgentScript
+    max_iterations: int
+
+    def prepare(self, turn_id: str, session: Session, known: Known) -> TurnJob:  # noqa: ARG002
+        """Decide everything that must be known before the agent's model is asked."""
+        refreshed = self._refreshed(session)
+        continuation = self._continuation(refreshed)
+        if not continuation.append and continuation.open_calls:
+            self.script.is_planning = False
+        language_model, name = self.preparer.models.resolve(self.model)
+        can_think = self.info is not None and self.info.can_think
+        return TurnJob(
+            turn_id=turn_id,
+            session=refreshed,
+            continuation=continuation,
+            message=user_message(self.instruction) if continuation.append else None,
+            language_model=language_model,
+            model=name,
+            think=False if can_think else None,
+            window=self.preparer.window(refreshed, self.info, self.instruction),
+            offer=ToolOffer(tools=self.agent.tools, settings=self.settings),
+            max_rounds=self.max_iterations,
+            script=self.script,
+        )
+
+    async def find_out(self, missing: NotKnown, known: Known) -> None:
+        """Nothing is missing: model and tools were looked up before the session was taken."""
+
+    def _refreshed(self, session: Session) -> Session:
+        """Return the session with the agent's latest system prompt and the model of this run."""
+        now = utc_now()
+        if session.metadata.model != self.model:
+            session = with_metadata(session, now=now, model=self.model)
+        current = session.system_prompt
+        if current is not None and current.content == self.agent.system_prompt:
+            return session
+        prompt = SystemMessage(
+            content=self.agent.system_prompt,
+            message_id=current.message_id if current else new_message_id(),
+            timestamp=now,
+            source_file=f"{self.agent.name}/SKILL.md",
+        )
+        return set_system_prompt(session, prompt, now=now)
+
+    def _continuation(self, session: Session) -> Continuation:
+        """Go on where a suspended run of the same instruction was, or begin a new one."""
+        messages = session.messages
+        instructions = [m.content for m in messages if isinstance(m, UserMessage)]
+        resumes = bool(open_calls(messages)) and instructions[-1:] == [self.instruction]
+        found = continue_from(messages, None if resumes else self.instruction)
+        return found or Continuation(keep=len(messages), append=True)

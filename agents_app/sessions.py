@@ -1,0 +1,64 @@
+"""Which session an agent's run belongs to."""
+
+import hashlib
+from contextlib import suppress
+
+from agents_app.errors import AgentSessionNotFound
+from sessions_app.errors import SessionExists, SessionNotFound
+from sessions_app.identity import ID_LENGTH, utc_now
+from sessions_app.repository import SessionRepository
+from sessions_app.session import Session, SessionMetadata
+from tools_app.toolset import ToolInvocation
+
+AGENT_NAME = "agent_name"
+CALLED_BY = "called_by"
+
+
+def agent_of(metadata: SessionMetadata) -> str | None:
+    """Return the agent whose session this is; None for a person's."""
+    name = metadata.extra.get(AGENT_NAME)
+    return name if isinstance(name, str) else None
+
+
+class AgentSessions:
+    """Finds and makes agents' sessions. All its calls block."""
+
+    def __init__(self, repository: SessionRepository) -> None:
+        self._repository = repository
+
+    def existing(self, agent_name: str, session_id: str) -> str:
+        """Return the id of a session that the model wants to go on in.
+
+        Raises:
+            AgentSessionNotFound: There is none of this agent; a person's, or another agent's, is
+                as good as none.
+        """
+        try:
+            session = self._repository.load(session_id)
+        except SessionNotFound:
+            raise AgentSessionNotFound(agent_name, session_id) from None
+        if agent_of(session.metadata) != agent_name:
+            raise AgentSessionNotFound(agent_name, session_id)
+        return session_id
+
+    def of_call(self, agent_name: str, model: str, call: ToolInvocation) -> str:
+        """Return the id of the call's own session, made if it is not there.
+
+        The id follows from the call: one that was suspended finds its session again.
+        """
+        origin = f"{call.session_id}:{call.message_id}:{call.tool_call_id}:{agent_name}"
+        session_id = hashlib.sha256(origin.encode()).hexdigest()[:ID_LENGTH]
+        now = utc_now()
+        metadata = SessionMetadata(
+            session_id=session_id,
+            model=model,
+            created_at=now,
+            updated_at=now,
+            extra={
+                AGENT_NAME: agent_name,
+                CALLED_BY: {"session_id": call.session_id, "tool_call_id": call.tool_call_id},
+            },
+        )
+        with suppress(SessionExists):
+            self._repository.create(Session(metadata=metadata))
+        return session_id
