@@ -13,11 +13,14 @@ import os
 import re
 import sys
 import traceback
+import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn, TypeGuard
+
+import typing_extensions
 
 from tools_app.toolset import InvalidTool
 
@@ -156,7 +159,8 @@ class FolderImports(importlib.abc.MetaPathFinder):
                 other._forget([root for root in other._roots if self._has(root)])  # noqa: SLF001
         self._loading = True
         try:
-            yield
+            with _typed_dicts_for_pydantic():
+                yield
         finally:
             self._loading = False
 
@@ -278,6 +282,23 @@ class FolderImports(importlib.abc.MetaPathFinder):
     def _has(self, name: str) -> bool:
         candidates = (self.folder / f"{name}.py", self.folder / name / f"{INIT}.py")
         return any(path.exists() for path in candidates)
+
+
+@contextmanager
+def _typed_dicts_for_pydantic() -> Iterator[None]:
+    """Let ``from typing import TypedDict`` give what pydantic can read, before Python 3.12 too.
+
+    Pydantic refuses 3.11's own, and wants the same thing from ``typing_extensions`` instead.
+    """
+    if sys.version_info >= (3, 12):
+        yield
+        return
+    own = typing.TypedDict
+    typing.TypedDict = typing_extensions.TypedDict
+    try:
+        yield
+    finally:
+        typing.TypedDict = own
 
 
 def printable(text: str) -> str:

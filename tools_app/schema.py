@@ -8,7 +8,15 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticSchemaGenerationError,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -191,10 +199,15 @@ def _model_of(fields: Mapping[str, tuple[Any, Any]]) -> type[BaseModel]:
         for hint, field in fields.values():
             try:
                 TypeAdapter(hint)
-            except Exception as cause:
+            except PydanticSchemaGenerationError as cause:
                 raise SchemaError(
                     f"The parameter {field.alias!r} has the type {type_name(hint)}, which JSON "
                     "can't express: take text, numbers, lists, dicts, dataclasses or models."
+                ) from cause
+            except Exception as cause:
+                raise SchemaError(
+                    f"The type {type_name(hint)} of the parameter {field.alias!r} can't be used: "
+                    f"{_first_line(cause)}"
                 ) from cause
         raise SchemaError(f"It can't be described as JSON: {_first_line(error)}") from error
 

@@ -494,6 +494,28 @@ def test_an_init_that_shall_be_skipped_costs_the_folder(write_tools: WriteTools)
     assert reasons(loaded) == {"__init__": "It hangs."}
 
 
+def test_typed_dicts_are_described_whatever_the_version_of_python(write_tools: WriteTools) -> None:
+    source = """
+    import typing
+    from typing import TypedDict
+    __all__ = ["f"]
+
+    class Inner(typing.TypedDict):
+        depth: int
+
+    class Options(TypedDict, total=False):
+        inner: list[Inner]
+
+    def f(options: Options) -> str:
+        '''Do it.'''
+        return ""
+    """
+
+    report = load(write_tools(m=source)).report()
+
+    assert report.tools["f"].spec.parameters["$defs"].keys() == {"Inner", "Options"}
+
+
 def test_a_tool_that_can_t_be_described_is_invalid_in_the_report(write_tools: WriteTools) -> None:
     source = f"import socket\n__all__ = ['f', 'g']\n{function('f', hints='s: socket.socket')}"
 
