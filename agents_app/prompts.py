@@ -1,0 +1,58 @@
+"""What an agent is told in each phase, beside its own system prompt. Never part of a session."""
+
+import asyncio
+import logging
+from importlib.resources import files
+from pathlib import Path
+
+from sessions_app.atomic import UnreadableFileError, read_regular
+
+MAX_FILE_BYTES = 256 * 1024
+"""A larger file counts as one that can't be read."""
+
+logger = logging.getLogger(__name__)
+
+
+class EphemeralPrompts:
+    """The planning and the execution prompt: a person's own files, else the packaged ones.
+
+    The files are read each time, so that a change holds for the next run. A file that can't be used
+    (a link, too large, empty, no UTF-8) is logged, and the packaged prompt takes its place.
+
+    Args:
+        planning_path: The file of the planning prompt; need not exist.
+        execution_path: The file of the execution prompt; need not exist.
+    """
+
+    def __init__(self, planning_path: Path, execution_path: Path) -> None:
+        self._planning_path = planning_path
+        self._execution_path = execution_path
+
+    async def planning(self) -> str:
+        """Return what is added to the instruction while the agent plans."""
+        return await asyncio.to_thread(_read, self._planning_path, "planning.md")
+
+    async def execution(self) -> str:
+        """Return what the agent is told while it carries its plan out."""
+        return await asyncio.to_thread(_read, self._execution_path, "execution.md")
+
+
+def default_prompt(filename: str) -> str:
+    """Return a packaged prompt: ``planning.md`` or ``execution.md``."""
+    return (files("agents_app") / "default_prompts" / filename).read_text("utf-8").strip()
+
+
+def _read(path: Path, default: str) -> str:
+    try:
+        text = read_regular(path, limit=MAX_FILE_BYTES).decode("utf-8-sig").strip()
+        reason = "" if text else "it is empty"
+    except FileNotFoundError:
+        return default_prompt(default)
+    except UnreadableFileError as error:
+        text, reason = "", error.reason
+    except UnicodeDecodeError:
+        text, reason = "", "not UTF-8 text"
+    if reason:
+        logger.warning("%s can't be used (%s); the packaged prompt is used", path, reason)
+        return default_prompt(default)
+    return text

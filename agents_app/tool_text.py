@@ -1,0 +1,70 @@
+"""The ``agent`` tool as a model sees it (seed 000 section 14.5). Pure."""
+
+from collections.abc import Sequence
+
+from agents_app.agent import AgentDefinition
+from sessions_app.messages import ToolSpec
+from tools_app.toolset import Tool
+
+AGENT_TOOL = "agent"
+
+_AGENT = "The name of the agent to invoke."
+_INSTRUCTION = "A clear, detailed instruction."
+_SESSION_ID = "Optional session ID to continue a previous agent conversation."
+
+
+def agent_tool(agents: Sequence[AgentDefinition]) -> Tool:
+    """Return the tool through which a model calls these agents; invalid ones are left out.
+
+    Nobody is asked before an agent runs, but before its tools do.
+
+    Args:
+        agents: Those that the session has enabled, of which at least one is valid.
+    """
+    usable = [agent for agent in agents if agent.valid]
+    return Tool(
+        spec=ToolSpec(
+            name=AGENT_TOOL,
+            description=describe_agents(usable),
+            parameters={
+                "type": "object",
+                "properties": {
+                    "agent": {
+                        "type": "string",
+                        "enum": [agent.name for agent in usable],
+                        "description": _AGENT,
+                    },
+                    "instruction": {"type": "string", "description": _INSTRUCTION},
+                    "session_id": {"type": "string", "description": _SESSION_ID},
+                },
+                "required": ["agent", "instruction"],
+                "additionalProperties": False,
+            },
+        ),
+        parameters={
+            "agent": {"type": "str", "description": _AGENT},
+            "instruction": {"type": "str", "description": _INSTRUCTION},
+            "session_id": {"type": "str", "description": _SESSION_ID},
+        },
+        destructive=False,
+        needs_approval=False,
+        always_offered=True,
+    )
+
+
+def describe_agents(agents: Sequence[AgentDefinition]) -> str:
+    """Return the docstring of the tool, which lists the agents with what they are for."""
+    listed = "\n".join(f"  - {agent.name}: {agent.description}" for agent in agents)
+    return f"""\
+Delegate a task to a specialised agent.
+
+Available agents:
+{listed}
+
+Args:
+    agent (str): {_AGENT}
+    instruction (str): {_INSTRUCTION}
+    session_id (str): {_SESSION_ID}
+
+Returns:
+    str: The agent's response including its Session ID."""
