@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -21,9 +21,6 @@ KEPT = 100
 
 Confirm = Callable[[str, Mapping[str, Any]], bool | Awaitable[bool]]
 """Asked with the tool's name and its arguments; only ``True`` itself is a yes."""
-
-
-_Blocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class ToolExecutionPolicy(StrEnum):
@@ -102,7 +99,7 @@ class ToolExecutionService:
             confirm: Asks; without it, what needs to be asked is denied.
         """
         request = _Request(name, arguments, policy, overrides or {}, confirm)
-        return _wait_for(self._execute(request, _directly))
+        return _driven(self._execute(request, _InThisThread()))
 
     async def aexecute(
         self,
@@ -115,14 +112,14 @@ class ToolExecutionService:
     ) -> ToolExecutionResult:
         """Do as :meth:`execute`; functions that are no coroutine functions run in threads."""
         request = _Request(name, arguments, policy, overrides or {}, confirm)
-        return await self._execute(request, asyncio.to_thread)
+        return await self._execute(request, _OnTheLoop())
 
-    async def _execute(self, request: "_Request", blocking: "_Blocking") -> ToolExecutionResult:
+    async def _execute(self, request: "_Request", place: "_Place") -> ToolExecutionResult:
         started = time.perf_counter()
         try:
-            function, values = await self._prepared(request, blocking)
+            function, values = await self._prepared(request, place)
             started = time.perf_counter()
-            outcome: dict[str, Any] = {"result": await _run(function, values, blocking)}
+            outcome: dict[str, Any] = {"result": await _run(function, values, place)}
         except (ToolError, SchemaError, _Refused) as error:
             outcome = {"error_message": str(error)}
         except Exception as error:  # noqa: BLE001 - the tool's own, and told to whoever called it
@@ -137,11 +134,11 @@ class ToolExecutionService:
         return result
 
     async def _prepared(
-        self, request: "_Request", blocking: "_Blocking"
+        self, request: "_Request", place: "_Place"
     ) -> tuple[Callable[..., Any], Mapping[str, Any]]:
         """Return the function and its arguments, once whoever must be asked has said yes."""
         if isinstance(self._tools, ToolDiscoveryService):
-            functions = await blocking(self._tools.discover_tools)
+            functions = await place.call(self._tools.discover_tools)
             is_destructive = self._tools.is_destructive(request.name)
         else:
             functions, is_destructive = self._tools, True
@@ -155,7 +152,7 @@ class ToolExecutionService:
             policy=request.policy,
             overrides=request.overrides,
         ):
-            await _ask(request)
+            await _ask(request, place)
         return function, values
 
     def get_history(self) -> Sequence[ToolExecutionResult]:
@@ -191,39 +188,68 @@ class _Request(NamedTuple):
     confirm: Confirm | None
 
 
-async def _directly(function: Callable[[], Any]) -> Any:
-    return function()
+class _Place(Protocol):
+    """Where blocking functions are called, and where is waited for the others."""
+
+    async def call(self, function: Callable[[], Any]) -> Any: ...
+
+    async def wait(self, awaitable: Awaitable[Any]) -> Any: ...
 
 
-async def _ask(request: _Request) -> None:
+class _OnTheLoop:
+    async def call(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.to_thread(function)
+
+    async def wait(self, awaitable: Awaitable[Any]) -> Any:
+        return await awaitable
+
+
+class _InThisThread:
+    """Never suspends: what is called here may start an event loop of its own."""
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+    async def wait(self, awaitable: Awaitable[Any]) -> Any:
+        async def waited() -> Any:
+            return await awaitable
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(waited())
+        with ThreadPoolExecutor(1) as thread:  # the caller is itself within a loop
+            return thread.submit(asyncio.run, waited()).result()
+
+
+def _driven(run: Coroutine[Any, Any, ToolExecutionResult]) -> ToolExecutionResult:
+    """Run a coroutine that never suspends."""
+    try:
+        run.send(None)
+    except StopIteration as done:
+        result: ToolExecutionResult = done.value
+        return result
+    raise RuntimeError("Something waited for an event loop, and there is none.")
+
+
+async def _ask(request: _Request, place: _Place) -> None:
     if request.confirm is None:
         raise _Refused(f"The tool {request.name!r} needs approval, and there is nobody to ask.")
     answer = request.confirm(request.name, request.arguments)
     if inspect.isawaitable(answer):
-        answer = await answer
+        answer = await place.wait(answer)
     if answer is not True:
         raise _Refused(f"The call of {request.name!r} was denied.")
 
 
-async def _run(function: Callable[..., Any], values: Mapping[str, Any], blocking: _Blocking) -> str:
-    is_coroutine = inspect.iscoroutinefunction(inspect.unwrap(function))
+async def _run(function: Callable[..., Any], values: Mapping[str, Any], place: _Place) -> str:
     try:
-        if is_coroutine:
+        if inspect.iscoroutinefunction(inspect.unwrap(function)):
             value = function(**values)
         else:
-            value = await blocking(lambda: function(**values))
+            value = await place.call(lambda: function(**values))
         if inspect.isawaitable(value):
-            value = await value
+            value = await place.wait(value)
     except SystemExit as error:
         raise _Refused("The tool wanted to end the process (sys.exit).") from error
     return text_of(value)
-
-
-def _wait_for(run: Coroutine[Any, Any, ToolExecutionResult]) -> ToolExecutionResult:
-    """Run it on a loop of its own: in this thread, or in another if this one has a running loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(run)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, run).result()

@@ -34,6 +34,8 @@ def test_importing_the_package_imports_nothing_heavy(run: Run) -> None:
         "from mochi_server.prompts import SystemPromptService",
         "from mochi_server.ollama import OllamaClient, AsyncOllamaClient",
         "from mochi_server.ollama import AsyncInstructorOllamaClient",
+        "from mochi_server.tools import ToolDiscoveryService, ToolSchemaService",
+        "from mochi_server.tools import ToolExecutionService, ToolExecutionResult",
     ],
 )
 def test_the_public_imports_need_no_django_settings(run: Run, statement: str) -> None:
