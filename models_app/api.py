@@ -4,6 +4,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from mochi_project.services import get_services
+from models_app.catalogue import ModelListing
 from models_app.language_model import ModelInfo
 from models_app.schemas import ModelListOut, ModelOut
 from sessions_app.schemas import ErrorResponse
@@ -16,14 +17,15 @@ router = Router(tags=["models"])
     response={200: ModelListOut, 502: ErrorResponse},
     summary="List models",
     description=(
-        "The models that can chat (those with the capability `completion`), in the provider's "
-        "order. 502 when the provider can't be asked."
+        "The models that can chat (those with the capability `completion`) of every configured "
+        "provider, Ollama's first. A provider that fails or is silent for two seconds is listed "
+        "under `unavailable`; 502 when Ollama is the only provider and can't be asked."
     ),
     operation_id="list_models",
 )
-async def list_models(request: HttpRequest) -> dict[str, list[ModelInfo]]:
+async def list_models(request: HttpRequest) -> ModelListing:
     """List the models that can chat."""
-    return {"models": await get_services().models.list()}
+    return await get_services().models.listing()
 
 
 @router.get(

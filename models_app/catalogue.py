@@ -2,49 +2,106 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
-from models_app.errors import ModelError, ModelNotFound
+import msgspec
+
+from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
 from models_app.providers.ollama import OllamaModel
+from models_app.providers.vendor import KNOWN_VENDORS
+from models_app.providers.vendors import VendorModels
 
 LOOK_UP_SECONDS = 5.0
+LISTING_SECONDS = 2.0
+"""How long a provider may take to list its models before the others are shown without them."""
 
 _OLLAMA = "ollama"
-# Names that choose another provider when they stand in front of a colon; none of them is here yet.
-_OTHER_PROVIDERS = frozenset({"openai", "anthropic", "google", "openrouter", "profile"})
-
+_NAMES = frozenset({"profile", *(vendor.name for vendor in KNOWN_VENDORS)})
 
 logger = logging.getLogger(__name__)
+
+
+class UnavailableProvider(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider that could not be asked for its models, and why."""
+
+    provider: str
+    code: str
+    message: str
+
+
+class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
+    """The models of every configured provider, Ollama's first, and who could not be asked."""
+
+    models: Sequence[ModelInfo]
+    unavailable: Sequence[UnavailableProvider] = ()
 
 
 class ModelCatalogue:
     """Every model that this server can talk to, by name.
 
     A plain name (``qwen3:14b``, ``hf.co/user/model:Q4_K_M``) means Ollama, and so does
-    ``ollama:<name>``.
+    ``ollama:<name>``; the name of another provider in front of a colon means that one.
+
+    Args:
+        ollama: The Ollama server.
+        vendors: The other providers, configured or not.
     """
 
-    def __init__(self, ollama: OllamaModel) -> None:
+    def __init__(self, ollama: OllamaModel, vendors: Sequence[VendorModels] = ()) -> None:
         self._ollama = ollama
+        self._vendors = {each.vendor.name: each for each in vendors}
 
     @property
     def public_host(self) -> str:
         """Ollama's URL without credentials, for people to see."""
         return self._ollama.public_host
 
+    @property
+    def providers(self) -> list[str]:
+        """The names of the configured providers, Ollama first."""
+        return [_OLLAMA, *(each.vendor.name for each in self._configured())]
+
     async def list(self) -> list[ModelInfo]:
-        """Return the models that can chat.
+        """Return the models that can chat, of every provider that answers.
 
         Raises:
-            ModelError: The provider can't be asked.
+            ModelError: Ollama is the only provider, and can't be asked.
         """
-        return await self._ollama.list_models()
+        return [*(await self.listing()).models]
+
+    async def listing(self) -> ModelListing:
+        """Ask every configured provider for its models, all at once.
+
+        A provider that fails or takes longer than two seconds is reported beside the others.
+
+        Raises:
+            ModelError: Ollama is the only provider, and can't be asked.
+        """
+        vendors = self._configured()
+        if not vendors:
+            return ModelListing(models=await self._ollama.list_models())
+        asked: list[tuple[str, OllamaModel | VendorModels]] = [
+            (_OLLAMA, self._ollama),
+            *((each.vendor.name, each) for each in vendors),
+        ]
+        answers = await asyncio.gather(*(_list_in_time(*each) for each in asked))
+        return ModelListing(
+            models=[
+                info
+                for answer in answers
+                if not isinstance(answer, UnavailableProvider)
+                for info in answer
+            ],
+            unavailable=[answer for answer in answers if isinstance(answer, UnavailableProvider)],
+        )
 
     async def get(self, name: str) -> ModelInfo:
         """Return what is known of a model.
 
         Raises:
             ModelNotFound: No provider has it, or it can't chat.
+            Unauthorized: There is no key for its provider.
             ModelError: The provider can't be asked.
         """
         model, bare_name = self.resolve(name)
@@ -83,19 +140,20 @@ class ModelCatalogue:
         """Return who runs a model, and its name there.
 
         Raises:
-            ModelNotFound: The name is empty, or its provider is not configured.
+            ModelNotFound: The name is empty, or its provider is not there.
         """
         prefix, colon, rest = name.partition(":")
-        if colon and prefix in _OTHER_PROVIDERS:
+        if colon and prefix in _NAMES and prefix not in self._vendors:
             raise ModelNotFound(
                 f"Model '{name}' is not available: the provider '{prefix}' is not configured.",
                 provider=prefix,
                 model=name,
             )
-        bare_name = rest if colon and prefix == _OLLAMA else name
+        vendor = self._vendors.get(prefix) if colon else None
+        bare_name = rest if vendor is not None or (colon and prefix == _OLLAMA) else name
         if not bare_name.strip():
             raise ModelNotFound("A model's name can't be empty.", model=name)
-        return self._ollama, bare_name
+        return vendor or self._ollama, bare_name
 
     async def ping(self) -> bool:
         """Tell whether Ollama answers, within a second. Never raises a connection error."""
@@ -107,4 +165,25 @@ class ModelCatalogue:
 
     async def aclose(self) -> None:
         """Close every connection."""
+        for vendor in self._vendors.values():
+            await vendor.aclose()
         await self._ollama.aclose()
+
+    def _configured(self) -> Sequence[VendorModels]:
+        return [each for each in self._vendors.values() if each.is_configured]
+
+
+async def _list_in_time(
+    name: str, provider: OllamaModel | VendorModels
+) -> list[ModelInfo] | UnavailableProvider:
+    try:
+        async with asyncio.timeout(LISTING_SECONDS):
+            return await provider.list_models()
+    except ModelError as error:
+        return UnavailableProvider(provider=name, code=error.code, message=error.message)
+    except TimeoutError:
+        return UnavailableProvider(
+            provider=name,
+            code=NetworkError.code,
+            message=f"'{name}' did not answer within {LISTING_SECONDS:g} seconds.",
+        )

@@ -8,10 +8,18 @@ The tree::
         * ThinkingNotSupported    VALIDATION_ERROR
         * ToolsNotSupported       VALIDATION_ERROR
         * ContextOverflow         CONTEXT_OVERFLOW
+        * ContentRefused          CONTENT_REFUSED
+        * Unauthorized            UNAUTHORIZED
+        * RateLimited             RATE_LIMITED (retryable, unless a quota is used up)
+        * NetworkError            NETWORK_ERROR (retryable)
+        * ServiceUnavailable      SERVICE_UNAVAILABLE (retryable, unless the request is at fault)
         * OllamaUnreachable       OLLAMA_UNREACHABLE (retryable)
         * OllamaError             OLLAMA_ERROR (retryable or not, as the server's answer tells)
 
-``details.provider`` names who runs the model; the message carries the provider's own words.
+``details.provider`` names who runs the model; the message carries the provider's own words. Ollama
+has codes of its own; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'. Their
+``details`` hold ``status`` where the provider gave one, and ``retry_after`` in seconds where it
+asked to be left alone for a while.
 """
 
 from typing import Any
@@ -57,6 +65,39 @@ class ContextOverflow(ModelError):
     """The request is longer than the context window, and the window can't grow to hold it."""
 
     code = "CONTEXT_OVERFLOW"
+
+
+class ContentRefused(ModelError):
+    """The provider refuses the conversation or what the model made of it."""
+
+    code = "CONTENT_REFUSED"
+
+
+class Unauthorized(ModelError):
+    """There is no API key, or the provider does not accept it."""
+
+    code = "UNAUTHORIZED"
+
+
+class RateLimited(ModelError):
+    """The provider has had too many requests, or a quota is used up."""
+
+    code = "RATE_LIMITED"
+    retryable = True
+
+
+class NetworkError(ModelError):
+    """No connection to the provider could be made, or it broke or fell silent."""
+
+    code = "NETWORK_ERROR"
+    retryable = True
+
+
+class ServiceUnavailable(ModelError):
+    """The provider failed, refused the request, or its answer made no sense."""
+
+    code = "SERVICE_UNAVAILABLE"
+    retryable = True
 
 
 class OllamaUnreachable(ModelError):

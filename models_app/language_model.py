@@ -15,14 +15,15 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a model (seed 000 section 11.4).
 
     Attributes:
-        name: The name to ask for.
-        size_mb: Size on disk in megabytes (10**6 bytes).
+        name: The name to ask for, with the provider in front unless that is Ollama.
+        size_mb: Size on disk in megabytes (10**6 bytes); 0 for models that run elsewhere.
         format: File format, e.g. ``gguf``.
         family: Model family, e.g. ``qwen3``.
         parameter_size: E.g. ``14.8B``.
         quantization_level: E.g. ``Q4_K_M``.
         capabilities: What the model can do: ``completion``, ``tools``, ``thinking``, ...
         context_length: The longest context the model was made for, in tokens; None if unknown.
+        provider: Who runs it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     quantization_level: str = ""
     capabilities: Sequence[str] = ()
     context_length: int | None = None
+    provider: str = "ollama"
 
     @property
     def can_chat(self) -> bool:
@@ -54,7 +56,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         tools: What the model may call.
         think: Whether and how hard to reason; None leaves it out (models that can't think).
         context_window: Tokens of context to reserve (``num_ctx``); None leaves it to the provider.
-        options: Sampling options (temperature, seed, ...), passed on as they are.
+        options: Sampling options (temperature, seed, ...) by Ollama's names, which Ollama gets as
+            they are and other providers as far as they know them.
     """
 
     model: str
@@ -83,6 +86,24 @@ class CallDelta(msgspec.Struct, frozen=True):
     call: ToolCall
 
 
+class CallArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
+    """The next piece of a tool call's arguments; the whole call follows as ``CallDelta``.
+
+    Only from providers that stream arguments; together the pieces are the arguments' JSON.
+
+    Attributes:
+        call_index: Which call of this answer it belongs to, from 0.
+        call_id: The call's id, the one that its ``CallDelta`` will have.
+        name: The tool's name as far as it is known; may be empty at first.
+        arguments: The piece of JSON text.
+    """
+
+    call_index: int
+    call_id: str
+    name: str
+    arguments: str
+
+
 class Retrying(msgspec.Struct, frozen=True, gc=False):
     """The request failed before its first delta and is tried again."""
 
@@ -109,7 +130,9 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     eval_count: int | None = None
 
 
-Delta = TextDelta | ThinkingDelta | CallDelta | Retrying | WindowGrown | Finished
+Delta = (
+    TextDelta | ThinkingDelta | CallArgumentsDelta | CallDelta | Retrying | WindowGrown | Finished
+)
 
 
 class LanguageModel(Protocol):

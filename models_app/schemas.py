@@ -13,6 +13,12 @@ _QWEN: JsonDict = {
     "quantization_level": "Q4_K_M",
     "capabilities": ["completion", "tools", "thinking"],
     "context_length": 40960,
+    "provider": "ollama",
+}
+_SILENT: JsonDict = {
+    "provider": "openrouter",
+    "code": "NETWORK_ERROR",
+    "message": "'openrouter' did not answer within 2 seconds.",
 }
 
 
@@ -21,8 +27,12 @@ class ModelOut(Schema):
 
     model_config = ConfigDict(json_schema_extra={"example": _QWEN})
 
-    name: str = Field(description="The name to ask for")
-    size_mb: float = Field(description="Size on disk in megabytes (10^6 bytes)")
+    name: str = Field(
+        description="The name to ask for, with the provider in front unless that is Ollama"
+    )
+    size_mb: float = Field(
+        description="Size on disk in megabytes (10^6 bytes); 0 for models that run elsewhere"
+    )
     format: str = Field(description="File format")
     family: str = Field(description="Model family")
     parameter_size: str = Field(description="Number of parameters, as the provider writes it")
@@ -33,11 +43,27 @@ class ModelOut(Schema):
     context_length: int | None = Field(
         description="Longest context that the model was made for, in tokens; null if unknown"
     )
+    provider: str = Field(description="Who runs it")
+
+
+class UnavailableProviderOut(Schema):
+    """A provider that could not be asked for its models."""
+
+    provider: str
+    code: str = Field(description="What is wrong, as in errors")
+    message: str = Field(
+        description="What is wrong, in words; the provider's own where it gave some"
+    )
 
 
 class ModelListOut(Schema):
-    """The models that can chat."""
+    """The models that can chat, and the providers that could not be asked."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"models": [_QWEN]}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"models": [_QWEN], "unavailable": [_SILENT]}}
+    )
 
     models: list[ModelOut]
+    unavailable: list[UnavailableProviderOut] = Field(
+        description="Configured providers that failed or did not answer in time"
+    )

@@ -6,7 +6,6 @@ for everything else) are imported and opened on first use, or ahead of it by ``w
 
 import asyncio
 import importlib
-import random
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from models_app.providers.ollama_host import (
     parse_host,
 )
 from models_app.providers.ollama_inventory import ModelInventory
+from models_app.providers.retries import BACKOFFS, Retries
 from models_app.window_sizes import fit, safe_limit
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
 _ROOM_FOR_AN_ANSWER = 1.1
 _LIBRARY_SECONDS = 30.0
-BACKOFFS = ((0.15, 0.4), (0.4, 0.75))
-"""Shortest and longest pause before each further try, in seconds.
-
-Together at most 1.2: a refusal must come while the answer can still be a plain HTTP error.
-"""
 
 
 @dataclass(slots=True)
@@ -210,7 +205,7 @@ class _Recovery:
     def __init__(self, ollama: OllamaModel, request: ModelRequest) -> None:
         self._ollama = ollama
         self._model = request.model
-        self._backoffs = list(BACKOFFS)
+        self._retries = Retries(BACKOFFS)
         self._may_grow = True
         self.window = request.context_window
         self.pause = 0.0
@@ -222,9 +217,7 @@ class _Recovery:
             self.window = await self._larger_window(error)
             self.pause = 0.0
             return WindowGrown(self.window)
-        if not error.retryable or not self._backoffs:
-            raise error
-        self.pause = random.uniform(*self._backoffs.pop(0))  # noqa: S311 - jitter
+        self.pause = self._retries.pause_after(error)
         return Retrying(error.message)
 
     async def _larger_window(self, overflow: ContextOverflow) -> int:

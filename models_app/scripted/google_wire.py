@@ -17,6 +17,7 @@ SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
 STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
+    402: "PAYMENT_REQUIRED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED",
@@ -44,7 +45,8 @@ def read_chat(body: Mapping[str, Any], *, name: str, stream: bool) -> ChatReques
     if not isinstance(contents, list) or not contents:
         raise Refused(400, "* GenerateContentRequest.contents: contents is not specified")
     config = body.get("generationConfig") or {}
-    think = (config.get("thinkingConfig") or {}).get("includeThoughts") is True
+    thinking = config.get("thinkingConfig") or {}
+    think = (thinking.get("includeThoughts") or thinking.get("include_thoughts")) is True
     if think and "thinking" not in card.capabilities:
         raise Refused(400, "Thinking is not enabled for this model")
     if body.get("tools") and "tools" not in card.capabilities:

@@ -65,7 +65,11 @@ def find_card(name: str) -> ModelCard | None:
 
 # What vendors would call the two, so that a session that names a vendor's model works offline too.
 VENDOR_NAMES = {
-    "anthropic": {"claude-sonnet-4-5": THINKER, "claude-3-5-haiku-latest": PLAIN},
+    "anthropic": {
+        "claude-haiku-4-5": THINKER,
+        "claude-sonnet-4-6": THINKER,
+        "claude-3-haiku": PLAIN,
+    },
     "google": {"gemini-2.5-flash": THINKER, "gemini-2.0-flash": PLAIN},
     "openai": {"gpt-5.1": THINKER, "deepseek-reasoner": THINKER, "gpt-4o-mini": PLAIN},
     "openrouter": {"qwen/qwen3-14b": THINKER, "meta-llama/llama-3.2-1b-instruct": PLAIN},

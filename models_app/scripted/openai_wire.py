@@ -55,7 +55,7 @@ def read_json(raw: bytes) -> dict[str, Any]:
 def read_chat(body: Mapping[str, Any], *, vendor: str = "openai") -> ChatRequest:
     """Check a body of ``POST /v1/chat/completions``.
 
-    Thinking is asked for by ``reasoning_effort`` or ``reasoning.effort`` (not ``"none"``).
+    Thinking is asked for by ``reasoning_effort`` or OpenRouter's ``reasoning``.
 
     Raises:
         Refused: With an HTTP status.
@@ -65,11 +65,7 @@ def read_chat(body: Mapping[str, Any], *, vendor: str = "openai") -> ChatRequest
     if not isinstance(messages, list) or not messages:
         raise Refused(400, "[] is too short - 'messages'")
     _check_calls(messages)
-    reasoning = body.get("reasoning")
-    effort = body.get("reasoning_effort") or (
-        reasoning.get("effort") if isinstance(reasoning, dict) else None
-    )
-    think = effort not in (None, "none")
+    think = _wants_reasoning(body)
     if think and "thinking" not in card.capabilities:
         raise Refused(400, f'"{body["model"]}" does not support thinking')
     if body.get("tools") and "tools" not in card.capabilities:
@@ -256,6 +252,13 @@ def _choice(chunks: Sequence[Chunk]) -> dict[str, Any]:
     return {"index": index, "message": message, "finish_reason": "stop"}
 
 
+def _wants_reasoning(body: Mapping[str, Any]) -> bool:
+    reasoning = body.get("reasoning")
+    asked = reasoning if isinstance(reasoning, dict) else {}
+    effort = body.get("reasoning_effort") or asked.get("effort")
+    return effort not in (None, "none") or bool(asked.get("max_tokens"))
+
+
 def _message(item: Any) -> Said:
     if not isinstance(item, dict):
         raise Refused(400, "'messages' must be a list of objects")
@@ -263,7 +266,10 @@ def _message(item: Any) -> Said:
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
         content = "".join(part for part in parts if isinstance(part, str))
-    return Said(str(item.get("role", "")), content if isinstance(content, str) else "")
+    text = content if isinstance(content, str) else ""
+    # Clients of local servers break up what a chat template would read as its own tokens, with a
+    # joiner of no width. The marks of a block look like such tokens.
+    return Said(str(item.get("role", "")), text.replace("<\u200d|", "<|"))
 
 
 def _check_calls(messages: Sequence[Any]) -> None:

@@ -133,7 +133,7 @@ def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamRespon
 def refusal_of(refusal: Refused, error_body: ErrorBody) -> web.Response:
     """Return the answer that is only an error."""
     body = error_body(refusal.status, refusal.message)
-    headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
+    headers = {} if refusal.retry_after is None else {"Retry-After": f"{refusal.retry_after:g}"}
     return web.Response(
         status=refusal.status, body=body, content_type="application/json", headers=headers
     )

@@ -48,8 +48,10 @@ async def test_models_are_listed_with_exactly_the_documented_fields(serve, fake,
                 "quantization_level": "Q4_K_M",
                 "capabilities": ["completion", "tools"],
                 "context_length": 40960,
+                "provider": "ollama",
             }
-        ]
+        ],
+        "unavailable": [],
     }
 
 

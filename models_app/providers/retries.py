@@ -1,0 +1,35 @@
+"""When a request that failed before its first delta is tried again. Shared by all providers."""
+
+import random
+from collections.abc import Sequence
+
+from models_app.errors import ModelError
+
+BACKOFFS = ((0.15, 0.4), (0.4, 0.75))
+"""Shortest and longest pause before each further try, in seconds.
+
+Together at most 1.2: a refusal must come while the answer can still be a plain HTTP error.
+"""
+
+
+class Retries:
+    """How often one request may still be tried."""
+
+    def __init__(self, backoffs: Sequence[tuple[float, float]] = BACKOFFS) -> None:
+        self._backoffs = list(backoffs)
+
+    def pause_after(self, error: ModelError) -> float:
+        """Return how many seconds to wait before the next try, or raise the error.
+
+        A provider that wants to be left alone for longer than the pause (``retry_after``) gets no
+        further try: it would refuse that one too, and count it.
+        """
+        if not error.retryable or not self._backoffs:
+            raise error
+        shortest, longest = self._backoffs.pop(0)
+        wanted = error.details.get("retry_after")
+        if wanted is None:
+            return random.uniform(shortest, longest)  # noqa: S311 - jitter
+        if wanted > longest:
+            raise error
+        return random.uniform(max(shortest, wanted), longest)  # noqa: S311 - jitter

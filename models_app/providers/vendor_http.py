@@ -1,0 +1,85 @@
+"""The HTTP client that a vendor's SDK and its model list share.
+
+Importing this module imports httpx2 (about 100 ms) and making a client reads certificates: both
+happen in a thread, and only for vendors that are used.
+"""
+
+from contextvars import ContextVar
+
+import httpx2
+
+from models_app.errors import ServiceUnavailable
+from models_app.providers.vendor import Vendor
+
+CONNECT_SECONDS = 10.0
+_MAX_CONNECTIONS = 1000
+_KEPT_CONNECTIONS = 20
+
+opened_responses: ContextVar[list[httpx2.Response] | None] = ContextVar(
+    "opened_responses", default=None
+)
+"""Where the responses to the requests of one stream are noted, for whoever must close them.
+
+An SDK that is left in mid-answer closes its response when the garbage collector finds it; a model
+that was told to stop must stop at once.
+"""
+
+
+class Redirected(Exception):
+    """The address answered with a redirect; following it could carry a key elsewhere."""
+
+    def __init__(self, status: int, host: str | None) -> None:
+        super().__init__(f"redirect (HTTP {status}) to {host or 'another address'}")
+        self.status = status
+
+
+def open_client(
+    vendor: Vendor, *, silence_timeout: float, connect_timeout: float = CONNECT_SECONDS
+) -> httpx2.AsyncClient:
+    """Return a client for one vendor: no redirects, timeouts on every phase.
+
+    Proxies are taken from the environment unless the vendor is on this machine.
+    """
+
+    async def limit_waiting(request: httpx2.Request) -> None:
+        # Each SDK says timeouts of its own with a request, ten minutes by default.
+        asked = request.extensions.get("timeout") or {}
+        silence = min(silence_timeout, asked.get("read") or silence_timeout)
+        request.extensions = {
+            **request.extensions,
+            "timeout": {
+                "connect": connect_timeout,
+                "pool": connect_timeout,
+                "read": silence,
+                "write": silence,
+            },
+        }
+
+    async def watch(response: httpx2.Response) -> None:
+        opened = opened_responses.get()
+        if opened is not None:
+            opened.append(response)
+        if response.is_redirect:
+            raise Redirected(response.status_code, response.headers.get("location", "")[:200])
+
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(silence_timeout, connect=connect_timeout),
+        limits=httpx2.Limits(
+            max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS
+        ),
+        follow_redirects=False,
+        trust_env=not vendor.is_local,
+        event_hooks={"request": [limit_waiting], "response": [watch]},
+        headers={"User-Agent": "mochi-server"},
+    )
+
+
+def redirected(vendor: Vendor, redirect: Redirected) -> ServiceUnavailable:
+    """Return the error for a redirect."""
+    return ServiceUnavailable(
+        f"The address of '{vendor.name}' answered with a {redirect}, which is not followed. "
+        "Configure the provider's own URL.",
+        provider=vendor.name,
+        retryable=False,
+        status=redirect.status,
+    )

@@ -1,0 +1,40 @@
+"""What a vendor signed and wants back, kept with the tool call that it led to. Pure.
+
+Anthropic and Google refuse to go on from a model's calls without the signatures of the thinking
+that led to them. They lie in the call's ``extra``, hence in the session's file: a turn that is
+resumed by another worker, or after a crash, goes on too.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sessions_app.messages import AssistantMessage, Message, ToolMessage
+
+STATE_KEY = "provider_state"
+
+
+def running_round_is_signed(messages: Sequence[Message], vendor: str) -> bool:
+    """Whether a vendor may think in this request.
+
+    It may unless the history ends with results of calls that were made without its thinking.
+    """
+    if not messages or not isinstance(messages[-1], ToolMessage):
+        return True
+    asking = next((it for it in reversed(messages) if isinstance(it, AssistantMessage)), None)
+    if asking is None or not asking.tool_calls:
+        return True
+    state = asking.tool_calls[0].extra.get(STATE_KEY)
+    return (
+        isinstance(state, Mapping)
+        and state.get("provider") == vendor
+        and any(part.get("signature") for part in state.get("thinking", ()))
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return frozen mappings and other sequences as the dicts and lists of JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,152 @@
+"""Structured answers: a pydantic model says what is wanted, and a value of it comes back."""
+
+import asyncio
+import importlib
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Protocol, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from models_app.cleaning import StreamCleaner
+from models_app.errors import ModelError
+from models_app.language_model import Finished, LanguageModel, ModelRequest, TextDelta
+from models_app.providers.ollama import OllamaModel
+from sessions_app.messages import Message, SystemMessage, UserMessage
+
+ATTEMPTS = 3
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class NoStructuredAnswer(ModelError):
+    """The model did not answer in the form that was asked for."""
+
+    code = "SERVICE_UNAVAILABLE"
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is asked.
+
+    Attributes:
+        instructions: What it shall do; said as the system prompt.
+        text: What it shall do that with; said as the user.
+        context_window: Tokens of context to reserve, where the provider takes that.
+    """
+
+    instructions: str
+    text: str
+    context_window: int | None = None
+
+
+class StructuredAnswers(Protocol):
+    """Somebody who gets answers of a given form out of models."""
+
+    async def ask(self, model: str, question: Question, form: type[Form]) -> Form:
+        """Return the model's answer, validated.
+
+        Raises:
+            ModelNotFound: There is no such model.
+            ModelError: The provider can't be asked, or gave no answer of that form.
+        """
+        ...
+
+
+class StructuredModels:
+    """Asks Ollama's models through ollama-instructor, and all others for JSON in words.
+
+    Args:
+        resolve: Says who runs a model, and its name there.
+        ollama_host: Ollama's URL.
+        silence_timeout: Seconds that an answer of Ollama's may take.
+    """
+
+    def __init__(
+        self,
+        resolve: Callable[[str], tuple[LanguageModel, str]],
+        *,
+        ollama_host: str,
+        silence_timeout: float,
+    ) -> None:
+        self._resolve = resolve
+        self._ollama_host = ollama_host
+        self._silence_timeout = silence_timeout
+
+    async def ask(self, model: str, question: Question, form: type[Form]) -> Form:
+        """Return the model's answer, validated.
+
+        Raises:
+            ModelNotFound: There is no such model.
+            ModelError: The provider can't be asked, or gave no answer of that form.
+        """
+        language_model, name = self._resolve(model)
+        if isinstance(language_model, OllamaModel):
+            return await self._ask_ollama(name, question, form)
+        return await ask_in_words(language_model, name, question, form)
+
+    async def _ask_ollama(self, name: str, question: Question, form: type[Form]) -> Form:
+        module = await asyncio.to_thread(
+            importlib.import_module, "models_app.providers.ollama_structured"
+        )
+        client = await asyncio.to_thread(  # loads certificates
+            module.AsyncInstructorOllamaClient,
+            self._ollama_host,
+            silence_timeout=self._silence_timeout,
+        )
+        messages = [
+            {"role": "system", "content": question.instructions},
+            {"role": "user", "content": question.text},
+        ]
+        window = question.context_window
+        try:
+            response = await client.structured_response(
+                name, messages, form, options={"num_ctx": window} if window else None
+            )
+        finally:
+            await client.close()
+        return form.model_validate_json(response.message.content)
+
+
+async def ask_in_words(
+    language_model: LanguageModel, name: str, question: Question, form: type[Form]
+) -> Form:
+    """Ask any model to answer in JSON, and look for it in what it says.
+
+    Raises:
+        ModelError: The provider can't be asked, or gave no answer of that form (retryable).
+    """
+    schema = msgspec.json.encode(form.model_json_schema()).decode()
+    instructions = (
+        f"{question.instructions}\n\nAnswer with one JSON object and nothing else. "
+        f"It must fit this JSON schema:\n{schema}"
+    )
+    messages: Sequence[Message] = [
+        SystemMessage(content=instructions, message_id="", timestamp=""),
+        UserMessage(content=question.text, message_id="", timestamp=""),
+    ]
+    request = ModelRequest(model=name, messages=messages, context_window=question.context_window)
+    for _ in range(ATTEMPTS):
+        text = await _whole_answer(language_model, request)
+        try:
+            return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+        except ValidationError:
+            continue
+    raise NoStructuredAnswer(
+        f"Model '{name}' did not give an answer of the form {form.__name__}.",
+        retryable=True,
+        model=name,
+    )
+
+
+async def _whole_answer(language_model: LanguageModel, request: ModelRequest) -> str:
+    cleaner = StreamCleaner()
+    parts: list[str] = []
+    async with aclosing(language_model.stream(request)) as batches:
+        async for batch in batches:
+            for delta in batch:
+                if isinstance(delta, TextDelta):
+                    parts.append(cleaner.feed_text(delta.text)[0])
+                elif isinstance(delta, Finished):
+                    parts.append(cleaner.finish()[0])
+    return "".join(parts)
