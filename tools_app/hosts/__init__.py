@@ -1,0 +1,13 @@
+"""Tool hosts: processes in which users' functions are imported and run, never the server itself.
+
+::
+
+    server ──exec, once──> launcher (program) ──fork──> warden ──fork──> worker: the user's code
+       │                                                  │                 │
+       ├──────────────── lifeline ────────────────────────┘                 │
+       └──────────────── calls ─────────────────────────────────────────────┘
+
+The parent's side is ``launcher``, ``host``, ``inlets``, ``output`` and ``pool``; the child's side is
+``program``, ``warden``, ``worker`` and ``answers``; both know ``messages``, ``limits`` and
+``results``. Why there are a launcher and wardens: docs/decisions/0011.
+"""

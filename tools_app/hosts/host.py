@@ -1,0 +1,282 @@
+"""One host, as the server sees it: a worker that loads a folder and runs one call at a time."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
+from tools_app.hosts.inlets import CallSocket, ConnectionLost, Garbage, Lifeline, to_the_end
+from tools_app.hosts.limits import KIBIBYTE, HostedFolder, HostLimits
+from tools_app.hosts.messages import (
+    MAX_ANSWER_BYTES,
+    MAX_REPORT_BYTES,
+    MAX_REQUEST_BYTES,
+    Answer,
+    Call,
+    Failed,
+    Load,
+    Loaded,
+    Loading,
+    Returned,
+    answers,
+    frame,
+)
+from tools_app.hosts.output import OutputLog
+from tools_app.output import MAX_OUTPUT_BYTES, cut
+from tools_app.toolset import ToolResult
+
+logger = logging.getLogger("tools_app.hosts")
+
+# A worker closes its sockets a moment before its warden learns that it has ended.
+_LAST_WORDS_SECONDS = 0.5
+_LAST_RESORT_SECONDS = 1.0
+_MAX_MESSAGE_CHARS = 2000
+
+
+class HostEnds(NamedTuple):
+    """The server's ends of what leads to a host: two sockets, and the pipe of what it prints.
+
+    ``launcher`` is the process id of the launcher that was asked for it.
+    """
+
+    calls: socket.socket
+    lifeline: socket.socket
+    output: int
+    launcher: int
+
+
+class LoadFailed(Exception):
+    """A worker did not get through the folder, and has ended.
+
+    Attributes:
+        module: The module at which that happened; None when it was none in particular.
+        reason: What happened, as a sentence for a person.
+        started: Whether there was a worker at all.
+    """
+
+    def __init__(self, module: str | None, reason: str, *, started: bool = True) -> None:
+        super().__init__(reason)
+        self.module = module
+        self.reason = reason
+        self.started = started
+
+
+class Host:
+    """A worker with its warden. Whatever ends it, nothing of it is left afterwards.
+
+    Attributes:
+        launcher: The process id of the launcher that was asked for it.
+        generation: The pool's number of the state of the folder that it has loaded.
+        idle_since: When it was last used, by the loop's clock.
+    """
+
+    def __init__(self, ends: HostEnds, folder: HostedFolder, limits: HostLimits) -> None:
+        self.generation = 0
+        self.idle_since = 0.0
+        self.launcher = ends.launcher
+        self._folder = folder
+        self._limits = limits
+        self._calls = CallSocket(ends.calls)
+        self._output = OutputLog(ends.output, folder.name, limits)
+        self._lifeline = Lifeline(
+            ends.lifeline, on_worker_ended=self._calls.finish, on_closed=self._close
+        )
+        self._ending: asyncio.Task[None] | None = None
+        self._worn = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be given another call."""
+        is_there = self._ending is None and not self._calls.is_closed
+        return is_there and self._calls.is_quiet and not self._worn
+
+    @property
+    def process_ids(self) -> tuple[int, int] | None:
+        """The process ids of warden and worker, once they run."""
+        started = self._lifeline.started
+        return (started.warden, started.worker) if started else None
+
+    async def load(
+        self, skip: Mapping[str, str], *, report: bool, deadline: float
+    ) -> msgspec.Raw:
+        """Import the folder's modules.
+
+        Args:
+            skip: Modules that are not imported, and why.
+            report: Whether to describe what is there.
+            deadline: When to give up, by the loop's clock, even if every module is quick.
+
+        Returns:
+            The report, as JSON.
+
+        Raises:
+            LoadFailed: That did not work, and the host has ended.
+        """
+        request = Load(
+            folder=str(self._folder.path),
+            skip=skip,
+            memory_bytes=self._limits.memory_bytes,
+            report=report,
+        )
+        module: list[str] = [""]
+        try:
+            return await self._loaded(request, module, deadline)
+        except TimeoutError:
+            await self.end()
+            reason = "It takes too long to load."
+            if module[0]:
+                reason = f"Importing it takes longer than {self._limits.import_seconds:g} seconds."
+        except ConnectionLost:
+            reason = f"While it was imported, its process {await self._end_of_worker()}."
+        except Garbage as error:
+            await self.end()
+            reason = f"Its process said something that can't be understood: {error}."
+        except BaseException:
+            await self.end()
+            raise
+        started = self._lifeline.started is not None
+        raise LoadFailed(module[0] or None, reason, started=started)
+
+    async def _loaded(self, request: Load, module: list[str], deadline: float) -> msgspec.Raw:
+        """Ask and wait; ``module[0]`` is the one that is being imported."""
+        async with asyncio.timeout_at(min(deadline, self._in(self._limits.start_seconds))) as limit:
+            await self._calls.send(frame(request))
+            while True:
+                said = _decoded(await self._calls.receive(MAX_REPORT_BYTES))
+                if isinstance(said, Loaded):
+                    return said.report
+                if isinstance(said, Failed):
+                    raise LoadFailed(None, said.message)
+                if not isinstance(said, Loading):
+                    raise Garbage("an answer before the question")
+                module[0] = said.module
+                limit.reschedule(min(deadline, self._in(self._limits.import_seconds)))
+
+    async def call(
+        self, function: str, arguments: Mapping[str, Any], timeout_seconds: float
+    ) -> ToolResult:
+        """Call a function; what goes wrong is a failed result, and may have ended the host.
+
+        When this is cancelled, nothing that the call has started is left.
+        """
+        try:
+            request = frame(Call(function=function, arguments=dict(arguments)))
+        except (UnicodeEncodeError, TypeError, ValueError, RecursionError) as error:
+            return _failed(f"The arguments are no JSON: {error}", INVALID_ARGUMENTS)
+        if len(request) > MAX_REQUEST_BYTES:
+            most = f"{MAX_REQUEST_BYTES:,} bytes"
+            return _failed(f"The arguments are larger than {most}.", INVALID_ARGUMENTS)
+        self._output.begin(function)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._calls.send(request)
+                said = _decoded(await self._calls.receive(MAX_ANSWER_BYTES))
+            return self._result(function, said)
+        except TimeoutError:
+            await self.end()
+            seconds = f"{timeout_seconds:g} second{'' if timeout_seconds == 1 else 's'}"
+            return _failed(f"{function} took longer than {seconds} and was stopped", TIMED_OUT)
+        except ConnectionLost:
+            return _failed(f"{function} failed: the tool {await self._end_of_worker()}")
+        except Garbage as error:
+            await self.end()
+            logger.warning("%s, %s: its worker sent %s", self._folder.name, function, error)
+            return _failed(f"{function} failed: the tool broke its connection to the server")
+        except BaseException:
+            await self.end()
+            raise
+        finally:
+            if not self._output.is_closed:
+                self._output.finish()
+
+    async def end(self) -> None:
+        """End all of its processes; returns when nothing is left, even when cancelled."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        await to_the_end(self._ending)
+
+    async def _end(self) -> None:
+        self._lifeline.shut()
+        if not await self._lifeline.closed(self._limits.kill_seconds):
+            logger.error("%s: a host does not end; killing what is known", self._folder.name)
+            self._kill()
+            await self._lifeline.closed(_LAST_RESORT_SECONDS)
+        if self._lifeline.left:
+            pids = ", ".join(map(str, self._lifeline.left))
+            logger.error("%s: a tool left processes that can't be ended: %s", self._folder.name, pids)
+        self._close()
+
+    def _kill(self) -> None:
+        if ids := self.process_ids:
+            for kill, pid in ((os.kill, ids[0]), (os.killpg, ids[1])):
+                with suppress(ProcessLookupError, PermissionError):
+                    kill(pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        self._lifeline.close()
+        self._calls.finish()
+        if not self._output.is_closed:
+            self._output.finish()
+            self._output.close()
+
+    async def _end_of_worker(self) -> str:
+        """End the host, whose worker is gone, and tell how that went."""
+        if self._ending is None:
+            try:
+                await self._lifeline.worker_ended(_LAST_WORDS_SECONDS)
+            finally:
+                await self.end()
+            return _ending(self._lifeline)
+        await self.end()
+        return "was ended by the server"
+
+    def _result(self, function: str, said: object) -> ToolResult:
+        if isinstance(said, Returned):
+            # The worker has cut it, if it still is the worker that we know.
+            text = cut(said.text, limit=MAX_OUTPUT_BYTES + KIBIBYTE)
+            return ToolResult(success=True, result=text)
+        if not isinstance(said, Failed) or said.code not in (EXECUTION_FAILED, INVALID_ARGUMENTS):
+            raise Garbage("no answer")
+        self._worn = said.worn
+        if said.traceback:
+            logger.warning("%s, %s failed: %s", self._folder.name, function, said.traceback.strip())
+        return _failed(said.message, said.code)
+
+    def _in(self, seconds: float) -> float:
+        return asyncio.get_running_loop().time() + seconds
+
+
+def _decoded(body: bytes) -> Loading | Loaded | Answer:
+    try:
+        return answers.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbage(str(error)) from error
+
+
+def _failed(message: str, code: str = EXECUTION_FAILED) -> ToolResult:
+    return ToolResult(
+        success=False, error_message=message[:_MAX_MESSAGE_CHARS], error_code=code
+    )
+
+
+def _ending(lifeline: Lifeline) -> str:
+    code = lifeline.exit_code
+    if code is None:
+        # Also when the warden was killed: its worker dies with it.
+        return "broke its connection to the server"
+    if code >= 0:
+        return f"ended its process (exit code {code})"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-code}"
+    if name == "SIGKILL":
+        return "was killed (SIGKILL), perhaps because the memory ran out"
+    return f"crashed ({name})"

@@ -1,0 +1,73 @@
+"""What users' functions print goes to the log; it is read always, so that nobody blocks on it."""
+
+import logging
+import os
+
+from tools_app.hosts.inlets import Inlet
+from tools_app.hosts.limits import KIBIBYTE, HostLimits
+
+# The name that the person knows, whichever module of this package logs.
+logger = logging.getLogger("tools_app.hosts")
+
+_LOADING = "loading"
+_MAX_LINE_BYTES = 8 * KIBIBYTE
+
+
+class OutputLog(Inlet):
+    """Logs the lines that come from a host, up to a limit for each call; then drops them."""
+
+    def __init__(self, descriptor: int, folder: str, limits: HostLimits) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._partial = b""
+        self.begin(_LOADING)
+        super().__init__(descriptor)
+
+    def begin(self, function: str) -> None:
+        """Name what prints from now on, and give it a budget of its own."""
+        self._function = function
+        self._bytes_left = self._limits.log_bytes
+        self._lines_left = self._limits.log_lines
+        self._is_dropping = False
+
+    def finish(self) -> None:
+        """Log what is there now, an unfinished line too."""
+        self.drain()
+        if self._partial:
+            self._log(self._partial)
+            self._partial = b""
+
+    def _read(self) -> bytes:
+        # Small pieces while they are logged, which takes longer than reading.
+        return os.read(self._descriptor, 256 * KIBIBYTE if self._is_dropping else _MAX_LINE_BYTES)
+
+    def _take(self, data: bytes) -> None:
+        if self._is_dropping:
+            return
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        if len(self._partial) >= _MAX_LINE_BYTES:
+            lines.append(self._partial)
+            self._partial = b""
+        for line in lines:
+            self._log(line)
+            if self._is_dropping:
+                return
+
+    def _log(self, line: bytes) -> None:
+        kept = line[: self._bytes_left]
+        if kept.strip() and self._lines_left:
+            logger.info("%s, %s: %s", self._folder, self._function, printable(kept))
+            self._lines_left -= 1
+            self._bytes_left -= len(kept)
+        if len(kept) < len(line) or not self._lines_left:
+            self._is_dropping = True
+            self._partial = b""
+            logger.info("%s, %s: (prints more, which is dropped)", self._folder, self._function)
+
+
+def printable(line: bytes) -> str:
+    """Return the line without what would steer a terminal or look like another line."""
+    text = line.decode("utf-8", errors="replace").rstrip("\r")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,210 @@
+"""The hosts of one folder: as many as are needed at once, within limits."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tools_app.errors import EXECUTION_FAILED
+from tools_app.hosts.host import Host, LoadFailed
+from tools_app.hosts.inlets import to_the_end
+from tools_app.hosts.launcher import HostLauncher, LauncherUnavailable
+from tools_app.hosts.limits import HostedFolder, HostLimits
+from tools_app.toolset import InvalidTool, ToolListing, ToolResult
+
+logger = logging.getLogger("tools_app.hosts")
+
+_STOPPING = "The server is stopping."
+
+
+class FolderUnusable(Exception):
+    """No host can load the folder; the message says why."""
+
+
+class ToolHosts:
+    """Runs a folder's functions in processes of their own.
+
+    Each worker runs one call at a time and is used again afterwards, so that what a module has in
+    memory lives from call to call, in one of the workers. A worker that was stopped or that died
+    is replaced when the next one is needed. Processes that a tool leaves behind end with its
+    worker.
+    """
+
+    def __init__(
+        self, launcher: HostLauncher, folder: HostedFolder, limits: HostLimits | None = None
+    ) -> None:
+        self._launcher = launcher
+        self._folder = folder
+        self._limits = limits or HostLimits()
+        self._slots = asyncio.Semaphore(self._limits.processes)
+        self._one_discovery = asyncio.Lock()
+        self._idle: list[Host] = []  # the one used last is the last
+        self._busy: set[Host] = set()
+        self._generation = 0
+        self._skip: dict[str, str] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._expiry: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def discover(self) -> ToolListing:
+        """Load the folder in a new process and return what is there.
+
+        A module that hangs, or ends the process, is listed as invalid; later workers don't import
+        it. Never raises because of what is in the folder.
+        """
+        async with self._one_discovery:
+            try:
+                host, report = await self._new_host(report=True)
+            except FolderUnusable as error:
+                return self._unusable(str(error))
+            self._release(host)
+        try:
+            return msgspec.json.decode(report, type=ToolListing)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return self._unusable(f"What its process reports can't be understood: {error}")
+
+    async def call(
+        self, function: str, arguments: Mapping[str, Any], *, timeout_seconds: float
+    ) -> ToolResult:
+        """Call a function; whatever goes wrong is a failed result.
+
+        When this is cancelled, nothing that the call has started is left.
+
+        Args:
+            function: Its name among those that were discovered.
+            arguments: What the model passes, not yet validated.
+            timeout_seconds: How long it may run. Waiting for a free worker does not count, nor
+                does starting one, which has a limit of its own.
+        """
+        async with self._slots:
+            try:
+                host = self._take() or (await self._new_host(report=False))[0]
+            except FolderUnusable as error:
+                return ToolResult(
+                    success=False, error_message=str(error), error_code=EXECUTION_FAILED
+                )
+            try:
+                return await host.call(function, arguments, timeout_seconds)
+            finally:
+                self._release(host)
+
+    def retire(self) -> None:
+        """Let further calls run in new processes; those that run now finish where they are."""
+        self._generation += 1
+        self._skip = {}
+        retired, self._idle = self._idle, []
+        for host in retired:
+            self._end(host)
+
+    async def aclose(self) -> None:
+        """End all hosts; calls that run fail."""
+        self._is_closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self.retire()
+        for host in self._busy:
+            self._end(host)
+        while self._ending:
+            await to_the_end(next(iter(self._ending)))
+
+    def _take(self) -> Host | None:
+        while self._idle and not self._is_closed:
+            host = self._idle.pop()
+            if host.is_usable:
+                self._busy.add(host)
+                return host
+            self._end(host)  # it died, or said something that nobody asked for
+        return None
+
+    def _release(self, host: Host) -> None:
+        self._busy.discard(host)
+        is_surplus = len(self._idle) + len(self._busy) >= self._limits.processes
+        if not host.is_usable or host.generation != self._generation or is_surplus:
+            self._end(host)
+            return
+        host.idle_since = asyncio.get_running_loop().time()
+        self._idle.append(host)
+        due = host.idle_since + self._limits.idle_seconds
+        if self._expiry is None or self._expiry.when() > due:
+            if self._expiry is not None:
+                self._expiry.cancel()
+            self._expiry = asyncio.get_running_loop().call_at(due, self._expire)
+
+    async def _new_host(self, *, report: bool) -> tuple[Host, msgspec.Raw]:
+        """Start hosts until one has loaded the folder, without the modules that were in the way.
+
+        Raises:
+            FolderUnusable: None has.
+        """
+        generation, skip = self._generation, dict(self._skip)
+        deadline = asyncio.get_running_loop().time() + self._limits.loading_seconds
+        was_abandoned = False
+        reason = ""
+        for _ in range(self._limits.loading_attempts):
+            host = await self._start(generation)
+            try:
+                return host, await host.load(skip, report=report, deadline=deadline)
+            except LoadFailed as failure:
+                self._busy.discard(host)
+                reason, module = failure.reason, failure.module
+                started = failure.started
+            except BaseException:
+                self._busy.discard(host)
+                raise
+            if not started and not was_abandoned:
+                was_abandoned = True
+                self._launcher.abandon(host.launcher)  # it died with our request, or hangs
+            elif module is None or module in skip:
+                break
+            else:
+                skip[module] = reason
+                logger.warning("%s, %s: %s", self._folder.name, module, reason)
+                if generation == self._generation:
+                    self._skip[module] = reason
+            if asyncio.get_running_loop().time() >= deadline:
+                break
+        raise FolderUnusable(f"The tools of {self._folder.name} can't be loaded: {reason}")
+
+    async def _start(self, generation: int) -> Host:
+        if self._is_closed:
+            raise FolderUnusable(_STOPPING)
+        try:
+            ends = await self._launcher.open()
+        except LauncherUnavailable as error:
+            raise FolderUnusable(str(error)) from error
+        host = Host(ends, self._folder, self._limits)
+        host.generation = generation
+        self._busy.add(host)
+        if self._is_closed:  # meanwhile
+            self._busy.discard(host)
+            await host.end()
+            raise FolderUnusable(_STOPPING)
+        return host
+
+    def _unusable(self, reason: str) -> ToolListing:
+        entry = InvalidTool(name=self._folder.name, file="", reason=reason)
+        return ToolListing(invalid=[entry])
+
+    def _end(self, host: Host) -> None:
+        """End a host that nobody uses, beside whatever goes on."""
+        task = asyncio.create_task(host.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    def _expire(self) -> None:
+        """End workers that have been idle for long, and look again when the next one may be due."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due: list[float] = []
+        kept: list[Host] = []
+        for host in reversed(self._idle):
+            seconds = self._limits.idle_seconds if kept else self._limits.last_idle_seconds
+            if host.is_usable and host.idle_since + seconds > now:
+                kept.append(host)
+                due.append(host.idle_since + seconds)
+            else:
+                self._end(host)
+        self._idle = kept[::-1]
+        self._expiry = loop.call_at(min(due), self._expire) if due else None

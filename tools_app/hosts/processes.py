@@ -1,0 +1,174 @@
+"""Processes as the kernel knows them: who descends from whom, and who dies with whom.
+
+Linux can make a process the *subreaper* of its descendants (prctl(2)): whoever of them loses its
+parent, by whatever number of forks and sessions, becomes its child. Elsewhere a process that has
+put itself into a session of its own and lost its parent can't be found again.
+"""
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+ON_LINUX = sys.platform == "linux"
+
+# <linux/prctl.h>
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_OOM_SCORE = "500"  # of 1000: before the server and the desktop, after what asked to be the first
+
+
+def become_subreaper() -> None:
+    """Adopt all descendants that lose their parents, where the system can."""
+    if ON_LINUX:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> None:
+    """Have this process killed when its parent dies, where the system can."""
+    if ON_LINUX:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def limit_resources(memory_bytes: int | None) -> None:
+    """Limit the address space, leave no core dumps, and be killed first when memory runs out."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes is not None:
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY:
+            memory_bytes = min(memory_bytes, most)
+        with suppress(ValueError, OSError):  # macOS has the limit by name only
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    if ON_LINUX:
+        with suppress(OSError):  # a sandbox without it
+            Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
+
+
+def keep_only(descriptors: Iterable[int]) -> None:
+    """Close every file descriptor but these."""
+    lowest = 0
+    for kept in [*sorted(descriptors), _most_descriptors()]:
+        if lowest < kept:  # os.closerange(0, 0) closes everything
+            os.closerange(lowest, kept)
+        lowest = kept + 1
+
+
+def children(pid: int) -> list[int]:
+    """Return the ids of the process's children; also of those that ended and were not reaped."""
+    return [child for child, parent in _parents() if parent == pid]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the ids of the process's children, their children and so on."""
+    by_parent = defaultdict(list)
+    for child, parent in _parents():
+        by_parent[parent].append(child)
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        born = by_parent.pop(waiting.pop(), [])
+        found += born
+        waiting += born
+    return found
+
+
+def kill(pids: Iterable[int]) -> list[int]:
+    """Kill processes; return those that we may not kill: they run as somebody else."""
+    refused = []
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            refused.append(pid)
+    return refused
+
+
+class ChildSignal:
+    """Wakes up a single-threaded process when one of its children ends."""
+
+    def __init__(self) -> None:
+        self._readable, self._wakeup = os.pipe()
+        os.set_blocking(self._readable, False)
+        os.set_blocking(self._wakeup, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wake-up descriptor carries it
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+
+    def wait(self, *others: int, timeout: float | None = None) -> list[int]:
+        """Wait for the signal or for one of the other descriptors; return which are readable."""
+        ready, _, _ = select.select([self._readable, *others], [], [], timeout)
+        if self._readable in ready:
+            ready.remove(self._readable)
+            with suppress(BlockingIOError):
+                while os.read(self._readable, 512):
+                    pass
+        return ready
+
+    def forget(self) -> None:
+        """Restore the default, in a process that was forked from the one that waits."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.close(self._readable)
+        os.close(self._wakeup)
+
+
+def reap() -> Iterable[tuple[int, int]]:
+    """Yield the id and the exit code (minus the signal's number) of each child that ended.
+
+    Raises:
+        ChildProcessError: At the end, when there are no more children.
+    """
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+
+
+def _most_descriptors() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft
+
+
+def _parents() -> Iterable[tuple[int, int]]:
+    """Yield the id of every process and of its parent."""
+    # /proc/PID/task/TID/children would say it directly, where the kernel was built with it.
+    return _parents_by_proc() if ON_LINUX else _parents_by_ps()
+
+
+def _parents_by_proc() -> Iterable[tuple[int, int]]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):  # gone meanwhile, or another user's
+                fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+                yield int(name), int(fields[1])
+
+
+def _parents_by_ps() -> Iterable[tuple[int, int]]:
+    listed = subprocess.run(
+        ["/bin/ps", "-A", "-o", "pid=,ppid="],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for row in listed.stdout.splitlines():
+        pid, parent = row.split()
+        yield int(pid), int(parent)

@@ -1,0 +1,135 @@
+"""The worker: it imports users' modules and calls their functions, one after the other."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
+from tools_app.hosts import processes
+from tools_app.hosts.answers import answer, clean, failure
+from tools_app.hosts.messages import (
+    HEADER,
+    MAX_REQUEST_BYTES,
+    Answer,
+    Call,
+    Failed,
+    Load,
+    Loaded,
+    Loading,
+    frame,
+    requests,
+)
+from tools_app.toolset import InvalidTool
+
+# Made while there is memory for it.
+_OUT_OF_MEMORY = frame(Failed(message="MemoryError", code=EXECUTION_FAILED, worn=True))
+
+
+def work(calls: socket.socket) -> None:
+    """Do what the server asks for, until it closes the call socket."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What a function prints is seen at once, and whatever it prints can be written.
+    sys.stdout = sys.__stdout__ = _text_stream(1)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _text_stream(2)  # type: ignore[misc]
+    _Worker(calls).run()
+
+
+def _text_stream(descriptor: int) -> TextIO:
+    return open(  # noqa: SIM115 - it stays open
+        descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+
+
+class _Worker:
+    def __init__(self, calls: socket.socket) -> None:
+        self._calls = calls
+        self._received = bytearray()
+        self._streams = (sys.stdout, sys.stderr)  # a function may put others into their places
+        self._directory = Path.cwd()
+        self._process = os.getpid()
+        self._functions: Mapping[str, Callable[..., Any]] = {}
+        self._invalid: Sequence[InvalidTool] = ()
+
+    def run(self) -> None:
+        while (body := self._receive()) is not None:
+            request = requests.decode(body)
+            said = self._load(request) if isinstance(request, Load) else self._call(request)
+            if os.getpid() != self._process:  # a function forked, and this is its child
+                os._exit(0)
+            for stream in self._streams:
+                with suppress(ValueError, OSError):  # a function has closed it
+                    stream.flush()
+            self._send(said)
+
+    def _load(self, load: Load) -> Loaded | Failed:
+        processes.limit_resources(load.memory_bytes)
+        # Everything that may run users' code comes after the limits.
+        from tools_app.loading import FolderLoader  # noqa: PLC0415 - preloaded by the launcher
+
+        loader = FolderLoader(
+            Path(load.folder),
+            skip=load.skip,
+            on_loading=lambda module: self._send(Loading(module=clean(module))),
+        )
+        try:
+            loaded = loader.load()
+            self._functions, self._invalid = loaded.functions, loaded.invalid
+            if not load.report:
+                return Loaded()
+            self._send(Loading(module=""))  # what goes wrong now is the fault of none of them
+            return Loaded(report=msgspec.Raw(msgspec.json.encode(loaded.report())))
+        except BaseException as error:  # noqa: BLE001 - told to the server, whatever it is
+            return failure(error)
+
+    def _call(self, call: Call) -> Answer:
+        from tools_app.schema import bind  # noqa: PLC0415 - preloaded by the launcher
+
+        function = self._functions.get(call.function)
+        if function is None:
+            return Failed(message=self._why_missing(call.function), code=EXECUTION_FAILED)
+        with suppress(OSError):  # what relative paths mean must not depend on earlier calls
+            os.chdir(self._directory)
+        try:
+            arguments = bind(function, call.arguments)
+        except ArgumentsInvalid as error:
+            return Failed(message=clean(str(error)), code=INVALID_ARGUMENTS)
+        except BaseException as error:  # noqa: BLE001 - a validator of the user's own
+            return failure(error)
+        return answer(function, arguments)
+
+    def _why_missing(self, name: str) -> str:
+        for entry in self._invalid:
+            if entry.name == name:
+                return clean(f"{name} can't be used: {entry.reason}")
+        return clean(f"There is no function {name!r} any more.")
+
+    def _receive(self) -> bytes | None:
+        """Return the next request; None when the server has closed the socket."""
+        while True:
+            if len(self._received) >= HEADER.size:
+                (length,) = HEADER.unpack_from(self._received)
+                if length > MAX_REQUEST_BYTES:
+                    raise ValueError(f"a request of {length} bytes")
+                end = HEADER.size + length
+                if len(self._received) >= end:
+                    body = bytes(self._received[HEADER.size : end])
+                    del self._received[:end]
+                    return body
+            data = self._calls.recv(256 * 1024)
+            if not data:
+                return None
+            self._received += data
+
+    def _send(self, said: Loading | Loaded | Answer) -> None:
+        try:
+            data = frame(said)
+        except MemoryError:
+            data = _OUT_OF_MEMORY
+        self._calls.sendall(data)
