@@ -16,7 +16,7 @@ __all__ = ["note", "stay"]
 
 def _write(line: str) -> None:
     descriptor = os.open({runs!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(descriptor, line.encode() + b"\\\\n")
+    os.write(descriptor, line.encode() + b"\\n")
     os.close(descriptor)
 
 
@@ -51,10 +51,11 @@ class Person:
         self.chat = chat or server.chat()
         self.http = self.chat.http
         self.say = self.chat.say
-        folder = server.data_dir / "tools"
-        folder.mkdir(exist_ok=True)
         self._runs = server.data_dir / "runs"
-        (folder / "notes.py").write_text(TOOLS.format(runs=str(self._runs)))
+        tools = server.data_dir / "tools" / "notes.py"
+        if not tools.exists():
+            tools.parent.mkdir()
+            tools.write_text(TOOLS.format(runs=str(self._runs)))
 
     def runs(self):
         """Return what the tools wrote down."""

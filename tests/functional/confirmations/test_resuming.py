@@ -111,11 +111,11 @@ def test_an_approval_is_worth_nothing_in_a_copy_of_the_session(person, script, m
 
 
 def test_a_server_that_dies_while_it_asks_runs_nothing_and_asks_again(begin, script, marker):
-    person = begin("--workers", "2")
+    person = begin()
     session_id = person.new_session()
     with person.asked(session_id, script(call(marker), "Ok.", per_request=True)) as (first, _):
         person.server.kill()
-    person = begin("--workers", "2")
+    person = begin()
     assert [message["role"] for message in person.chat.messages(session_id)] == [
         "user",
         "assistant",
