@@ -1,0 +1,55 @@
+"""django-q2's cluster, made to live or die as a whole. Needs Django to be set up.
+
+A process of it that dies while it waits for a task keeps the queue between them locked for ever:
+whoever replaces it waits in vain, and nobody notices (django-q2 issue 23). So here the death of one
+is the end of all, and whoever keeps the worker starts it anew.
+"""
+
+import logging
+import os
+import time
+from multiprocessing import Event
+from typing import Any
+
+from django_q.cluster import Cluster, Sentinel, get_mp_context
+
+logger = logging.getLogger(__name__)
+
+_TIMED_OUT = 0
+_RECYCLED = -2
+
+
+class WholeSentinel(Sentinel):  # type: ignore[misc] - django-q2 has no types
+    """Replaces only processes that ended in order."""
+
+    def reincarnate(self, process: Any) -> None:
+        """Replace a worker that was recycled or over its time; end everything otherwise."""
+        timer = getattr(process, "timer", None)
+        if timer is None or int(timer.value) not in {_TIMED_OUT, _RECYCLED}:
+            logger.error("a process of the background worker died; all of it is started anew")
+            logging.shutdown()
+            os._exit(1)
+        super().reincarnate(process)
+
+
+class WholeCluster(Cluster):  # type: ignore[misc] - django-q2 has no types
+    """A cluster with a ``WholeSentinel``, whose process ends with it when a signal stops it."""
+
+    def start(self) -> int:
+        """Start the processes; returns when they run, or when they could not."""
+        self.stop_event, self.start_event = Event(), Event()
+        self.sentinel = get_mp_context().Process(
+            target=WholeSentinel,
+            args=(self.stop_event, self.start_event, self.cluster_id, self.broker, self.timeout),
+        )
+        self.sentinel.start()
+        # Not start_event.wait(): a signal would deadlock with it, as django-q2 says.
+        while not self.start_event.is_set() and self.sentinel.is_alive():
+            time.sleep(0.02)
+        return int(self.pid)
+
+    def sig_handler(self, signum: int, frame: Any) -> None:  # noqa: ARG002 - django-q2's signature
+        """Stop, wait for a running task, and end the process."""
+        if self.sentinel is not None:
+            self.stop()
+        os._exit(0)

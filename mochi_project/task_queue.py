@@ -1,0 +1,77 @@
+"""Puts tasks on the queue that the background worker reads. Needs Django to be set up."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from django.db import DatabaseError, connections
+from django.utils import timezone
+
+if TYPE_CHECKING:
+    from django_q.brokers.orm import ORM
+
+_T = TypeVar("_T")
+
+
+class QueueUnavailable(Exception):
+    """The queue's database is not there yet, or can't be used just now."""
+
+
+class TaskQueue:
+    """The queue of one data directory. Every call blocks for milliseconds.
+
+    Args:
+        database: Its file, which the worker makes: whoever queues never does, so that its rights
+            and its tables are right.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+
+    def add(self, function: str, *arguments: str, delay_seconds: float = 0) -> None:
+        """Queue a call of the function with that dotted name.
+
+        Args:
+            function: Its dotted name; the worker imports it.
+            arguments: Names only, never texts of people: the queue is signed and not encrypted.
+            delay_seconds: The worker leaves it alone for so long.
+
+        Raises:
+            QueueUnavailable: It could not be queued.
+        """
+        from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
+
+        self._use(lambda: async_task(function, *arguments, broker=_later(delay_seconds)))
+
+    def length(self) -> int:
+        """Return how many tasks wait or run.
+
+        Raises:
+            QueueUnavailable: That can't be said just now.
+        """
+        from django_q.models import OrmQ  # noqa: PLC0415 - needs Django to be set up
+
+        return self._use(OrmQ.objects.count)
+
+    def _use(self, query: Callable[[], _T]) -> _T:
+        if not self._database.exists():
+            raise QueueUnavailable("no worker has made the queue yet")
+        try:
+            return query()
+        except DatabaseError as error:
+            raise QueueUnavailable(str(error)) from error
+        finally:
+            connections.close_all()  # this thread's: threads come and go
+
+
+def _later(delay_seconds: float) -> "ORM":
+    """Return django-q2's broker, which hides a task from the worker until its lock is over."""
+    from django_q.brokers.orm import ORM  # noqa: PLC0415 - not before the first task
+
+    class Later(ORM):  # type: ignore[misc] - django-q2 has no types
+        def enqueue(self, task: str) -> object:
+            lock = timezone.now() + timedelta(seconds=delay_seconds)
+            return self.get_connection().create(key=self.list_key, payload=task, lock=lock).pk
+
+    return Later()

@@ -1,0 +1,121 @@
+"""The lock that says which process keeps the background worker, and how the worker is.
+
+``flock`` on ``.mochi/worker.lock``: the system drops it with its holder, however that ends. The
+file holds what the holder wrote last; without the lock it means nothing.
+"""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory
+
+WORKER_LOCK_FILE = "worker.lock"
+_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+Phase = Literal["starting", "running", "broken"]
+
+
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
+    """How the background worker is, as its keeper sees it.
+
+    Attributes:
+        phase: ``broken`` is between its death and its next start.
+        keeper: The process that keeps it.
+        restarts: How often it had to be started anew.
+    """
+
+    phase: Phase = "starting"
+    keeper: int = 0
+    restarts: int = 0
+
+
+class WorkerLock:
+    """The lock of one data directory. Calls block for microseconds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if nobody has it.
+
+        Raises:
+            OSError: The lock's file can't be opened or made.
+        """
+        descriptor = self._open()
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        if not os.fstat(descriptor).st_nlink:  # removed meanwhile: others lock a new one
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object has the lock, and its file is still there for others to see."""
+        return self._descriptor is not None and bool(os.fstat(self._descriptor).st_nlink)
+
+    def note(self, state: WorkerState) -> None:
+        """Write down how the worker is; the holder alone may.
+
+        Raises:
+            OSError: It can't be written (a full disk).
+        """
+        if self._descriptor is None:
+            raise RuntimeError("only the holder of the lock knows the worker")
+        data = msgspec.json.encode(state)
+        os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
+
+    def release(self) -> None:
+        """Let another process keep the worker; doing it twice is harmless."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, _OPEN | os.O_CREAT, PRIVATE_FILE)
+        except FileNotFoundError:
+            make_private_directory(self._path.parent)
+            return os.open(self._path, _OPEN | os.O_CREAT, PRIVATE_FILE)
+
+
+def worker_state(path: Path) -> WorkerState | None:
+    """Return how the worker is, whoever keeps it; None while nobody does.
+
+    Asks with a shared lock, for a moment: that takes nothing from the keeper, and who would become
+    the keeper just then tries again.
+
+    Raises:
+        OSError: The lock's file is there and can't be read.
+    """
+    try:
+        descriptor = os.open(path, _OPEN)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+            return None
+        raise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _decode(os.pread(descriptor, 4096, 0))
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _decode(data: bytes) -> WorkerState:
+    try:
+        return msgspec.json.decode(data, type=WorkerState)
+    except msgspec.MsgspecError:  # the keeper has just taken the lock, or its disk is full
+        return WorkerState()

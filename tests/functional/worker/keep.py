@@ -1,0 +1,22 @@
+"""Keep a worker until stdin ends, as a web process does; says on stdout when it runs."""
+
+import os
+import sys
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "mochi_project.settings"
+
+import django
+
+django.setup()
+
+from django.conf import settings  # noqa: E402
+
+from mochi_project.startup import prepare_data_dir  # noqa: E402
+from mochi_project.worker_keeper import WorkerKeeper  # noqa: E402
+
+prepare_data_dir(settings.MOCHI)
+keeper = WorkerKeeper(settings.MOCHI, lambda: print("running", flush=True))
+keeper.start()
+print("kept", flush=True)
+sys.stdin.read()
+keeper.stop()
