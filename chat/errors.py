@@ -17,6 +17,10 @@ The tree::
         * ConfirmationNotFound        CONFIRMATION_NOT_FOUND
         * ConfirmationAlreadyDecided  CONFIRMATION_ALREADY_DECIDED
         * ConfirmationExpired         TOOL_CONFIRMATION_TIMEOUT
+      + SummaryError
+        * SummaryNotFound       SUMMARY_NOT_FOUND
+        * SummaryNotPossible    VALIDATION_ERROR
+        * SummaryTimedOut       SERVICE_UNAVAILABLE (retryable)
 """
 
 from typing import Any
@@ -155,3 +159,36 @@ class ConfirmationExpired(ConfirmationError):
             "the chat request again.",
             confirmation_id=confirmation_id,
         )
+
+
+class SummaryError(MochiError):
+    """Something about a session's summary."""
+
+
+class SummaryNotFound(SummaryError):
+    """The session has no summary yet; `details.due` says whether one is on its way."""
+
+    code = "SUMMARY_NOT_FOUND"
+
+    def __init__(self, session_id: str, *, due: bool) -> None:
+        super().__init__(
+            f"Session {session_id} has no summary yet. POST to summarize makes one.",
+            session_id=session_id,
+            due=due,
+        )
+
+
+class SummaryNotPossible(SummaryError):
+    """There is nothing to summarise, or the model can't write summaries or is not there."""
+
+    code = "VALIDATION_ERROR"
+
+
+class SummaryTimedOut(SummaryError):
+    """The model took too long over a summary."""
+
+    code = "SERVICE_UNAVAILABLE"
+    retryable = True
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"Model '{model}' took too long over the summary.", model=model)

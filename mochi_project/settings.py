@@ -44,6 +44,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": MOCHI.resolved_state_dir / "queue.sqlite3",
+        "CONN_MAX_AGE": None,  # the worker asks several times a second
         "OPTIONS": {
             "timeout": 10,
             "transaction_mode": "IMMEDIATE",
@@ -58,6 +59,7 @@ Q_CLUSTER = {
     "orm": "default",
     "workers": 1,
     "poll": 0.2,
+    "guard_cycle": 1,  # must divide the timeout, and its 3 s on top: it is counted down to 0
     "timeout": 600,
     "retry": 660,  # longer than the timeout, or a task would run twice
     "max_attempts": 3,

@@ -1,0 +1,123 @@
+"""Which summaries could not be made, kept where every process sees it.
+
+One small file for each session. It is written before a model is asked, so that a process that dies
+over a summary has used up one of its attempts.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from sessions_app.atomic import UnreadableFileError, read_regular, write_atomically
+
+ATTEMPTS = 3
+PAUSES = (20.0, 120.0)
+"""Seconds until the second and the third attempt."""
+
+DIED = "WORKER_DIED"
+RECORD_LIMIT = 4096
+SUFFIX = ".json"
+
+
+class SummaryFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A summary that was tried and is not there.
+
+    Attributes:
+        session_id: The session.
+        due: Since when it is due; a later answer starts anew.
+        attempts: How often it was tried.
+        code: What went wrong last.
+        message: A sentence on that, without anything that was said in the conversation.
+        at: When it was tried last, in seconds since 1970.
+    """
+
+    session_id: str
+    due: str
+    attempts: int
+    code: str = DIED
+    message: str = "It is being written, or its process died meanwhile."
+    at: float = 0.0
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it is not tried again before the session's next answer."""
+        return self.attempts >= ATTEMPTS
+
+
+class SummaryFailures:
+    """The failures of one data directory. All calls block."""
+
+    def __init__(self, directory: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._directory = directory
+        self._clock = clock
+
+    def may_try(self, session_id: str, due: str) -> bool:
+        """Whether the summary that is due since then may be tried now."""
+        found = self._find(session_id)
+        if found is None or found.due != due:
+            return True
+        if found.given_up:
+            return False
+        return self._clock() - found.at >= PAUSES[min(found.attempts, len(PAUSES)) - 1]
+
+    def begin(self, session_id: str, due: str) -> None:
+        """Note down that it is tried now."""
+        found = self._find(session_id)
+        earlier = found.attempts if found is not None and found.due == due else 0
+        self._keep(
+            SummaryFailure(session_id=session_id, due=due, attempts=earlier + 1, at=self._clock())
+        )
+
+    def failed(self, session_id: str, *, code: str, message: str, again: bool) -> None:
+        """Note down why it failed, and whether another attempt makes sense."""
+        found = self._find(session_id)
+        if found is not None:
+            attempts = found.attempts if again else ATTEMPTS
+            self._keep(
+                msgspec.structs.replace(found, code=code, message=message[:500], attempts=attempts)
+            )
+
+    def withdraw(self, session_id: str) -> None:
+        """Take the attempt back: something more important came."""
+        found = self._find(session_id)
+        if found is None:
+            return
+        if found.attempts <= 1:
+            self.forget(session_id)
+        else:
+            self._keep(msgspec.structs.replace(found, attempts=found.attempts - 1))
+
+    def forget(self, session_id: str) -> None:
+        """Forget the session: its summary was written, or it is gone."""
+        self._path(session_id).unlink(missing_ok=True)
+
+    def list(self) -> "Sequence[SummaryFailure]":
+        """Return what failed, the last failure first; what is tried just now is none of it."""
+        found = []
+        for path in self._directory.glob(f"*{SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
+                found.append(_read(path))
+        return sorted(
+            (failure for failure in found if failure.code != DIED or failure.attempts > 1),
+            key=lambda failure: -failure.at,
+        )
+
+    def _keep(self, failure: SummaryFailure) -> None:
+        path = self._path(failure.session_id)
+        write_atomically(path, msgspec.json.encode(failure), durable=False)
+
+    def _find(self, session_id: str) -> SummaryFailure | None:
+        try:
+            return _read(self._path(session_id))
+        except (FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
+            return None
+
+    def _path(self, session_id: str) -> Path:
+        return self._directory / f"{session_id}{SUFFIX}"
+
+
+def _read(path: Path) -> SummaryFailure:
+    return msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=SummaryFailure)

@@ -1,0 +1,21 @@
+"""What the background worker runs: the entry points that are queued by their dotted names.
+
+A task gets names only, and reads everything else anew.
+"""
+
+import asyncio
+
+from mochi_project.services import get_services
+
+
+def summarize(session_id: str) -> str:
+    """Make the summary of a session that is due; return in a few words what came of it."""
+    return asyncio.run(_summarize(session_id))
+
+
+async def _summarize(session_id: str) -> str:
+    services = get_services()
+    try:
+        return await services.summaries.run_due(session_id)
+    finally:
+        await services.models.aclose()  # its connections belong to this event loop
