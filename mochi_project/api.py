@@ -98,7 +98,7 @@ async def health(request: HttpRequest) -> HealthOut:
         version=VERSION,
         worker_alive=False,
         test_mode=settings.test_mode,
-        providers=["ollama", *settings.providers],
+        providers=services.models.providers,
     )
 
 

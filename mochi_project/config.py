@@ -23,6 +23,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
+from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
 
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
@@ -62,9 +63,13 @@ DataPath = Annotated[Path, AfterValidator(_expanded)]
 
 
 class ProviderConfig(BaseModel):
-    """A provider of one's own: ``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``."""
+    """``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``.
 
-    base_url: HttpUrl
+    The name of a known vendor changes where it is or where its key is found; any other is an
+    OpenAI-compatible server of one's own, which needs a base URL.
+    """
+
+    base_url: HttpUrl | None
     api_key_env: str | None = None
 
 
@@ -113,7 +118,8 @@ class MochiSettings(BaseSettings):
     providers: dict[str, ProviderConfig] = Field(
         default_factory=dict,
         description=(
-            "OpenAI-compatible providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`"
+            "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
+            "`openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
         ),
     )
 
@@ -185,6 +191,24 @@ class MochiSettings(BaseSettings):
     @classmethod
     def _upper_case(cls, value: Any) -> Any:
         return value.upper() if isinstance(value, str) else value
+
+    @field_validator("providers", mode="before")
+    @classmethod
+    def _known_ones_need_no_address(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        known = {vendor.name for vendor in KNOWN_VENDORS}
+        return {
+            name: {"base_url": None, **item} if name in known and isinstance(item, dict) else item
+            for name, item in value.items()
+        }
+
+    @field_validator("providers")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
+        for name in sorted(RESERVED_NAMES & value.keys()):
+            raise ValueError(f"can't hold a provider named {name}")
+        return value
 
     @field_validator("ollama_host", mode="before")
     @classmethod

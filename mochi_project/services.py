@@ -23,6 +23,8 @@ from chat.turns import TurnLimits, TurnRegistry
 from mochi_project.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.providers.ollama import OllamaModel
+from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
+from models_app.providers.vendors import VendorModels
 from prompts_app.service import SystemPromptService
 from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
@@ -52,10 +54,7 @@ _current: Services | None = None
 
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    ollama = OllamaModel(
-        host=settings.ollama_host, silence_timeout=settings.upstream_timeout_seconds
-    )
-    models = ModelCatalogue(ollama)
+    models = _build_models(settings)
     state_dir = settings.resolved_state_dir
     journal = FileTurnJournal(state_dir / "turns")
     repository = FileSessionRepository(settings.resolved_sessions_dir)
@@ -104,6 +103,19 @@ def build_services(settings: MochiSettings) -> Services:
         confirmations=ConfirmationService(
             store=questions, repository=repository, signals=signals, notice=turns.notice_decision
         ),
+    )
+
+
+def _build_models(settings: MochiSettings) -> ModelCatalogue:
+    silence = settings.upstream_timeout_seconds
+    vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
+    for name, provider in settings.providers.items():
+        vendors[name] = make_vendor(
+            name, base_url=provider.base_url, key_variable=provider.api_key_env
+        )
+    return ModelCatalogue(
+        OllamaModel(host=settings.ollama_host, silence_timeout=silence),
+        [VendorModels(vendor, silence_timeout=silence) for vendor in vendors.values()],
     )
 
 

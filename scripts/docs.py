@@ -35,7 +35,6 @@ MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 # Settings that are read and checked, and have no effect yet: what uses them is not built.
 NOT_YET = (
-    "MOCHI_PROVIDERS",
     "MOCHI_TOOLS_DIR",
     "MOCHI_AGENTS_DIR",
     "MOCHI_AGENT_CHATS_DIR",

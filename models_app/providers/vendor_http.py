@@ -68,6 +68,8 @@ def open_client(
             max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS
         ),
         follow_redirects=False,
+        # Without TLS there are no certificates to read.
+        verify=not vendor.base_url.startswith("http://"),
         trust_env=not vendor.is_local,
         event_hooks={"request": [limit_waiting], "response": [watch]},
         headers={"User-Agent": "mochi-server"},
