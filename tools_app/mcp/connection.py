@@ -65,7 +65,8 @@ async def connect(
     Args:
         spec: The server.
         stderr: Gets what its program prints there.
-        on_end: Told why, when the connection has ended by itself.
+        on_end: Told why, when a program has ended by itself. (Over HTTP nothing ends but calls;
+            what can't go on is raised in the task that entered this.)
         on_change: Told when the server's tools may have changed.
 
     Raises:
@@ -155,14 +156,16 @@ class SdkConnection:
                 return types.ListToolsResult(tools=[])
             raise _remote_error(error) from error
         except ValidationError as error:
-            raise RemoteError("Its list of tools is none.") from error
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise RemoteError(f"Its list of tools is not valid: {where}: {first['msg']}") from error
 
 
 async def _transport(
     spec: StdioSpec | HttpSpec, stderr: ErrorOutput, on_end: Callable[[str], None]
 ) -> AbstractAsyncContextManager[TransportStreams]:
     if isinstance(spec, HttpSpec):
-        return await http_transport(spec, on_end=on_end)
+        return await http_transport(spec)
     env = {**get_default_environment(), **spec.env}
     return stdio_transport(
         [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args],

@@ -4,7 +4,7 @@ Importing this module imports the SDK.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import cast
 
@@ -24,24 +24,15 @@ _GOODBYE_SECONDS = 1.0
 Incoming = SessionMessage | Exception
 
 
-async def http_transport(
-    spec: HttpSpec, *, on_end: Callable[[str], None]
-) -> AbstractAsyncContextManager[TransportStreams]:
-    """Return a transport to the server that follows no redirect and reads no endless body.
-
-    Args:
-        spec: The server.
-        on_end: Told why, when the connection has ended by itself.
-    """
+async def http_transport(spec: HttpSpec) -> AbstractAsyncContextManager[TransportStreams]:
+    """Return a transport to the server that follows no redirect and reads no endless body."""
     # In a thread: it reads the certificates that are trusted.
     client = await asyncio.to_thread(_client, spec)
-    return _connected(client, spec.url, on_end)
+    return _connected(client, spec.url)
 
 
 @asynccontextmanager
-async def _connected(
-    client: httpx2.AsyncClient, url: str, on_end: Callable[[str], None]
-) -> AsyncIterator[TransportStreams]:
+async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator[TransportStreams]:
     transport = streamable_http_client(
         url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
     )
@@ -55,7 +46,6 @@ async def _connected(
                     async for message in incoming:
                         await sender.send(message)
                         await pace.keep()
-            on_end("The connection was closed.")
 
         tasks.start_soon(relay)
         try:

@@ -80,14 +80,9 @@ class ServerOwner:
         if self._closing:
             return
         if self.state in ("stopped", "failed"):
-            self._began = _now()
-            self._move("starting")
-        self._wanted.set()
-        if self._owner is None:
-            # In a context of its own: it belongs to no turn, whoever asked first.
-            self._owner = asyncio.create_task(
-                self._own(), name=f"mcp-{self.name}", context=contextvars.Context()
-            )
+            self._demand()
+        elif self.state == "backing_off":
+            self._wanted.set()  # when the pause is over
 
     async def settled(self, *, within: float) -> bool:
         """Have the server started, and wait until that succeeded or failed; return whether it did.
@@ -142,9 +137,8 @@ class ServerOwner:
             return
         self._failures = 0
         self._restarting = True
-        self._began = _now()
-        self._move("starting")
         self._interrupt()
+        self._demand()
         await self.settled(within=self._limits.need)
 
     async def aclose(self) -> None:
@@ -160,6 +154,16 @@ class ServerOwner:
             owner.cancel()
             await asyncio.wait([owner], timeout=self._limits.close)
         self._move("stopped")
+
+    def _demand(self) -> None:
+        self._began = _now()
+        self._move("starting")
+        self._wanted.set()
+        if self._owner is None:
+            # In a context of its own: it belongs to no turn, whoever asked first.
+            self._owner = asyncio.create_task(
+                self._own(), name=f"mcp-{self.name}", context=contextvars.Context()
+            )
 
     def _worth_waiting(self) -> float:
         """Return for how many seconds it may be worth to wait for the server to be ready."""
@@ -194,10 +198,8 @@ class ServerOwner:
                 await self._run(stderr)
             except Exception as error:  # noqa: BLE001 - whatever a server does costs only itself
                 if not self._shall_end():
-                    self._failed(self._lost or _cause(error), stderr)
+                    self._failed(error, stderr)
                     await self._pause()
-            if self._shall_end():
-                self._wanted.set()
         self._move("stopped")
 
     async def _run(self, stderr: ErrorOutput) -> None:
@@ -280,9 +282,9 @@ class ServerOwner:
         if not self._wanted.is_set() and not self._shall_end():
             self._move("failed")
 
-    def _failed(self, reason: str, stderr: ErrorOutput) -> None:
+    def _failed(self, error: Exception, stderr: ErrorOutput) -> None:
         self._failures += 1
-        self.error = self._redacted(reason)
+        self.error = self._redacted(self._lost or _cause(error))
         logger.warning("MCP server %s does not work: %s", self.name, self.error)
         if stderr.last_words:
             self.error = redacted(f"{self.error} It said: {stderr.last_words}", ())

@@ -104,7 +104,6 @@ class _Program:
     async def read_messages(self) -> None:
         """Hand on what the program says, until it closes its stdout or breaks a limit."""
         pace = Pace()
-        reason = "It closed its output."
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with self._incoming:
                 try:
@@ -112,20 +111,18 @@ class _Program:
                         await self._take(await self._stdout.readuntil(b"\n"))
                         await pace.keep()
                 except asyncio.IncompleteReadError:
-                    reason = await self._why_ended()
+                    self._tell_end(await self._why_ended())
                 except asyncio.LimitOverrunError:
-                    reason = f"It sent a message of more than {MAX_MESSAGE_BYTES:,} bytes."
-                except (ConnectionError, OSError) as error:
-                    reason = f"Its output can't be read: {error.strerror}."
-                finally:
-                    self._tell_end(reason)
+                    self._tell_end(f"It sent a message of more than {MAX_MESSAGE_BYTES:,} bytes.")
+                except OSError as error:
+                    self._tell_end(f"Its output can't be read: {error}.")
         while await self._stdout.read(_PIECE):
             await pace.keep()
 
     async def read_stderr(self) -> None:
         """Hand on what the program prints to its stderr."""
         pace = Pace()
-        with suppress(ConnectionError, OSError):
+        with suppress(OSError):
             while data := await self._stderr.read(_PIECE):
                 self._error_output.feed(data)
                 await pace.keep()
@@ -133,7 +130,6 @@ class _Program:
 
     async def write_messages(self) -> None:
         """Send the program what the session says; one that does not read is given up."""
-        reason = "It does not read its input."
         try:
             async with self._outgoing:
                 async for message in self._outgoing:
@@ -141,12 +137,13 @@ class _Program:
                     self._stdin.write(line.encode() + b"\n")
                     async with asyncio.timeout(_UNREAD_SECONDS):
                         await self._stdin.drain()
-        except (TimeoutError, ConnectionError, OSError):
-            self._tell_end(reason)
+        except OSError:  # a TimeoutError is one
+            self._tell_end("It does not read its input.")
             await self._incoming.aclose()
 
     async def stop(self) -> None:
         """End the program: its stdin is closed, and if that does not help, it is killed."""
+        self._ended = True
         for stream in self.streams:
             await stream.aclose()
         self._stdin.close()
@@ -159,7 +156,7 @@ class _Program:
         with anyio.move_on_after(_FLUSH_SECONDS):
             await self._process.wait()
         self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - no other way
-        with suppress(ConnectionError, OSError):
+        with suppress(OSError):
             await self._stdin.wait_closed()
 
     async def _take(self, line: bytes) -> None:

@@ -1,0 +1,96 @@
+"""Real MCP servers in processes of their own, and a toolset over them."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import structlog  # noqa: F401 - or the first line that is logged imports it, on an event loop
+
+from tools_app.mcp.limits import McpLimits
+from tools_app.mcp.toolset import McpServer, McpTools
+from tools_app.toolset import ToolInvocation, ToolListing, ToolProgress, ToolResult, ToolSelection
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+class Lab:
+    """A data directory with an mcp.json, and the toolset that reads it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / "mcp.json"
+        self.tools: McpTools
+        self.reports: list[ToolProgress] = []
+
+    def start(self, *, timeout_seconds: float = 20.0, **limits: Any) -> McpTools:
+        self.tools = McpTools(
+            self.path,
+            timeout_seconds=timeout_seconds,
+            limits=McpLimits(**{"first_pause": 0.05, **limits}),
+        )
+        return self.tools
+
+    async def configure(self, **servers: Any) -> None:
+        text = json.dumps({"mcpServers": servers})
+        await asyncio.to_thread(self.path.write_text, text)
+
+    @staticmethod
+    def raw(mode: str, *arguments: str, **entry: Any) -> dict[str, Any]:
+        """Return the entry of a server that misbehaves."""
+        program = str(PROGRAMS / "raw_server.py")
+        return {"command": sys.executable, "args": ["-S", program, mode, *arguments], **entry}
+
+    @staticmethod
+    def sdk(*arguments: str, **entry: Any) -> dict[str, Any]:
+        """Return the entry of a server that is written with the SDK."""
+        program = str(PROGRAMS / "sdk_server.py")
+        return {"command": sys.executable, "args": [program, *arguments], **entry}
+
+    async def listed(self, server: str) -> ToolListing:
+        return await self.tools.listing(ToolSelection(group=server))
+
+    async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
+        return await self.tools.call_tool(
+            ToolInvocation(name=tool, arguments=arguments, report=self.reports.append)
+        )
+
+    async def server(self, name: str) -> McpServer:
+        return next(server for server in await self.tools.servers() if server.name == name)
+
+    async def state(self, name: str) -> str:
+        return (await self.server(name)).state
+
+    async def eventually(self, holds: Callable[[], Any], *, within: float = 10.0) -> None:
+        """Wait until something holds; what it returns may be awaitable."""
+        deadline = time.monotonic() + within
+        while True:
+            result = holds()
+            if hasattr(result, "__await__"):
+                result = await result
+            if result:
+                return
+            assert time.monotonic() < deadline, "it never happened"
+            await asyncio.sleep(0.02)
+
+
+def children() -> set[int]:
+    """Return all processes below this one."""
+    return {process.pid for process in psutil.Process().children(recursive=True)}
+
+
+@pytest.fixture
+async def lab(data_dir: Path) -> AsyncIterator[Lab]:
+    """Return a lab; when the test is over, so are its servers, and none is left."""
+    before = await asyncio.to_thread(children)
+    lab = Lab(data_dir)
+    lab.start()
+    yield lab
+    began = time.monotonic()
+    await lab.tools.aclose()
+    assert time.monotonic() - began < 10
+    assert await asyncio.to_thread(children) <= before

@@ -1,0 +1,65 @@
+"""An MCP server written with the official SDK: over stdio, or over HTTP if given a port."""
+
+import os
+import sys
+from pathlib import Path
+
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ToolAnnotations
+
+server = MCPServer("sdk-server")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int = 0) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool(annotations=ToolAnnotations(destructive_hint=False))
+async def count(steps: int, pause: float, ctx: Context) -> str:
+    """Count, and tell how far that is."""
+    for step in range(steps):
+        await anyio.sleep(pause)
+        await ctx.report_progress(step + 1, steps, f"step {step + 1}")
+    return "counted"
+
+
+@server.tool()
+async def wait(path: str) -> str:
+    """Wait for ever, and write down what becomes of that."""
+    Path(path).write_text("started")
+    try:
+        await anyio.sleep_forever()
+    except BaseException:
+        Path(path).write_text("cancelled")
+        raise
+    return ""
+
+
+@server.tool()
+async def learn(name: str, ctx: Context) -> str:
+    """Get another tool."""
+    server.add_tool(add, name=name)
+    await ctx.notify_tools_changed()
+    return "learnt"
+
+
+@server.tool()
+def environment() -> dict[str, str]:
+    """Show the environment."""
+    return dict(os.environ)
+
+
+@server.tool()
+def crash() -> None:
+    """End the server."""
+    os._exit(9)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run()

@@ -1,0 +1,121 @@
+"""Names of tools: what servers may call them, and what becomes of names that can't be kept."""
+
+import pytest
+
+from tools_app.mcp.naming import name_tools, server_of
+from tools_app.mcp.remote import RemoteTool
+
+
+def remote(name, schema=None, **more):
+    return RemoteTool(name=name, description="", input_schema=schema or {}, **more)
+
+
+def test_a_tool_is_named_after_its_server_and_belongs_to_its_group():
+    schema = {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Where"},
+            "days": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "more": {"type": ["number", "boolean"]},
+            "odd": 7,
+        },
+        "required": ["city"],
+    }
+
+    named = name_tools("weather", [remote("forecast", schema, destructive=False)])
+
+    tool = named.tools["weather__forecast"]
+    assert tool.groups == ("weather",)
+    assert tool.server == "weather"
+    assert tool.destructive is False
+    assert tool.spec.parameters == schema
+    assert tool.parameters == {
+        "city": {"type": "str", "description": "Where"},
+        "days": {"type": "int | None", "description": ""},
+        "more": {"type": "float | bool", "description": ""},
+        "odd": {"type": "Any", "description": ""},
+    }
+    assert named.remote_names == {"weather__forecast": "forecast"}
+
+
+def test_a_schema_without_a_type_is_one_of_an_object():
+    named = name_tools("s", [remote("run", {"properties": {}})])
+
+    assert named.tools["s__run"].spec.parameters["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("read.file", "s__read_file"),
+        ("../x", "s_____x"),
+        ("a/b c", "s__a_b_c"),
+        ("größe", "s__gr__e"),
+        ("m" * 61, "s__" + "m" * 61),
+    ],
+)
+def test_names_are_made_fit_for_models(name, here):
+    named = name_tools("s", [remote(name)])
+
+    assert named.remote_names == {here: name}
+
+
+def test_long_names_are_shortened_and_stay_apart():
+    named = name_tools("s", [remote("x" * 100), remote("x" * 101)])
+
+    assert len(named.tools) == 2
+    assert {len(name) for name in named.tools} == {64}
+    assert all(server_of(name) == "s" for name in named.tools)
+
+
+@pytest.mark.parametrize("name", ["", "n" * 129, "n" * 10_000, "bell\a", "line\nbreak", "\ud800"])
+def test_names_that_can_not_be_kept_are_listed_with_a_reason(name):
+    named = name_tools("s", [remote(name), remote("fine")])
+
+    assert list(named.tools) == ["s__fine"]
+    assert named.invalid[0].file == "mcp.json: s"
+    assert named.invalid[0].reason
+    assert len(named.invalid[0].name) <= 64
+
+
+def test_of_two_tools_with_one_name_the_first_is_kept():
+    named = name_tools("s", [remote("run", destructive=False), remote("run")])
+
+    assert named.tools["s__run"].destructive is False
+    assert len(named.invalid) == 1
+
+
+def test_a_name_that_had_to_be_changed_never_takes_the_place_of_a_real_one():
+    named = name_tools("s", [remote("a.b"), remote("a_b")])
+
+    assert named.remote_names == {"s__a_b": "a_b"}
+    assert len(named.invalid) == 1
+
+
+def test_a_server_with_a_long_name_can_not_name_its_tools_in_full():
+    named = name_tools("s" * 60, [remote("run"), remote("r")])
+
+    assert [tool.reason for tool in named.invalid] == ["Its name is too long behind the server's."]
+    assert list(named.tools) == ["s" * 60 + "__r"]
+
+
+def test_what_takes_no_object_is_refused():
+    named = name_tools("s", [remote("run", {"type": "array"})])
+
+    assert not named.tools
+    assert "object" in named.invalid[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "server"),
+    [
+        ("a__b", "a"),
+        ("a__b__c", "a"),
+        ("a___b", "a"),
+        ("plain", None),
+        ("__x", None),
+        ("a__", None),
+    ],
+)
+def test_a_name_tells_whose_it_is(name, server):
+    assert server_of(name) == server
