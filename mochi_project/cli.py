@@ -29,6 +29,7 @@ COMMANDS = (
     "mcp",
     "models",
     "prompts",
+    "qcluster",
     "scripted_llm",
     "send",
     "sessions",

@@ -4,6 +4,7 @@ The only place that picks adapters. ``api.py`` modules and management commands a
 nothing below them knows that it exists.
 """
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +29,14 @@ from models_app.providers.vendors import VendorModels
 from prompts_app.service import SystemPromptService
 from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
-from tools_app.toolset import NoTools
+from tools_app.catalogue import ToolCatalogue
+from tools_app.executions import ExecutionLog
+from tools_app.folder import FolderTools
+from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits
+from tools_app.hosts.pool import ToolHosts
+from tools_app.looks import FolderLooks
+from tools_app.mcp.toolset import McpTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,18 @@ class Services:
     turns: TurnRegistry
     chat: ChatService
     confirmations: ConfirmationService
+    tools: ToolCatalogue
+    folder_tools: FolderTools
+    mcp: McpTools
+    executions: ExecutionLog
+    launcher: HostLauncher
 
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
         await self.turns.shutdown(grace_seconds=0)
+        await asyncio.gather(self.folder_tools.aclose(), self.mcp.aclose())
+        await self.launcher.aclose()
+        await self.executions.aclose()
         await self.models.aclose()
 
 
@@ -56,6 +72,11 @@ def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     models = _build_models(settings)
     state_dir = settings.resolved_state_dir
+    launcher = HostLauncher(settings.resolved_data_dir)
+    folder_tools = _build_folder_tools(settings, launcher)
+    mcp = McpTools(settings.resolved_mcp_config_path, timeout_seconds=settings.tool_timeout_seconds)
+    executions = ExecutionLog(state_dir / "executions.jsonl")
+    tools = ToolCatalogue([folder_tools, mcp], executions)
     journal = FileTurnJournal(state_dir / "turns")
     repository = FileSessionRepository(settings.resolved_sessions_dir)
     keys = IdempotencyKeys(state_dir / "keys")
@@ -89,7 +110,7 @@ def build_services(settings: MochiSettings) -> Services:
         recovery=recovery,
         signals=signals,
         remote=remote,
-        preparer=_build_preparer(settings, models),
+        preparer=_build_preparer(settings, models, tools),
         limits=_turn_limits(settings),
         confirmations=questions,
     )
@@ -103,6 +124,23 @@ def build_services(settings: MochiSettings) -> Services:
         confirmations=ConfirmationService(
             store=questions, repository=repository, signals=signals, notice=turns.notice_decision
         ),
+        tools=tools,
+        folder_tools=folder_tools,
+        mcp=mcp,
+        executions=executions,
+        launcher=launcher,
+    )
+
+
+def _build_folder_tools(settings: MochiSettings, launcher: HostLauncher) -> FolderTools:
+    """Start nothing: the first question about tools does."""
+    folder = HostedFolder(path=settings.resolved_tools_dir, name="tools")
+    limits = HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE)
+    return FolderTools(
+        folder.path,
+        ToolHosts(launcher, folder, limits),
+        FolderLooks(settings.resolved_state_dir / "tools.generation"),
+        timeout_seconds=settings.tool_timeout_seconds,
     )
 
 
@@ -119,10 +157,12 @@ def _build_models(settings: MochiSettings) -> ModelCatalogue:
     )
 
 
-def _build_preparer(settings: MochiSettings, models: ModelCatalogue) -> TurnPreparer:
+def _build_preparer(
+    settings: MochiSettings, models: ModelCatalogue, tools: ToolCatalogue
+) -> TurnPreparer:
     return TurnPreparer(
         models=models,
-        toolset=NoTools(),
+        toolset=tools,
         max_rounds=settings.max_tool_rounds,
         dynamic_window=settings.dynamic_context_window_enabled,
     )

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from django.conf import settings as django_settings
 from rich.table import Table
 from rich.text import Text
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
-from mochi_project.management.reports import ReportCommand
-from mochi_project.services import Services, get_services
+from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.services import Services, build_services
 from mochi_project.startup import prepare_data_dir
 from sessions_app.errors import MochiError
 
@@ -33,7 +34,7 @@ class Finding:
 class Command(ReportCommand):
     """Check everything the server needs; exit code 1 when something essential is broken."""
 
-    help = "Says what works and what does not: configuration, data, Ollama, models, worker."
+    help = "Says what works and what does not: configuration, data, Ollama, models, tools, worker."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -42,8 +43,8 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run the checks and print what they found."""
-        services = get_services()
-        findings = [*_configuration(), *_data(services), *asyncio.run(_models(services))]
+        services = build_services(django_settings.MOCHI)
+        findings = [*_configuration(), *_data(services), *asyncio.run(_asked(services))]
         findings.append(_worker(services.settings))
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
@@ -101,6 +102,38 @@ def _prompts(services: Services) -> Finding:
     return Finding("system prompts", "ok", f"{len(services.prompts.list())} files")
 
 
+async def _asked(services: Services) -> list[Finding]:
+    try:
+        models = await _models(services)
+        return [*models, await _tools(services), await _servers(services)]
+    finally:
+        await services.aclose()
+
+
+async def _tools(services: Services) -> Finding:
+    listing = await services.folder_tools.listing()
+    if listing.invalid:
+        wrong = "; ".join(f"{entry.name}: {entry.reason}" for entry in listing.invalid)
+        advice = "`mochi-server tools check` says more"
+        detail = f"{len(listing.tools)} usable, not usable: {printable(wrong)} ({advice})"
+        return Finding("tools", "note", detail)
+    if not listing.tools:
+        folder = services.folder_tools.folder
+        return Finding("tools", "ok", f"none in {folder}; `mochi-server init` writes examples")
+    return Finding("tools", "ok", f"{len(listing.tools)} usable")
+
+
+async def _servers(services: Services) -> Finding:
+    servers = await services.mcp.servers()  # which starts none
+    wrong = [f"{server.name}: {server.error}" for server in servers if server.error]
+    if wrong:
+        return Finding("MCP servers", "note", printable("; ".join(wrong)))
+    if not servers:
+        return Finding("MCP servers", "ok", "none are configured")
+    advice = "`mochi-server mcp check` tries them"
+    return Finding("MCP servers", "ok", f"{len(servers)} configured; {advice}")
+
+
 async def _models(services: Services) -> list[Finding]:
     host = services.models.public_host
     if services.settings.test_mode:
@@ -116,8 +149,6 @@ async def _models(services: Services) -> list[Finding]:
         models = await services.models.list()
     except MochiError as error:
         return [Finding("Ollama", "broken", error.message)]
-    finally:
-        await services.models.aclose()
     reachable = Finding("Ollama", "ok", f"{host} answers")
     if not models:
         advice = "none can chat; get one with `ollama pull qwen3:14b`"

@@ -131,4 +131,5 @@ def test_the_example_prompts_are_prompts(tmp_path: Path) -> None:
     run(str(tmp_path))
 
     listed = [prompt.filename for prompt in SystemPromptService(tmp_path / "system_prompts").list()]
-    assert listed == ["helpful.md", "using_tools.md"]
+    assert listed == sorted(path.name for path in (EXAMPLES / "system_prompts").iterdir())
+    assert {"helpful.md", "using_tools.md"} <= set(listed)

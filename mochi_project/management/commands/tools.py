@@ -1,0 +1,171 @@
+"""``manage.py tools``: look at the tools, call one by hand, and find out why one is missing."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.conf import settings as django_settings
+from django.core.management import CommandError
+from rich.table import Column, Table
+
+from mochi_project.management.asking import ask, start_servers
+from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.services import Services
+from tools_app.diagnosis import FileDiagnosis, diagnose
+from tools_app.payloads import listing_payload, tool_payload
+from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolResult
+
+
+class Command(ReportCommand):
+    """List, show and call tools, or explain what became of each file of the tools folder."""
+
+    help = "List, show or call tools, or say why one is not there."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the subcommands, each with ``--json``."""
+        actions = parser.add_subparsers(dest="action", required=True)
+        listing = actions.add_parser("list", help="list all tools, those of MCP servers too")
+        show = actions.add_parser("show", help="show one tool with its parameters")
+        run = actions.add_parser("run", help="call a tool by hand, as a model would")
+        for action in (show, run):
+            action.add_argument("name")
+        run.add_argument(
+            "--arguments", default="{}", metavar="JSON", help='a JSON object: \'{"a": 1, "b": 2}\''
+        )
+        run.add_argument("--yes", action="store_true", help="do not ask before a destructive tool")
+        check = actions.add_parser(
+            "check", help="say of each file of the tools folder what came of it, and what to change"
+        )
+        self.add_json_flag(listing, show, run, check)
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
+        """Run one of the subcommands."""
+        actions: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+            "list": self._list,
+            "show": self._show,
+            "run": self._run,
+            "check": self._check,
+        }
+        actions[action](options)
+
+    def _list(self, options: Mapping[str, Any]) -> None:
+        listing = ask(_everything)
+        if options["json"]:
+            self.print_json(listing_payload(listing))
+            return
+        table = Table(Column("Tool", no_wrap=True), "Groups", "Destructive", "Description")
+        for name in sorted(listing.tools):
+            tool = listing.tools[name]
+            table.add_row(name, ", ".join(tool.groups), _yes_no(tool), _first_line(tool))
+        self.print_rich(table)
+        for entry in listing.invalid:
+            self.stderr.write(printable(f"{entry.name} ({entry.file}): {entry.reason}"))
+
+    def _show(self, options: Mapping[str, Any]) -> None:
+        tool = ask(lambda services: services.tools.find(options["name"]))
+        if options["json"]:
+            self.print_json(tool_payload(tool))
+            return
+        table = Table.grid(padding=(0, 2))
+        table.add_row("Tool", tool.name)
+        table.add_row("From", f"MCP server {tool.server}" if tool.server else tool.file or "")
+        table.add_row("Groups", ", ".join(tool.groups))
+        table.add_row("Destructive", _yes_no(tool))
+        table.add_row("Does", printable(tool.spec.description))
+        for name, known in tool.parameters.items():
+            table.add_row(name, printable(f"{known['type']}: {known['description']}"))
+        self.print_rich(table)
+
+    def _run(self, options: Mapping[str, Any]) -> None:
+        name, arguments = options["name"], _parsed(options["arguments"])
+        if not options["yes"]:
+            tool = ask(lambda services: services.tools.find(name))
+            if tool.destructive:
+                self._ask_person(name)
+        result = ask(
+            lambda services: services.tools.call_tool(
+                ToolInvocation(name=name, arguments=arguments)
+            )
+        )
+        if options["json"]:
+            self.print_json(msgspec.to_builtins(result))
+        elif result.success:
+            self.stdout.write(printable(result.result or ""))
+        if not result.success:
+            raise CommandError(_failure(result))
+
+    def _ask_person(self, name: str) -> None:
+        if not sys.stdin.isatty():
+            raise CommandError(f"{name} is destructive, and nobody can be asked. Pass --yes.")
+        self.stderr.write(f"{name} is destructive. Call it? [y/N] ", ending="")
+        self.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise CommandError("Not called.")
+
+    def _check(self, options: Mapping[str, Any]) -> None:
+        folder = django_settings.MOCHI.resolved_tools_dir
+        listing = ask(lambda services: services.folder_tools.listing())
+        diagnoses = diagnose(_python_files(folder), listing)
+        if options["json"]:
+            self.print_json({"folder": str(folder), "files": msgspec.to_builtins(diagnoses)})
+        else:
+            self._print_diagnoses(folder, diagnoses, listing)
+        if listing.invalid:
+            raise CommandError(f"{len(listing.invalid)} of what was found can't be offered.")
+
+    def _print_diagnoses(
+        self, folder: Path, diagnoses: Sequence[FileDiagnosis], listing: ToolListing
+    ) -> None:
+        if not diagnoses:
+            self.stdout.write(
+                f"There are no Python files in {folder}. `mochi-server init` writes examples."
+            )
+            return
+        self.stdout.write(f"{folder}: {len(listing.tools)} tools")
+        for diagnosis in diagnoses:
+            if not (diagnosis.tools or diagnosis.invalid or diagnosis.hint):
+                continue  # an __init__.py that does what it is there for
+            self.stdout.write(f"\n{diagnosis.file}")
+            for name in diagnosis.tools:
+                self.stdout.write(f"  ok       {name}")
+            for entry in diagnosis.invalid:
+                self.stdout.write(printable(f"  invalid  {entry.name}: {entry.reason}"))
+            if diagnosis.hint:
+                self.stdout.write(f"  nothing  {diagnosis.hint}")
+
+
+async def _everything(services: Services) -> ToolListing:
+    await start_servers(services)
+    return await services.tools.listing()
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"--arguments is no JSON: {error}.") from error
+    if not isinstance(arguments, dict):
+        raise CommandError('--arguments must be a JSON object, such as {"a": 1}.')
+    return arguments
+
+
+def _failure(result: ToolResult) -> str:
+    return printable(f"{result.error_message} ({result.error_code})")
+
+
+def _python_files(folder: Path) -> list[str]:
+    """Return what may be tool modules: the folder's Python files, and packages in it."""
+    found = [*folder.glob("*.py"), *folder.glob("*/__init__.py")]
+    return [str(path.relative_to(folder)) for path in found]
+
+
+def _yes_no(tool: Tool) -> str:
+    return "yes" if tool.destructive else "no"
+
+
+def _first_line(tool: Tool) -> str:
+    return printable(tool.spec.description.strip().partition("\n")[0])
