@@ -10,7 +10,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from models_app.cleaning import StreamCleaner
-from models_app.errors import ModelError
+from models_app.errors import ServiceUnavailable
 from models_app.language_model import Finished, LanguageModel, ModelRequest, TextDelta
 from models_app.providers.ollama import OllamaModel
 from sessions_app.messages import Message, SystemMessage, UserMessage
@@ -18,12 +18,6 @@ from sessions_app.messages import Message, SystemMessage, UserMessage
 ATTEMPTS = 3
 
 Form = TypeVar("Form", bound=BaseModel)
-
-
-class NoStructuredAnswer(ModelError):
-    """The model did not answer in the form that was asked for."""
-
-    code = "SERVICE_UNAVAILABLE"
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +77,8 @@ class StructuredModels:
         language_model, name = self._resolve(model)
         if isinstance(language_model, OllamaModel):
             return await self._ask_ollama(name, question, form)
-        return await ask_in_words(language_model, name, question, form)
+        provider = model.partition(":")[0]
+        return await ask_in_words(language_model, name, question, form, provider=provider)
 
     async def _ask_ollama(self, name: str, question: Question, form: type[Form]) -> Form:
         module = await asyncio.to_thread(
@@ -109,7 +104,12 @@ class StructuredModels:
 
 
 async def ask_in_words(
-    language_model: LanguageModel, name: str, question: Question, form: type[Form]
+    language_model: LanguageModel,
+    name: str,
+    question: Question,
+    form: type[Form],
+    *,
+    provider: str,
 ) -> Form:
     """Ask any model to answer in JSON, and look for it in what it says.
 
@@ -132,9 +132,10 @@ async def ask_in_words(
             return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
         except ValidationError:
             continue
-    raise NoStructuredAnswer(
+    raise ServiceUnavailable(
         f"Model '{name}' did not give an answer of the form {form.__name__}.",
         retryable=True,
+        provider=provider,
         model=name,
     )
 

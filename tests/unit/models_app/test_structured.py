@@ -1,0 +1,81 @@
+"""Structured answers: Ollama's way, and in words for everybody else."""
+
+import pytest
+from pydantic import BaseModel
+
+from models_app.errors import ModelNotFound, OllamaUnreachable, ServiceUnavailable
+from models_app.language_model import Finished, TextDelta, ThinkingDelta
+from models_app.providers.ollama import OllamaModel
+from models_app.scripted.server import ScriptedModelServer
+from models_app.structured import Question, StructuredModels
+
+QUESTION = Question(instructions="Describe it.", text="A cat.", context_window=4096)
+
+
+class Animal(BaseModel):
+    name: str
+    legs: int
+
+
+class Speaker:
+    """A language model that says one text after another."""
+
+    def __init__(self, *texts):
+        self.texts = list(texts)
+        self.requests = []
+
+    async def stream(self, request):
+        self.requests.append(request)
+        text = self.texts.pop(0)
+        yield [ThinkingDelta('{"not": "this"}'), TextDelta(text[:7])]
+        yield [TextDelta(text[7:]), Finished()]
+
+
+def asking(language_model, host="http://localhost:1"):
+    return StructuredModels(
+        lambda name: (language_model, name), ollama_host=host, silence_timeout=5
+    )
+
+
+@pytest.fixture
+async def scripted():
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.mark.allow_blocking  # the ollama library reads its version while it is imported
+async def test_ollama_gives_an_answer_of_the_form(scripted):
+    models = asking(OllamaModel(scripted.url), scripted.url)
+
+    assert isinstance(await models.ask("qwen3:14b", QUESTION, Animal), Animal)
+    with pytest.raises(ModelNotFound):
+        await models.ask("missing:1b", QUESTION, Animal)
+
+
+@pytest.mark.allow_blocking
+async def test_an_ollama_that_is_not_there_is_no_surprise():
+    with pytest.raises(OllamaUnreachable):
+        await asking(OllamaModel("http://localhost:1")).ask("qwen3:14b", QUESTION, Animal)
+
+
+async def test_other_models_are_asked_in_words_and_json_is_found_among_theirs():
+    model = Speaker('Here you are:\n```json\n{"name": "cat", "legs": 4}\n```')
+
+    assert await asking(model).ask("openai:gpt", QUESTION, Animal) == Animal(name="cat", legs=4)
+
+    (request,) = model.requests
+    assert request.messages[0].content.startswith("Describe it.")
+    assert '"legs"' in request.messages[0].content
+    assert request.messages[1].content == "A cat."
+
+
+async def test_an_answer_of_another_form_is_asked_for_again_and_then_given_up():
+    model = Speaker("No.", '{"name": "cat"}', '{"name": "cat", "legs": 4}')
+    assert (await asking(model).ask("openai:gpt", QUESTION, Animal)).legs == 4
+
+    with pytest.raises(ServiceUnavailable) as failed:
+        await asking(Speaker("No.", "No!", "Never.")).ask("openai:gpt", QUESTION, Animal)
+    assert failed.value.details["provider"] == "openai"
+    assert failed.value.retryable
