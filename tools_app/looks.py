@@ -12,7 +12,7 @@ from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_f
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SUFFIX = ".py"
 
-_File = tuple[str, int, int, int]
+_File = tuple[str, *tuple[int, ...]]
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +40,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_Waiting = dict[Path, list[asyncio.Future[Look]]]
+
+
 class FolderLooks:
     """Looks at folders, for all who ask at the same time at once.
 
@@ -50,7 +53,7 @@ class FolderLooks:
 
     def __init__(self, generation_file: Path) -> None:
         self._generation_file = generation_file
-        self._waiting: dict[Path, list[asyncio.Future[Look]]] = {}
+        self._waiting: _Waiting = {}
         self._looking: asyncio.Task[None] | None = None
         self._number = 0
 
@@ -76,14 +79,17 @@ class FolderLooks:
             self._number += 1
             try:
                 looks = await asyncio.to_thread(self._look_at, list(waiting), self._number)
-            except BaseException:
-                for look in (look for futures in waiting.values() for look in futures):
+            except OSError as error:
+                for look in _unanswered(waiting):
+                    look.set_exception(error)
+                continue
+            except asyncio.CancelledError:  # the loop ends
+                for look in _unanswered(waiting):
                     look.cancel()
                 raise
             for folder, futures in waiting.items():
-                for look in futures:
-                    if not look.done():  # whoever asked was cancelled
-                        look.set_result(looks[folder])
+                for look in _unanswered({folder: futures}):
+                    look.set_result(looks[folder])
 
     def _look_at(self, folders: Sequence[Path], number: int) -> dict[Path, Look]:
         try:
@@ -105,6 +111,11 @@ class FolderLooks:
             raise
 
 
+def _unanswered(waiting: _Waiting) -> list[asyncio.Future[Look]]:
+    """Return the futures of those who still wait."""
+    return [look for futures in waiting.values() for look in futures if not look.done()]
+
+
 def _look_at(folder: Path, generation: int, number: int) -> Look:
     try:
         files = tuple(_files(folder, packages=True))
@@ -122,20 +133,21 @@ def _files(folder: Path, *, packages: bool) -> list[_File]:
         for entry in entries:
             if entry.name.endswith(_SUFFIX):
                 found.append(_file(entry))
-            elif packages and not entry.name.startswith((".", "__")) and entry.is_dir():
-                found += _package(Path(entry.path))
+            elif packages and not entry.name.startswith((".", "__")):
+                found += _package(entry)
     return sorted(found)
 
 
-def _package(folder: Path) -> list[_File]:
-    """Return the files of a package; of another directory, which may be huge, none."""
-    if not (folder / "__init__.py").exists():
-        return []
+def _package(entry: "os.DirEntry[str]") -> list[_File]:
+    """Return the files of a package; none of another directory, which may be huge, or of a file."""
+    folder = Path(entry.path)
     try:
+        if not entry.is_dir() or not (folder / "__init__.py").exists():
+            return []
         files = _files(folder, packages=False)
     except OSError:  # gone meanwhile, or not ours to read: importing it will tell
         return []
-    return [(f"{folder.name}/{name}", *rest) for name, *rest in files]
+    return [(f"{entry.name}/{name}", *numbers) for name, *numbers in files]
 
 
 def _file(entry: "os.DirEntry[str]") -> _File:

@@ -82,7 +82,7 @@ def _property(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> d
     flat = _resolved(described, definitions)
     choices = [_resolved(choice, definitions) for choice in flat.get("anyOf", [])]
     kinds = [choice["type"] for choice in choices if isinstance(choice.get("type"), str)]
-    kept = {key: flat[key] for key in ("type", "description", "enum") if key in flat}
+    kept: dict[str, Any] = {k: flat[k] for k in ("type", "description", "enum") if k in flat}
     if "items" in flat:
         kept["items"] = _resolved(flat["items"], definitions)
     if kinds and "type" not in kept:

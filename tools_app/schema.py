@@ -225,9 +225,9 @@ def _json_schema_of(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(schema_generator=_PlainSchema)
     for named in (schema, *schema.get("$defs", {}).values()):
         named.pop("title", None)
-    schema = _finite(to_jsonable_python(schema))
-    json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
-    return schema
+    plain: dict[str, Any] = _finite(to_jsonable_python(schema))
+    json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+    return plain
 
 
 def _finite(schema: Any) -> Any:

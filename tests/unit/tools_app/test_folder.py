@@ -374,6 +374,16 @@ async def test_whoever_stops_waiting_for_a_look_leaves_it_to_the_others(tmp_path
         await first
 
 
+async def test_a_look_that_fails_fails_for_whoever_asked(tmp_path: Path) -> None:
+    await in_thread((tmp_path / "file").touch)
+    looks = FolderLooks(tmp_path / "file" / "generation")
+
+    with pytest.raises(NotADirectoryError):
+        await looks.at(tmp_path)
+    with pytest.raises(NotADirectoryError):
+        await looks.at(tmp_path)
+
+
 async def test_a_generation_counts_every_renewal(tmp_path: Path) -> None:
     one, two = (FolderLooks(tmp_path / ".mochi/generation") for _ in range(2))
 
