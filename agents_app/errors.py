@@ -6,6 +6,7 @@ The tree::
       + AgentError
         * AgentNotFound           AGENT_NOT_FOUND
         * AgentInvalid            AGENT_INVALID
+        * AgentSessionNotFound    SESSION_NOT_FOUND
 """
 
 from sessions_app.errors import MochiError
@@ -34,4 +35,18 @@ class AgentInvalid(AgentError):
             f"The agent {agent_name!r} can't be used: {reason}",
             agent_name=agent_name,
             reason=reason,
+        )
+
+
+class AgentSessionNotFound(AgentError):
+    """The agent has no session of this id that could be continued."""
+
+    code = "SESSION_NOT_FOUND"
+
+    def __init__(self, agent_name: str, session_id: str) -> None:
+        super().__init__(
+            f"The agent {agent_name!r} has no session {session_id!r}. Leave session_id out to "
+            "begin a new one.",
+            agent_name=agent_name,
+            session_id=session_id,
         )

@@ -1,0 +1,202 @@
+"""Which agents there are: their folders, and the tools that each has in processes of its own."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from agents_app.agent import AgentDefinition
+from agents_app.errors import AgentInvalid, AgentNotFound
+from agents_app.folders import AgentFolder, read_folders
+from tools_app.folder import FolderTools
+from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.limits import HostedFolder, HostLimits
+from tools_app.hosts.pool import ToolHosts
+from tools_app.looks import FolderLooks
+from tools_app.toolset import InvalidTool, ToolListing
+
+DISCOVERIES_AT_ONCE = 4
+"""How many agents' modules are imported at the same time."""
+
+_MAX_REASONS = 10
+_NO_TOOL = (
+    "It has no tool: import at least one function in __init__.py and list its name in __all__."
+)
+
+
+class AgentCatalogue:
+    """Knows the agents of a directory. Nothing of them runs before somebody asks.
+
+    Whoever asks gets what is there now: a changed ``SKILL.md`` or module is noticed, a new or
+    removed folder too. What has not changed is not read again. An agent that is wrong in any way is
+    listed with every reason, and costs the others nothing.
+
+    Args:
+        agents_dir: Where the agents' folders are; need not exist.
+        launcher: Starts the processes in which their modules are imported and called.
+        looks: Notices changes of modules; not shared with toolsets that are reloaded apart.
+        timeout_seconds: How long a call of a tool may run.
+        limits: Bounds on the processes of each agent.
+        chats_dir: Where agents' sessions are, if that is not ``agent_chats`` in ``agents_dir``.
+    """
+
+    def __init__(
+        self,
+        agents_dir: Path,
+        *,
+        launcher: HostLauncher,
+        looks: FolderLooks,
+        timeout_seconds: float,
+        limits: HostLimits | None = None,
+        chats_dir: Path | None = None,
+    ) -> None:
+        self.agents_dir = agents_dir
+        self._launcher = launcher
+        self._looks = looks
+        self._timeout_seconds = timeout_seconds
+        self._limits = limits or HostLimits()
+        self._chats_dir = chats_dir
+        self._discovering = asyncio.Semaphore(DISCOVERIES_AT_ONCE)
+        self._folders: dict[str, AgentFolder] = {}
+        self._tools: dict[str, FolderTools] = {}
+
+    async def list(self, names: Collection[str] | None = None) -> Mapping[str, AgentDefinition]:
+        """Return the agents by name, in order: all of them, or those of these names that exist.
+
+        Never raises because of what is in the directory.
+
+        Args:
+            names: The agents to look for; nothing of the others is looked at, or runs.
+        """
+        only = None if names is None else frozenset(names)
+        if only is not None and not only:
+            return {}
+        folders = await asyncio.to_thread(
+            read_folders,
+            self.agents_dir,
+            chats_dir=self._chats_dir,
+            known=dict(self._folders),
+            only=only,
+        )
+        if only is None:
+            self._folders = folders
+        else:
+            self._folders |= folders
+        defined = await asyncio.gather(*map(self._define, folders.values()))
+        return {agent.name: agent for agent in defined}
+
+    async def get(self, name: str) -> AgentDefinition:
+        """Return one agent, valid or not.
+
+        Raises:
+            AgentNotFound: There is none of this name.
+        """
+        try:
+            return (await self.list([name]))[name]
+        except KeyError:
+            raise AgentNotFound(name) from None
+
+    async def usable(self, name: str) -> AgentDefinition:
+        """Return one agent that works.
+
+        Raises:
+            AgentNotFound: There is none of this name.
+            AgentInvalid: There is, and something is wrong with it.
+        """
+        agent = await self.get(name)
+        if not agent.valid:
+            raise AgentInvalid(name, agent.error_message or "")
+        return agent
+
+    def toolset(self, name: str) -> FolderTools:
+        """Return the tools of an agent that was listed, got or used before.
+
+        Raises:
+            AgentNotFound: It was not, or has no tools.
+        """
+        try:
+            return self._tools[name]
+        except KeyError:
+            raise AgentNotFound(name) from None
+
+    async def reload(self) -> Mapping[str, AgentDefinition]:
+        """Read everything anew, here and in all other processes of the server.
+
+        Calls that run go on with the code that they began with.
+
+        Raises:
+            StorageFull: The disk is full; nothing was reloaded.
+        """
+        self._folders = {}
+        await self._looks.renew()
+        return await self.list()
+
+    async def aclose(self) -> None:
+        """End the agents' processes; calls that run fail."""
+        await asyncio.gather(*(tools.aclose() for tools in self._tools.values()))
+
+    async def _define(self, folder: AgentFolder) -> AgentDefinition:
+        if not folder.has_code:
+            return definition(folder, None)
+        if folder.name not in self._tools:
+            self._tools[folder.name] = self._open(folder)
+        return definition(folder, await self._tools[folder.name].listing())
+
+    def _open(self, folder: AgentFolder) -> FolderTools:
+        hosted = HostedFolder(path=folder.path, name=f"agent {folder.name}")
+        hosts = _BoundedHosts(self._launcher, hosted, self._limits, self._discovering)
+        return FolderTools(folder.path, hosts, self._looks, timeout_seconds=self._timeout_seconds)
+
+
+class _BoundedHosts(ToolHosts):
+    """Hosts that import modules only while few others do."""
+
+    def __init__(
+        self,
+        launcher: HostLauncher,
+        folder: HostedFolder,
+        limits: HostLimits,
+        discovering: asyncio.Semaphore,
+    ) -> None:
+        super().__init__(launcher, folder, limits)
+        self._discovering = discovering
+
+    async def discover(self) -> ToolListing:
+        """Load the folder in a new process, when it is its turn."""
+        async with self._discovering:
+            return await super().discover()
+
+
+def definition(folder: AgentFolder, listing: ToolListing | None) -> AgentDefinition:
+    """Return what is known of an agent.
+
+    Args:
+        folder: Its folder.
+        listing: Its tools; None when nobody has asked for them, because there can be none.
+    """
+    reasons = list(folder.faults)
+    tools, invalid = (listing.tools, listing.invalid) if listing is not None else ({}, ())
+    if listing is not None and not tools:
+        reasons += [_NO_TOOL] if not invalid else [_reason(entry) for entry in invalid]
+    return AgentDefinition(
+        name=folder.name,
+        description=folder.skill.description,
+        system_prompt=folder.skill.system_prompt,
+        model=folder.skill.model,
+        tools=tools,
+        valid=not reasons,
+        error_message=_sentences(reasons),
+        invalid_tools=invalid,
+    )
+
+
+def _reason(entry: InvalidTool) -> str:
+    where = f"{entry.file}, {entry.name}" if entry.file else entry.name
+    reason = entry.reason if entry.reason.endswith((".", "!", "?", "...")) else f"{entry.reason}."
+    return f"{where}: {reason}"
+
+
+def _sentences(reasons: Sequence[str]) -> str | None:
+    shown = list(reasons[:_MAX_REASONS])
+    if len(reasons) > _MAX_REASONS:
+        shown.append(f"And {len(reasons) - _MAX_REASONS} more.")
+    return " ".join(shown) or None

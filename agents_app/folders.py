@@ -1,0 +1,131 @@
+"""What the folders of agents hold, as far as that can be said without running anything. Blocks."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agents_app.agent import (
+    CHATS_DIRECTORY,
+    INIT_FILE,
+    SKILL_FILE,
+    fault_of_name,
+    module_files,
+)
+from agents_app.skill import MAX_FILE_BYTES, Skill, parse_skill
+from sessions_app.atomic import UnreadableFileError, read_regular
+
+# Within one tick of a coarse clock, a second change would leave the same times.
+_SETTLED_NS = 2_000_000_000
+_NO_SKILL = f"{SKILL_FILE} is missing: write what the agent is for, and how it shall behave."
+_LINK = "It is a symbolic link, and links are not followed: put the folder itself there."
+
+
+class AgentFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that is an agent, or looks as if somebody meant it to be one.
+
+    Attributes:
+        name: Its name.
+        path: Where it is.
+        skill: What its ``SKILL.md`` says.
+        faults: What is wrong with it, but for its tools: sentences that say what to change.
+        has_code: Whether there are tools to ask about.
+        stamp: By which a change of ``SKILL.md`` is noticed; None when it is too new for that.
+    """
+
+    name: str
+    path: Path
+    skill: Skill = Skill()
+    faults: tuple[str, ...] = ()
+    has_code: bool = False
+    stamp: tuple[int, ...] | None = None
+
+
+NO_FOLDERS: Mapping[str, AgentFolder] = {}
+
+
+def read_folders(
+    agents_dir: Path,
+    *,
+    chats_dir: Path | None = None,
+    known: Mapping[str, AgentFolder] = NO_FOLDERS,
+    only: frozenset[str] | None = None,
+) -> dict[str, AgentFolder]:
+    """Return the folders by name, in order.
+
+    Left out are files, names that begin with ``_`` or ``.``, and where agents' sessions are.
+
+    Args:
+        agents_dir: Where they are; none are in a directory that does not exist.
+        chats_dir: Where agents' sessions are, if that is not ``agent_chats``.
+        known: What was read before: a ``SKILL.md`` that has not changed is not read again.
+        only: The names to look for; all by default. No path is made of a name that is not there.
+    """
+    skipped = {CHATS_DIRECTORY}
+    if chats_dir is not None and chats_dir.is_relative_to(agents_dir):
+        skipped |= set(chats_dir.relative_to(agents_dir).parts[:1])
+    try:
+        with os.scandir(agents_dir) as entries:
+            found = [
+                entry
+                for entry in entries
+                if not entry.name.startswith(("_", "."))
+                and entry.name not in skipped
+                and (only is None or entry.name in only)
+                and entry.is_dir()
+            ]
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        reason = f"The folder {agents_dir} can't be read: {error.strerror}."
+        name = agents_dir.name
+        return {name: AgentFolder(name=name, path=agents_dir, faults=(reason,))}
+    folders = [_read(entry, known.get(entry.name)) for entry in found]
+    return {folder.name: folder for folder in sorted(folders, key=lambda folder: folder.name)}
+
+
+def _read(entry: "os.DirEntry[str]", known: AgentFolder | None) -> AgentFolder:
+    # Any bytes can be a name, and not all of them are text.
+    name, path = entry.name.encode(errors="replace").decode(), Path(entry.path)
+    faults = [fault] if (fault := fault_of_name(name)) else []
+    if entry.is_symlink():
+        return AgentFolder(name=name, path=path, faults=(*faults, _LINK))
+    skill, stamp = _skill_of(path, known)
+    faults += skill.faults
+    modules = module_files(name)
+    has_init = (path / INIT_FILE).is_file()
+    has_module = any((path / module).is_file() for module in modules)
+    if not has_module:
+        faults.append(f"{modules[-1]} is missing: it holds the functions that are the tools.")
+    if not has_init:
+        faults.append(f"{INIT_FILE} is missing: it imports the tools and lists them in __all__.")
+    return AgentFolder(
+        name=name,
+        path=path,
+        skill=skill,
+        faults=tuple(faults),
+        has_code=has_init and fault is None,
+        stamp=stamp,
+    )
+
+
+def _skill_of(folder: Path, known: AgentFolder | None) -> tuple[Skill, tuple[int, ...] | None]:
+    path = folder / SKILL_FILE
+    try:
+        status = path.lstat()
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if known is not None and known.stamp == stamp:
+            return known.skill, stamp
+        skill = parse_skill(read_regular(path, limit=MAX_FILE_BYTES + 1))
+    except (FileNotFoundError, NotADirectoryError):
+        return Skill(faults=(_NO_SKILL,)), None
+    except UnreadableFileError as error:
+        if error.reason.startswith("larger"):
+            return parse_skill(b" " * (MAX_FILE_BYTES + 1)), None
+        return Skill(faults=(f"{SKILL_FILE} can't be read: {error.reason}.",)), None
+    except OSError as error:
+        return Skill(faults=(f"{SKILL_FILE} can't be read: {error.strerror}.",)), None
+    is_settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
+    return skill, stamp if is_settled else None

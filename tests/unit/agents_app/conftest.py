@@ -1,0 +1,115 @@
+"""Folders of agents, and a catalogue of them with real processes."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster
+
+from agents_app.discovery import AgentCatalogue
+from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.limits import HostLimits
+from tools_app.looks import FolderLooks
+
+SKILL = "---\ndescription: Knows {name}.\n---\nYou know {name}.\n"
+MODULE = '''
+__destructive__ = []
+
+
+def tell(text: str) -> str:
+    """Tell the text.
+
+    Args:
+        text: What to tell.
+    """
+    return f"{name}: {{text}}"
+'''
+
+
+class Folders:
+    """Writes agents; may block, as a person's editor does."""
+
+    def __init__(self, agents_dir: Path) -> None:
+        self.agents_dir = agents_dir
+
+    def write_agent(
+        self, name: str, *, where: Path | None = None, **files: str | bytes | None
+    ) -> Path:
+        """Write an agent that works, but for the files that are given; None: no such file.
+
+        ``skill`` is its SKILL.md, ``init`` its __init__.py, ``module`` its module.
+        """
+        module = name.replace("-", "_").replace(".", "_")
+        contents: dict[str, str | bytes | None] = {
+            "skill": SKILL.format(name=name),
+            "module": MODULE.format(name=name),
+            "init": f'from .{module} import tell\n\n__all__ = ["tell"]\n',
+            **files,
+        }
+        names = {"skill": "SKILL.md", "module": f"{module}.py", "init": "__init__.py"}
+        folder = (where or self.agents_dir) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, content in contents.items():
+            if content is not None:
+                self.put(folder / names.get(file, f"{file}.py"), content)
+        return folder
+
+    def put(self, path: Path, content: str | bytes) -> None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def ran(self, folder: Path | None = None) -> bool:
+        """Whether a module ran that leaves a file to show it."""
+        return any((folder or self.agents_dir).rglob("ran"))
+
+    def do(self, change: Callable[[], object]) -> None:
+        change()
+
+
+@pytest.fixture
+def folders(agents_dir: Path, nothing_blocks_the_loop: BlockBuster) -> Folders:
+    for function in nothing_blocks_the_loop.functions.values():
+        function.can_block_in("agents_app/conftest.py", {"write_agent", "put", "ran", "do"})
+    return Folders(agents_dir)
+
+
+@pytest.fixture
+def agents_dir(tmp_path: Path) -> Path:
+    directory = tmp_path / "agents"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path / ".mochi"
+
+
+@pytest.fixture
+async def make_catalogue(
+    agents_dir: Path, state_dir: Path, tmp_path: Path
+) -> AsyncIterator[Callable[..., AgentCatalogue]]:
+    """Return what makes catalogues of one directory, each as if in a process of its own."""
+    launcher = HostLauncher(tmp_path)
+    catalogues: list[AgentCatalogue] = []
+
+    def make(**limits: float) -> AgentCatalogue:
+        catalogues.append(
+            AgentCatalogue(
+                agents_dir,
+                launcher=launcher,
+                looks=FolderLooks(state_dir / "agents.generation"),
+                timeout_seconds=20,
+                limits=HostLimits(**limits),
+            )
+        )
+        return catalogues[-1]
+
+    yield make
+    for catalogue in catalogues:
+        await catalogue.aclose()
+    await launcher.aclose()
+
+
+@pytest.fixture
+def catalogue(make_catalogue: Callable[..., AgentCatalogue]) -> AgentCatalogue:
+    return make_catalogue()
