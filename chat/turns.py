@@ -83,13 +83,11 @@ class TurnLimits:
     Attributes:
         active: Turns that may run at once in this worker.
         seconds: How long a turn may take.
-        retention_seconds: How long a finished one can be re-attached to.
         confirmation_seconds: How long a call waits for an approval.
     """
 
     active: int
     seconds: float
-    retention_seconds: float
     confirmation_seconds: float = 300
 
 
@@ -107,12 +105,12 @@ class TurnRegistry:
         signals: TurnSignals,
         remote: RemoteTurns,
         confirmations: ConfirmationStore,
+        on_answer: Callable[[str], None] | None = None,
     ) -> None:
+        self._on_answer = on_answer
         self._preparer = preparer
         self._limits = limits
-        self._recovery = recovery
         self._remote = remote
-        self._signals = signals
         self._confirmations = confirmations
         self._inbox = SignalInbox(signals, self._obey)
         self._opener = TurnOpener(
@@ -122,6 +120,7 @@ class TurnRegistry:
             confirmations=confirmations,
             expect=self._inbox.expect,
             forget=self._inbox.forget,
+            wants_summaries=on_answer is not None,
         )
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()
@@ -227,18 +226,6 @@ class TurnRegistry:
                 turn.engine.notice_decision()
                 return True
         return False
-
-    async def keep_house(self, interval_seconds: float = 60) -> None:
-        """Seal dead turns and sweep what nobody needs any more, now and again until cancelled."""
-        while True:
-            try:
-                await asyncio.to_thread(self._recovery.seal_all)
-                await asyncio.to_thread(self._recovery.sweep, self._limits.retention_seconds)
-                await asyncio.to_thread(self._signals.sweep, self._limits.retention_seconds)
-                await asyncio.to_thread(self._confirmations.sweep, self._limits.retention_seconds)
-            except Exception:
-                logger.exception("housekeeping failed; it is tried again")
-            await asyncio.sleep(interval_seconds)
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""

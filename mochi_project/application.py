@@ -15,6 +15,7 @@ from mochi_project.scratch import remove_fresh_data_dir
 from mochi_project.scripted import scripted_model
 from mochi_project.services import build_services, get_services, install_services
 from mochi_project.startup import api_token, prepare_data_dir
+from mochi_project.worker_keeper import WorkerKeeper
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class MochiApplication:
         self._network_guard: Guard | None = None
         self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
+        self._keeper: WorkerKeeper | None = None
         self._starting = asyncio.Lock()
         self._started = False
 
@@ -66,8 +68,8 @@ class MochiApplication:
         drain = SignalDrain(services.turns.shutdown, services.settings.shutdown_grace_seconds)
         drain.install()
         await send({"type": "lifespan.startup.complete"})
-        self._warm_up = asyncio.create_task(_warm_up())
-        housekeeping = asyncio.create_task(services.turns.keep_house())
+        self._warm_up = asyncio.create_task(self._prepare_for_work())
+        housekeeping = asyncio.create_task(services.housekeeper.run())
         await receive()
         drain.uninstall()
         housekeeping.cancel()
@@ -86,11 +88,23 @@ class MochiApplication:
             install_services(build_services(settings))
             self._started = True
 
+    async def _prepare_for_work(self) -> None:
+        """Do what the first requests profit from; the worker's start comes last, it is in no hurry."""
+        await _warm_up()
+        services = get_services()
+        if services.settings.worker:
+            self._keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
+            self._keeper.start()
+
     async def _stop(self) -> None:
         """Undo what ``_start`` did, last things first."""
         if self._warm_up:
             await self._warm_up  # or it would open a client behind our back
-        await get_services().aclose()
+        closing = [get_services().aclose()]
+        if self._keeper:
+            closing.append(asyncio.to_thread(self._keeper.stop))
+            self._keeper = None
+        await asyncio.gather(*closing)
         install_services(None)
         await self._opened.aclose()
         self._started = False

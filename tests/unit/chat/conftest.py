@@ -104,7 +104,9 @@ class House:
         self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
         repository = self.sessions.repository
         keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
-        recovery = TurnRecovery(repository=repository, journal=self.journal, keys=keys)
+        recovery = self.recovery = TurnRecovery(
+            repository=repository, journal=self.journal, keys=keys
+        )
         self.questions = ConfirmationStore(
             data_dir / ".mochi" / "confirmations", timeout_seconds=confirmation_seconds
         )
@@ -130,7 +132,6 @@ class House:
             limits=TurnLimits(
                 active=active,
                 seconds=seconds,
-                retention_seconds=600,
                 confirmation_seconds=confirmation_seconds,
             ),
             confirmations=self.questions,

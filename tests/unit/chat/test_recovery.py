@@ -151,7 +151,7 @@ async def test_nobody_ends_the_journal_of_a_turn_that_is_about_to(house, make_ho
         elsewhere = make_house()
         while await asyncio.to_thread(house.sessions.repository.claim_of, session_id):
             await asyncio.sleep(0.001)
-        await asyncio.to_thread(elsewhere.turns._recovery.seal_all)
+        await asyncio.to_thread(elsewhere.recovery.seal_all)
         follower = asyncio.create_task(read(await elsewhere.turns.attach(session_id, None)))
     elsewhere.model.say_text("The next turn may begin.")
     await run(elsewhere, session_id, TurnRequest(message="Next"))
