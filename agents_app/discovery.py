@@ -148,7 +148,10 @@ class AgentCatalogue:
 
 
 class _BoundedHosts(ToolHosts):
-    """Hosts that import modules only while few others do."""
+    """Hosts that import modules only while few others do, and do not stay for that alone.
+
+    A hundred agents may be listed and one be called: the others would keep 8 MB each for minutes.
+    """
 
     def __init__(
         self,
@@ -163,7 +166,10 @@ class _BoundedHosts(ToolHosts):
     async def discover(self) -> ToolListing:
         """Load the folder in a new process, when it is its turn."""
         async with self._discovering:
-            return await super().discover()
+            try:
+                return await super().discover()
+            finally:
+                self.let_go()
 
 
 def definition(folder: AgentFolder, listing: ToolListing | None) -> AgentDefinition:

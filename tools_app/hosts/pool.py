@@ -98,6 +98,12 @@ class ToolHosts:
         for host in retired:
             self._end(host)
 
+    def let_go(self) -> None:
+        """End the workers that have nothing to do, now instead of after a while."""
+        idle, self._idle = self._idle, []
+        for host in idle:
+            self._end(host)
+
     async def aclose(self) -> None:
         """End all hosts; calls that run fail."""
         self._is_closed = True
