@@ -13,6 +13,9 @@ import pytest
 # Before Django reads its settings: nothing of a developer's own configuration reaches a test.
 for _name in [name for name in os.environ if name.startswith("MOCHI_") and "_E2E_" not in name]:
     del os.environ[_name]
+# Nor do keys, with which a test would ask the real vendors; the live tests have names of their own.
+for _vendor in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI", "OPENROUTER"):
+    os.environ.pop(f"{_vendor}_API_KEY", None)
 os.environ["MOCHI_DATA_DIR"] = tempfile.mkdtemp(prefix="mochi-tests-")
 atexit.register(shutil.rmtree, os.environ["MOCHI_DATA_DIR"], ignore_errors=True)
 

@@ -1,0 +1,62 @@
+"""A scripted server, models that talk to it, and servers that misbehave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from models_app.providers.ollama import OllamaModel
+from models_app.providers.vendors import VendorModels
+from models_app.scripted.server import ScriptedModelServer
+from tests.contract.language_model.cases import Opener, Provider, Serve
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedModelServer]:
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def open_model(
+    scripted: ScriptedModelServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Opener]:
+    """Open a provider's models on the scripted server; retries do not wait."""
+    for module in ("ollama", "vendors"):
+        monkeypatch.setattr(f"models_app.providers.{module}.BACKOFFS", ((0, 0.01), (0, 0.01)))
+    opened: list[OllamaModel | VendorModels] = []
+
+    def open_model(
+        provider: Provider, url: str | None = None, **options: Any
+    ) -> OllamaModel | VendorModels:
+        opened.append(provider.open(url or scripted.url, **options))
+        return opened[-1]
+
+    yield open_model
+    for model in opened:
+        await model.aclose()
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Start a bare server that reads a request's head and answers as told; returns its URL."""
+    servers: list[asyncio.Server] = []
+
+    async def start(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> str:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await reader.readuntil(b"\r\n\r\n")
+                await answer(writer)
+                await writer.drain()
+            finally:
+                writer.close()
+
+        servers.append(await asyncio.start_server(handle, "127.0.0.1", 0))
+        return f"http://127.0.0.1:{servers[-1].sockets[0].getsockname()[1]}"
+
+    yield start
+    for server in servers:
+        server.close()
