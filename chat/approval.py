@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET
 from chat.confirmation import Confirmation, Decision
 from chat.confirmations import ConfirmationStore
 from chat.events import Event, StatusChanged, ToolConfirmationRequired
+from chat.threads import run_to_end
 from sessions_app.messages import ToolCall
 from sessions_app.session import ToolSettings
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
@@ -141,7 +143,7 @@ class Approver:
         asked = [item for item in calls if self._offer.must_ask(item.call.name)]
         if not asked:
             return [_free(item) for item in calls]
-        decisions, questions = await asyncio.to_thread(self._ask_all, asked, message_id)
+        decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id))
         if questions:
             emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
             if not self._interactive:
@@ -155,11 +157,17 @@ class Approver:
         ]
 
     async def withdraw(self) -> None:
-        """Take the open questions back: the turn was stopped, and an answer would mean nothing."""
-        ids = [question.confirmation_id for question in self._waiting.values()]
-        self._waiting = {}
+        """Take the turn's open questions back: it was stopped, and answers would mean nothing."""
+        await asyncio.to_thread(self._withdraw)
+
+    def _withdraw(self) -> None:
+        ids = [
+            question.confirmation_id
+            for question in self._store.pending(self._session_id)
+            if question.turn_id == self._turn_id
+        ]
         if ids:
-            await asyncio.to_thread(self._store.withdraw, self._session_id, ids)
+            self._store.withdraw(self._session_id, ids)
 
     def _ask_all(
         self, asked: Sequence[NumberedCall], message_id: str

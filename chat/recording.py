@@ -1,10 +1,11 @@
 """What a turn writes into its session's file, each write whole or not at all."""
 
-import asyncio
 from collections.abc import Callable
 
 from chat.context.window import Decision, record_decision
 from chat.job import TurnJob
+from chat.summary_rules import with_summary_due
+from chat.threads import run_to_end
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
@@ -24,12 +25,14 @@ class SessionRecorder:
         *,
         session: Session,
         turn_id: str,
+        wants_summaries: bool = False,
         now: Callable[[], str] = utc_now,
     ) -> None:
         self.now = now
         self._repository = repository
         self._session = session
         self._turn_id = turn_id
+        self._wants_summaries = wants_summaries
         self._released = False
 
     def history(self) -> tuple[Message, ...]:
@@ -50,6 +53,8 @@ class SessionRecorder:
 
         def close_turn(session: Session) -> Session:
             closed = session if message is None else _append_new(session, (message,), now)
+            if self._wants_summaries:
+                closed = with_summary_due(closed, now=now)
             return _with_window(closed, window, now)
 
         def write_and_release() -> None:
@@ -58,14 +63,14 @@ class SessionRecorder:
                 self._released = True
             self._release()
 
-        await _finish_even_if_cancelled(write_and_release)
+        await run_to_end(write_and_release)
 
     async def release(self) -> None:
         """Let the next turn start; doing it twice is harmless."""
-        await _finish_even_if_cancelled(self._release)
+        await run_to_end(self._release)
 
     async def _write(self, change: Callable[[Session], Session]) -> None:
-        await _finish_even_if_cancelled(lambda: self._update(change))
+        await run_to_end(lambda: self._update(change))
 
     def _update(self, change: Callable[[Session], Session], *, release: bool = False) -> None:
         self._session = self._repository.update(
@@ -97,13 +102,3 @@ def _append_new(session: Session, messages: tuple[Message, ...], now: str) -> Se
 def _with_window(session: Session, decision: Decision, now: str) -> Session:
     config = record_decision(session.window, decision, model=session.metadata.model, now=now)
     return with_metadata(session, now=now, context_window_config=config)
-
-
-async def _finish_even_if_cancelled(write: Callable[[], None]) -> None:
-    """Run a write in a thread; when cancelled, wait for its end before going on being cancelled."""
-    task = asyncio.create_task(asyncio.to_thread(write))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import threading
+from unittest.mock import patch
 
 import pytest
 
+from chat.confirmations import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationNotFound, NoActiveTurn
 from chat.outcome import outcome_of
 from chat.preparation import TurnRequest
@@ -267,6 +270,26 @@ async def test_a_cancelled_turn_takes_its_questions_back(house, tools, asking):
     *_, result, cancelled = await house.messages(asking)
     assert (result.content, cancelled.content) == ("The call was cancelled.", "[cancelled]")
     assert tools.ran == []
+
+
+async def test_a_turn_that_is_stopped_while_it_begins_to_ask_leaves_no_question(house, asking):
+    asked, go_on = threading.Event(), threading.Event()
+    ask = ConfirmationStore.ask
+
+    def ask_slowly(*args, **kwargs):
+        question = ask(*args, **kwargs)
+        asked.set()
+        go_on.wait(10)
+        return question
+
+    with patch.object(ConfirmationStore, "ask", ask_slowly):
+        await begin(house, asking)
+        await asyncio.to_thread(asked.wait, 10)
+        cancelling = asyncio.create_task(house.turns.cancel(asking))
+        await asyncio.sleep(0)
+        go_on.set()
+        await cancelling
+    assert await house.confirmations.pending(asking) == []
 
 
 async def test_a_new_message_takes_back_what_an_earlier_turn_asked(house, tools, asking):

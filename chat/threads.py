@@ -1,0 +1,21 @@
+"""Blocking work that must not be left half-way."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+async def run_to_end(work: Callable[[], Result]) -> Result:
+    """Run blocking work in a thread; when cancelled, wait for its end before going on being so.
+
+    Raises:
+        BaseException: What the work raises, also when it was cancelled meanwhile.
+    """
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
