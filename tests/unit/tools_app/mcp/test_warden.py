@@ -158,7 +158,7 @@ def test_kill_9_of_the_server_leaves_no_mcp_server(tmp_path):
     }
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     code = f"""
-import asyncio
+import asyncio, uvloop
 from pathlib import Path
 from tools_app.mcp.toolset import McpTools
 async def main():
@@ -166,7 +166,7 @@ async def main():
     while "a" not in (await tools.listing()).groups: pass
     print("ready", flush=True)
     await asyncio.sleep(600)
-asyncio.run(main())
+uvloop.run(main())
 """
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as server:

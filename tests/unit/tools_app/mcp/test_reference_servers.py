@@ -1,0 +1,130 @@
+"""The protocol's own reference servers: one in Python, two in JavaScript."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture
+def javascript():
+    """Return a function that returns the entry of a server that npm installed."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    modules = Path(os.environ.get("MOCHI_E2E_NODE_MODULES", ROOT / "node_modules"))
+    packages = {path.name: path for path in modules.glob("@modelcontextprotocol/server-*")}
+
+    def entry(name, *arguments):
+        package = packages.get(f"server-{name}")
+        if package is None:
+            missing = f"@modelcontextprotocol/server-{name}"
+            pytest.skip(f"{missing} is not in {modules}: npm install --no-save {missing}")
+        return {"command": node, "args": [str(package / "dist" / "index.js"), *arguments]}
+
+    return entry
+
+
+async def test_time(lab):
+    await lab.configure(time={"command": str(BIN / "mcp-server-time")})
+
+    listing = await lab.listed("time")
+    told = await lab.call("time__get_current_time", timezone="Asia/Tokyo")
+    refused = await lab.call("time__get_current_time", timezone="Middle/Earth")
+
+    assert set(listing.tools) == {"time__get_current_time", "time__convert_time"}
+    assert "Asia/Tokyo" in told.result
+    assert refused.error_code == "TOOL_EXECUTION_FAILED"
+    assert "Middle/Earth" in refused.error_message
+
+
+async def test_everything(lab, javascript):
+    lab.start(timeout_seconds=1)
+    await lab.configure(every=javascript("everything"))
+
+    listing = await lab.listed("every")
+    assert listing.invalid == []
+    assert len(listing.tools) >= 10
+    assert (await lab.call("every__echo", message="hi")).result == "Echo: hi"
+    picture = await lab.call("every__get-tiny-image")
+    assert "[image/png, 4033 bytes]" in picture.result
+    weather = await lab.call("every__get-structured-content", location="New York")
+    assert weather.result.startswith("{")
+    long = await lab.call("every__trigger-long-running-operation", duration=2, steps=4)
+    assert long.success
+    assert [report.progress for report in lab.reports][:3] == [1, 2, 3]
+
+
+async def test_everything_over_http(lab, javascript, unused_port):
+    entry = javascript("everything", "streamableHttp")
+    command = [entry["command"], *entry["args"]]
+    environment = {**os.environ, "PORT": str(unused_port)}
+    server = await asyncio.to_thread(listening_server, command, environment, unused_port)
+    try:
+        await lab.configure(every={"url": f"http://127.0.0.1:{unused_port}/mcp"})
+
+        assert len((await lab.listed("every")).tools) >= 10
+        assert (await lab.call("every__echo", message="hi")).result == "Echo: hi"
+        calling = asyncio.create_task(
+            lab.call("every__trigger-long-running-operation", duration=30, steps=60)
+        )
+        await lab.eventually(lambda: lab.reports)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert (await lab.call("every__echo", message="again")).success
+        await lab.tools.aclose()
+    finally:
+        server.kill()
+        await asyncio.to_thread(server.wait)
+
+
+async def test_filesystem(lab, javascript, inside):
+    await lab.configure(fs=javascript("filesystem", str(inside)))
+
+    listing = await lab.listed("fs")
+    read = await lab.call("fs__read_text_file", path=str(inside / "note.txt"))
+    refused = await lab.call("fs__read_text_file", path="/etc/passwd")
+
+    assert not listing.tools["fs__read_text_file"].destructive
+    assert listing.tools["fs__write_file"].destructive
+    assert read.result == "to be read"
+    assert not refused.success
+
+
+@pytest.fixture
+def inside(tmp_path):
+    directory = tmp_path / "inside"
+    directory.mkdir()
+    (directory / "note.txt").write_text("to be read")
+    return directory
+
+
+@pytest.fixture
+def unused_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listening_server(command, environment, port):
+    server = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 30
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return server
+        assert server.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
