@@ -42,7 +42,6 @@ class Inlet(ABC):
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self.is_closed = False
-        os.set_blocking(descriptor, False)
         self._loop.add_reader(descriptor, self._readable)
 
     def close(self) -> None:
@@ -91,6 +90,7 @@ class CallSocket(Inlet):
 
     def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
+        opened.setblocking(False)
         self._received = bytearray()
         self._outgoing = memoryview(b"")
         self._waiter: asyncio.Future[None] | None = None
@@ -107,6 +107,8 @@ class CallSocket(Inlet):
         Raises:
             ConnectionLost: The worker does not listen any more.
         """
+        if self.is_closed:
+            raise ConnectionLost
         self._outgoing = memoryview(data)
         self._write()
         if self._outgoing and not self.is_closed:
@@ -205,6 +207,7 @@ class Lifeline(Inlet):
         self.exit_code: int | None = None
         self.left: list[int] = []
         self._socket = opened
+        opened.setblocking(False)
         self._received = b""
         self._on_worker_ended = on_worker_ended
         self._tell_closed = on_closed

@@ -41,11 +41,19 @@ class HostLauncher:
         directory: Where tools run: what relative paths in them are relative to.
         environment: What they see of the environment, before the server's own variables are
             taken out; by default this process's.
+        added: Variables that they see beside these, whatever their names are.
     """
 
-    def __init__(self, directory: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        added: Mapping[str, str] | None = None,
+    ) -> None:
         self._directory = directory
         self._environment = environment
+        self._added = added or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -129,7 +137,8 @@ class HostLauncher:
                 name: value
                 for name, value in environment.items()
                 if not name.upper().startswith(_KEPT_BACK)
-            },
+            }
+            | dict(self._added),
         )
 
     def _ask(self) -> HostEnds | None:

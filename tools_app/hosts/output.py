@@ -1,7 +1,10 @@
 """What users' functions print goes to the log; it is read always, so that nobody blocks on it."""
 
+import asyncio
+import fcntl
 import logging
 import os
+from contextlib import suppress
 
 from tools_app.hosts.inlets import Inlet
 from tools_app.hosts.limits import KIBIBYTE, HostLimits
@@ -11,6 +14,9 @@ logger = logging.getLogger("tools_app.hosts")
 
 _LOADING = "loading"
 _MAX_LINE_BYTES = 8 * KIBIBYTE
+# A pipe holds so much that nobody waits for us meanwhile, unless they print 100 MB a second.
+_REST_SECONDS = 0.005
+_PIPE_BYTES = 512 * KIBIBYTE
 
 
 class OutputLog(Inlet):
@@ -21,6 +27,11 @@ class OutputLog(Inlet):
         self._limits = limits
         self._partial = b""
         self.begin(_LOADING)
+        self._pause: asyncio.TimerHandle | None = None
+        os.set_blocking(descriptor, False)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # the user's pipes hold a lot already
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         super().__init__(descriptor)
 
     def begin(self, function: str) -> None:
@@ -43,6 +54,7 @@ class OutputLog(Inlet):
 
     def _take(self, data: bytes) -> None:
         if self._is_dropping:
+            self._rest()
             return
         *lines, self._partial = (self._partial + data).split(b"\n")
         if len(self._partial) >= _MAX_LINE_BYTES:
@@ -52,6 +64,21 @@ class OutputLog(Inlet):
             self._log(line)
             if self._is_dropping:
                 return
+
+    def _rest(self) -> None:
+        """Read again a little later: else the loop would wake up for every line."""
+        if self._pause is None:
+            self._loop.remove_reader(self._descriptor)
+            self._pause = self._loop.call_later(_REST_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._descriptor, self._readable)
+
+    def _close(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        super()._close()
 
     def _log(self, line: bytes) -> None:
         kept = line[: self._bytes_left]
