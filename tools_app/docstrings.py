@@ -67,8 +67,8 @@ def _parsed(text: str) -> "Docstring | None":
         for style in (DocstringStyle.GOOGLE, DocstringStyle.NUMPYDOC, DocstringStyle.REST):
             try:
                 yield parse(text, style)
-            except ParseError:  # it is written in another style
-                continue
+            except (ParseError, LookupError, ValueError):
+                continue  # it is written in another style; its parsers miss some cases, such as ":"
 
     return max(readings(), key=lambda parsed: len(parsed.meta), default=None)
 

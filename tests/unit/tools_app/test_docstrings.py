@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tools_app.docstrings import MAX_CHARS, cut, read_docstring
@@ -146,5 +146,6 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map("".join))
+@example(" : :param a:")
 def test_any_docstring_can_be_read(text: str) -> None:
     read_docstring(text)
