@@ -44,6 +44,7 @@ class TurnOpener:
         confirmations: The questions of earlier turns, which a new turn takes back.
         expect: Told of a turn's id before others can see the turn; may be called in a thread.
         forget: Told when such a turn does not begin.
+        wants_summaries: Whether a final answer makes a summary due.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TurnOpener:
         confirmations: ConfirmationStore,
         expect: Callable[[str], None] = _nobody,
         forget: Callable[[str], None] = _nobody,
+        wants_summaries: bool = False,
     ) -> None:
         self._repository = repository
         self._journal = journal
@@ -62,6 +64,7 @@ class TurnOpener:
         self._confirmations = confirmations
         self._expect = expect
         self._forget = forget
+        self._wants_summaries = wants_summaries
 
     async def open(
         self,
@@ -100,7 +103,12 @@ class TurnOpener:
         read = partial(asyncio.to_thread, self._journal.read, session_id, job.turn_id)
         discard = partial(asyncio.to_thread, self._journal.discard, session_id, job.turn_id)
         stream = stream_type(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
-        recorder = SessionRecorder(self._repository, session=job.session, turn_id=job.turn_id)
+        recorder = SessionRecorder(
+            self._repository,
+            session=job.session,
+            turn_id=job.turn_id,
+            wants_summaries=self._wants_summaries,
+        )
         return OpenedTurn(job=job, stream=stream, recorder=recorder)
 
     def _claim(

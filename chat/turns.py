@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -92,7 +93,11 @@ class TurnLimits:
 
 
 class TurnRegistry:
-    """Starts turns and knows those that run in this worker, one a session."""
+    """Starts turns and knows those that run in this worker, one a session.
+
+    ``on_answer`` is called with the session of every final answer, once it is on disk; without it
+    no summary is noted down as due.
+    """
 
     def __init__(
         self,
@@ -292,6 +297,8 @@ class TurnRegistry:
             self._inbox.forget(turn_id)
             if self._live.get(session_id) is turn:
                 del self._live[session_id]
+            if self._on_answer is not None and turn.state is State.COMPLETED:
+                self._on_answer(session_id)
 
         turn.task.add_done_callback(ended)
         self._inbox.ready(turn_id)

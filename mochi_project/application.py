@@ -89,7 +89,7 @@ class MochiApplication:
             self._started = True
 
     async def _prepare_for_work(self) -> None:
-        """Do what the first requests profit from; the worker's start comes last, it is in no hurry."""
+        """Do what the first requests profit from, then start the worker, which is in no hurry."""
         await _warm_up()
         services = get_services()
         if services.settings.worker:

@@ -129,6 +129,9 @@ class MochiSettings(BaseSettings):
     agents_dir: DataPath = Field(Path("agents"), description="Agents")
     agent_chats_dir: DataPath = Field(Path("agents/agent_chats"), description="Sessions of agents")
     system_prompts_dir: DataPath = Field(Path("system_prompts"), description="System prompt files")
+    workspace: DataPath = Field(
+        Path("workspace"), description="Folder that the example agent `coder` works in"
+    )
     mcp_config_path: DataPath = Field(Path("mcp.json"), description="Configuration of MCP servers")
     planning_prompt_path: DataPath = Field(
         Path("docs/agents/agent_prompt_planning.md"), description="Agents' planning prompt"
@@ -265,6 +268,11 @@ class MochiSettings(BaseSettings):
     def resolved_system_prompts_dir(self) -> Path:
         """The directory of system prompt files, absolute."""
         return self._resolve(self.system_prompts_dir)
+
+    @property
+    def resolved_workspace(self) -> Path:
+        """The folder that the example agent ``coder`` works in, absolute."""
+        return self._resolve(self.workspace)
 
     @property
     def resolved_mcp_config_path(self) -> Path:

@@ -187,6 +187,9 @@ def worker_environment(settings: MochiSettings, inherited: Mapping[str, str]) ->
         "MOCHI_DATA_DIR": str(settings.resolved_data_dir),
         "MOCHI_OLLAMA_HOST": settings.ollama_host,
     }
+    if settings.test_mode:
+        for name, provider in settings.providers.items():
+            environment[f"MOCHI_PROVIDERS__{name.upper()}__BASE_URL"] = provider.base_url
     installed = {Path(folder).resolve() for folder in site.getsitepackages()}
     if _ROOT not in installed:  # a clone, which may be imported by its manage.py only
         paths = [str(_ROOT), *filter(None, [inherited.get("PYTHONPATH")])]

@@ -1,8 +1,6 @@
 """``manage.py doctor``: what works, what does not, and what to do about it."""
 
 import asyncio
-import fcntl
-import os
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -16,9 +14,9 @@ from mochi_project.config import ConfigurationError, MochiSettings, unknown_vari
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import Services, build_services
 from mochi_project.startup import prepare_data_dir
+from mochi_project.worker_lock import WORKER_LOCK_FILE, worker_state
 from sessions_app.errors import MochiError
 
-WORKER_LOCK = "worker.lock"
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
@@ -45,7 +43,7 @@ class Command(ReportCommand):
         """Run the checks and print what they found."""
         services = build_services(django_settings.MOCHI)
         findings = [*_configuration(), *_data(services), *asyncio.run(_asked(services))]
-        findings.append(_worker(services.settings))
+        findings += [_worker(services.settings), *_summaries(services)]
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
             report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
@@ -157,23 +155,30 @@ async def _models(services: Services) -> list[Finding]:
 
 
 def _worker(settings: MochiSettings) -> Finding:
-    if not settings.worker:
-        return Finding("worker", "note", "MOCHI_WORKER is false: run `manage.py qcluster` yourself")
-    if _is_locked(settings):
-        return Finding("worker", "ok", "running")
-    return Finding("worker", "note", "not running")
+    try:
+        state = worker_state(settings.resolved_state_dir / WORKER_LOCK_FILE)
+    except OSError as error:
+        return Finding("worker", "broken", f"{error.filename}: {error.strerror}")
+    if state is None:
+        advice = "is not running"
+        if not settings.worker:
+            advice = "MOCHI_WORKER is false: run `manage.py qcluster` yourself"
+        return Finding("worker", "note", advice)
+    if state.phase == "running":
+        again = f", started anew {state.restarts} times" if state.restarts else ""
+        return Finding("worker", "ok", f"running, kept by process {state.keeper}{again}")
+    if state.phase == "starting":
+        return Finding("worker", "note", f"starting, kept by process {state.keeper}")
+    return Finding("worker", "note", "died and is started anew; the server's log says why")
 
 
-def _is_locked(settings: MochiSettings) -> bool:
-    """Whether a process holds the worker's lock, which ends with the process however it ends."""
-    try:
-        descriptor = os.open(settings.resolved_state_dir / WORKER_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # not there, or not to be had: the data directory's own finding says why
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+def _summaries(services: Services) -> Iterator[Finding]:
+    if not services.settings.summarization_enabled:
+        yield Finding("summaries", "note", "MOCHI_SUMMARIZATION_ENABLED is false")
+    for failure in services.summaries.failing():
+        when = "given up until the next answer" if failure.given_up else "tried again"
+        yield Finding(
+            "summaries",
+            "note",
+            f"{failure.session_id}: {failure.code}, {failure.message} ({when})",
+        )
