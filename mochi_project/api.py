@@ -11,12 +11,15 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 from pydantic import BaseModel, ConfigDict, Field
 
+from agents_app.api import router as agents_router
 from chat.api import router as chat_router
+from mochi_project.config import MochiSettings
 from mochi_project.docs import PackagedSwagger
 from mochi_project.error_handlers import install_error_handlers
 from mochi_project.openapi import describe_common_answers
 from mochi_project.parsing import StrictJsonParser
 from mochi_project.services import get_services
+from mochi_project.worker_lock import WORKER_LOCK_FILE, worker_state
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
@@ -36,7 +39,8 @@ class HealthOut(BaseModel):
                 "ollama_connected": True,
                 "ollama_host": "http://localhost:11434",
                 "version": "0.1.0",
-                "worker_alive": False,
+                "worker_alive": True,
+                "summaries_failing": 0,
                 "test_mode": False,
                 "providers": ["ollama"],
             }
@@ -47,7 +51,10 @@ class HealthOut(BaseModel):
     ollama_connected: bool = Field(description="Whether Ollama answered just now")
     ollama_host: str = Field(description="Ollama's URL, without credentials")
     version: str
-    worker_alive: bool = Field(description="Whether the background worker runs")
+    worker_alive: bool = Field(description="Whether the background worker runs, whoever keeps it")
+    summaries_failing: int = Field(
+        description="Sessions whose summary could not be made; `doctor` says why"
+    )
     test_mode: bool = Field(description="Whether a scripted model answers instead of Ollama")
     providers: list[str] = Field(description="Configured providers of models")
 
@@ -96,14 +103,27 @@ async def health(request: HttpRequest) -> HealthOut:
         ollama_connected=await _answers(services.models.ping()),
         ollama_host=services.models.public_host,
         version=VERSION,
-        worker_alive=False,
+        worker_alive=await asyncio.to_thread(_worker_runs, settings),
+        summaries_failing=len(await asyncio.to_thread(services.summaries.failing)),
         test_mode=settings.test_mode,
         providers=services.models.providers,
     )
 
 
-for _router in (sessions_router, chat_router, tools_router, prompts_router, models_router):
+for _router in (
+    sessions_router,
+    chat_router,
+    agents_router,
+    tools_router,
+    prompts_router,
+    models_router,
+):
     api.add_router("", _router)
+
+
+def _worker_runs(settings: MochiSettings) -> bool:
+    state = worker_state(settings.resolved_state_dir / WORKER_LOCK_FILE)
+    return state is not None and state.phase == "running"
 
 
 async def _answers(ping: Coroutine[Any, Any, bool]) -> bool:

@@ -1,0 +1,101 @@
+"""The ``/agents`` routes: parse, call, encode."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from agents_app.payloads import agent_detail, agents_payload, chat_detail, chats_payload
+from agents_app.schemas import (
+    AgentChatDetailOut,
+    AgentChatsOut,
+    AgentDetailOut,
+    AgentListOut,
+)
+from mochi_project.services import get_services
+from sessions_app.codec import to_json
+from sessions_app.schemas import ErrorResponse
+
+router = Router(tags=["agents"])
+
+
+@router.get(
+    "/agents",
+    response={200: AgentListOut},
+    summary="List agents",
+    description=(
+        "All agents by name. One that can't be used has `valid: false`, and every reason in "
+        "`error_message`. The first request imports their modules, in processes of their own; "
+        "later ones notice what has changed."
+    ),
+    operation_id="list_agents",
+)
+async def list_agents(request: HttpRequest) -> dict[str, Any]:
+    """List all agents, valid or not."""
+    return agents_payload(await get_services().agents.list())
+
+
+@router.post(
+    "/agents/reload",
+    response={200: AgentListOut, 507: ErrorResponse},
+    summary="Reload the agents",
+    description=(
+        "Reads all agents again, in fresh processes, and lists them. Changes of `SKILL.md` and of "
+        "modules are noticed without it; it is for what modules read beside themselves. Calls that "
+        "run go on with the code that they began with. Other workers follow."
+    ),
+    operation_id="reload_agents",
+)
+async def reload_agents(request: HttpRequest) -> dict[str, Any]:
+    """Forget what was discovered, discover again, and list it."""
+    return agents_payload(await get_services().agents.reload())
+
+
+# Before the route of one agent: `chats` and `reload` are no agents' names.
+@router.get(
+    "/agents/chats",
+    response={200: AgentChatsOut},
+    summary="List agents' sessions",
+    description="Most recently updated first. Each is made by a call of an agent, and is kept.",
+    operation_id="list_agent_chats",
+)
+async def list_chats(request: HttpRequest) -> HttpResponse:
+    """List the sessions of all agents."""
+    chats = get_services().agent_chats
+    return await _answer(lambda: chats_payload(chats.list()))
+
+
+@router.get(
+    "/agents/chats/{session_id}",
+    response={200: AgentChatDetailOut, (404, 500): ErrorResponse},
+    summary="Get an agent's session",
+    description="Everything about it, with all its messages, as of any other session.",
+    operation_id="get_agent_chat",
+)
+async def get_chat(request: HttpRequest, session_id: str) -> HttpResponse:
+    """Return a session of an agent as a whole."""
+    chats = get_services().agent_chats
+    return await _answer(lambda: chat_detail(chats.get(session_id)))
+
+
+@router.get(
+    "/agents/{agent_name}",
+    response={200: AgentDetailOut, 404: ErrorResponse},
+    summary="Get an agent",
+    description=(
+        "One agent with its system prompt and its tools. One that can't be used is answered too, "
+        "with `valid: false` and the reasons; using it is 422 `AGENT_INVALID`."
+    ),
+    operation_id="get_agent",
+)
+async def get_agent(request: HttpRequest, agent_name: str) -> dict[str, Any]:
+    """Return one agent, valid or not."""
+    return agent_detail(await get_services().agents.get(agent_name))
+
+
+async def _answer(work: Callable[[], dict[str, Any]]) -> HttpResponse:
+    """Do the work and encode what comes of it, both in a thread: a session may be large."""
+    body = await asyncio.to_thread(lambda: to_json(work()))
+    return HttpResponse(body, content_type="application/json; charset=utf-8")

@@ -1,0 +1,119 @@
+"""Bodies of the ``/agents`` routes."""
+
+from typing import cast
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
+
+from sessions_app.schemas import SessionDetailOut, SessionEntry, UnreadableOut
+from tools_app.schemas import InvalidToolOut, ToolOut
+
+_CODER: JsonDict = {
+    "name": "coder",
+    "description": "A coding agent with file system operations...",
+    "model": None,
+    "valid": True,
+    "error_message": None,
+    "tool_count": 2,
+    "tools": ["read_file", "write_file"],
+}
+_READ_FILE: JsonDict = {
+    "name": "read_file",
+    "description": "Read a text file of the workspace.",
+    "parameters": {"path": {"type": "str", "description": "The file."}},
+    "json_schema": {
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": "The file."}},
+        "required": ["path"],
+    },
+    "destructive": False,
+    "groups": [],
+    "server": None,
+}
+_CHAT: JsonDict = {
+    "session_id": "b80fa657b0",
+    "agent_name": "coder",
+    "model": "qwen3:14b",
+    "created_at": "2026-01-15T10:30:00.000000+00:00",
+    "updated_at": "2026-01-15T10:30:42.000000+00:00",
+    "message_count": 5,
+    "summary": None,
+    "preview": "Write hello.py and run it.",
+}
+
+
+# What a session looks like is said in one place.
+_SESSION = cast("dict[str, JsonDict]", SessionDetailOut.model_config["json_schema_extra"])[
+    "example"
+]
+
+
+def _example(value: JsonDict) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"example": value})
+
+
+class AgentOut(Schema):
+    """An agent in a list."""
+
+    model_config = _example(_CODER)
+
+    name: str = Field(description="The name of its folder, and the one to enable it by")
+    description: str = Field(description="What it is for, as models are told")
+    model: str | None = Field(description="The model it wants; null: the calling session's")
+    valid: bool = Field(description="Whether it can be used")
+    error_message: str | None = Field(description="Every reason why it can't, and what to change")
+    tool_count: int
+    tools: list[str] = Field(description="Names of its tools")
+
+
+class AgentListOut(Schema):
+    """All agents by name, those too that can't be used."""
+
+    model_config = _example({"agents": {"coder": _CODER}})
+
+    agents: dict[str, AgentOut]
+
+
+class AgentDetailOut(AgentOut):
+    """An agent with everything that is known of it."""
+
+    model_config = _example(
+        {
+            **_CODER,
+            "tool_count": 1,
+            "tools": ["read_file"],
+            "system_prompt": "You are a careful programmer...",
+            "tool_details": {"read_file": _READ_FILE},
+            "invalid_tools": [],
+        }
+    )
+
+    system_prompt: str = Field(description="How it shall behave: `SKILL.md` below the front matter")
+    tool_details: dict[str, ToolOut] = Field(description="What is known of its tools, by name")
+    invalid_tools: list[InvalidToolOut] = Field(description="What it exports and can't be offered")
+
+
+class AgentChatOut(SessionEntry):
+    """A session of an agent in a list."""
+
+    model_config = _example(_CHAT)
+
+    agent_name: str | None = Field(description="Whose it is; null when the file does not say")
+
+
+class AgentChatsOut(Schema):
+    """Sessions of agents, most recently updated first."""
+
+    model_config = _example({"chats": [_CHAT], "unreadable": []})
+
+    chats: list[AgentChatOut]
+    unreadable: list[UnreadableOut] = Field(description="Files that can't be read, and why")
+
+
+class AgentChatDetailOut(SessionDetailOut):
+    """A session of an agent with everything in it."""
+
+    model_config = _example({**_SESSION, "agent_name": "coder"})
+
+    agent_name: str | None = Field(description="Whose it is; null when the file does not say")
