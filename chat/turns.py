@@ -292,17 +292,17 @@ class TurnRegistry:
             self._limits.seconds, engine.stop, Input.ERROR, _over_time(self._limits.seconds)
         )
 
-        def ended(_: asyncio.Task[Outcome]) -> None:
-            limit.cancel()
-            self._inbox.forget(turn_id)
-            if self._live.get(session_id) is turn:
-                del self._live[session_id]
-            if self._on_answer is not None and turn.state is State.COMPLETED:
-                self._on_answer(session_id)
-
-        turn.task.add_done_callback(ended)
+        turn.task.add_done_callback(partial(self._ended, turn, limit))
         self._inbox.ready(turn_id)
         return turn
+
+    def _ended(self, turn: LiveTurn, limit: asyncio.TimerHandle, _: asyncio.Task[Outcome]) -> None:
+        limit.cancel()
+        self._inbox.forget(turn.turn_id)
+        if self._live.get(turn.session_id) is turn:
+            del self._live[turn.session_id]
+        if self._on_answer is not None and turn.state is State.COMPLETED:
+            self._on_answer(turn.session_id)
 
     def _obey(self, turn_id: str, kind: str) -> None:
         """Do what another process asks of a turn of this one."""
