@@ -66,7 +66,7 @@ class AgentDelegate:
 
     async def listing(self, agents: Sequence[str]) -> ToolListing:
         """Return the ``agent`` tool, which tells of those of the agents that can be called."""
-        known = await self.agents.list()
+        known = await self.agents.list(agents)
         usable = [known[name] for name in agents if name in known and known[name].valid]
         return ToolListing(tools={AGENT_TOOL: agent_tool(usable)} if usable else {})
 

@@ -47,8 +47,7 @@ def agent_tool(agents: Sequence[AgentDefinition]) -> Tool:
             "session_id": {"type": "str", "description": _SESSION_ID},
         },
         destructive=False,
-        needs_approval=False,
-        always_offered=True,
+        delegated=True,
     )
 
 
