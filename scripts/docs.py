@@ -33,21 +33,6 @@ from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-# Settings that are read and checked, and have no effect yet: what uses them is not built.
-NOT_YET = (
-    "MOCHI_TOOLS_DIR",
-    "MOCHI_AGENTS_DIR",
-    "MOCHI_AGENT_CHATS_DIR",
-    "MOCHI_PLANNING_PROMPT_PATH",
-    "MOCHI_EXECUTION_PROMPT_PATH",
-    "MOCHI_SUMMARIZATION_ENABLED",
-    "MOCHI_SUMMARIZATION_INTERVAL_SECONDS",
-    "MOCHI_SUMMARY_UNSUPPORTED_MODELS",
-    "MOCHI_WORKER",
-    "MOCHI_MAX_AGENT_ITERATIONS",
-    "MOCHI_TOOL_TIMEOUT_SECONDS",
-    "MOCHI_TOOL_CONFIRMATION_TIMEOUT_SECONDS",
-)
 # What most people set; the README shows these, docs/configuration.md all.
 COMMON = (
     "MOCHI_HOST",
@@ -107,7 +92,6 @@ def sections() -> dict[str, str]:
     return {
         "configuration": reference.markdown_table(),
         "common_configuration": reference.markdown_table(only=COMMON),
-        "not_yet": ", ".join(f"`{variable}`" for variable in NOT_YET) + "\n",
         "routes": routes(),
         "api": operations(),
         "errors": errors(),
