@@ -121,7 +121,8 @@ class AnthropicReply:
         """Yield the events of a chunk; a tool call's arguments come in fragments."""
         match chunk:
             case TextChunk(text):
-                opening = self._switch(TextChunk, {"type": "text", "text": ""})
+                block: dict[str, Any] = {"type": "text", "text": ""}
+                opening = self._switch(TextChunk, block)
                 yield opening + self._delta({"type": "text_delta", "text": text})
             case ReasoningChunk(text):
                 block = {"type": "thinking", "thinking": "", "signature": ""}
@@ -160,7 +161,11 @@ class AnthropicReply:
         for chunk in chunks:
             match chunk:
                 case ReasoningChunk(text):
-                    block = {"type": "thinking", "thinking": text, "signature": SIGNATURE}
+                    block: dict[str, Any] = {
+                        "type": "thinking",
+                        "thinking": text,
+                        "signature": SIGNATURE,
+                    }
                 case TextChunk(text):
                     block = {"type": "text", "text": text}
                 case ToolCallChunk():

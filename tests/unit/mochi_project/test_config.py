@@ -68,6 +68,26 @@ def test_a_missing_part_of_a_provider_is_named(monkeypatch: pytest.MonkeyPatch) 
         load_settings()
 
 
+def test_a_known_provider_needs_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOCHI_PROVIDERS__OPENAI__API_KEY_ENV", "WORK_KEY")
+    monkeypatch.setenv("MOCHI_PROVIDERS__MINE__BASE_URL", "http://localhost:8080/v1/")
+
+    providers = load_settings().providers
+
+    assert (providers["openai"].base_url, providers["openai"].api_key_env) == (None, "WORK_KEY")
+    assert providers["mine"].base_url == "http://localhost:8080/v1"
+
+
+@pytest.mark.parametrize("name", ["OLLAMA", "PROFILE"])
+def test_a_name_that_means_something_else_is_no_provider(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(f"MOCHI_PROVIDERS__{name}__BASE_URL", "http://localhost:1")
+
+    with pytest.raises(ConfigurationError, match=f"MOCHI_PROVIDERS .*{name.lower()}"):
+        load_settings()
+
+
 def test_every_unusable_value_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOCHI_PORT", "abc")
     monkeypatch.setenv("MOCHI_WORKERS", "many")

@@ -1,10 +1,17 @@
 """Which language model a model name means."""
 
+import asyncio
+import socket
+
 import pytest
 
+from models_app import catalogue as module
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ModelNotFound
+from models_app.errors import ModelNotFound, OllamaUnreachable, Unauthorized
 from models_app.providers.ollama import OllamaModel
+from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
+from models_app.providers.vendors import VendorModels
+from models_app.scripted.server import ScriptedModelServer
 
 
 @pytest.fixture
@@ -58,3 +65,113 @@ async def test_models_are_listed_and_got_through_their_provider(fake, wire):
     assert [info.name for info in await catalogue.list()] == ["m:latest"]
     assert (await catalogue.get("ollama:m")).name == "m:latest"
     await catalogue.aclose()
+
+
+@pytest.fixture
+async def scripted():
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def of_all(scripted):
+    """Return a maker of catalogues of Ollama and these vendors."""
+    made = []
+
+    def make(vendors, ollama=None, **keys):
+        models = [VendorModels(vendor, key_of=keys.get) for vendor in vendors]
+        made.append(ModelCatalogue(OllamaModel(ollama or scripted.url), models))
+        return made[-1]
+
+    yield make
+    for catalogue in made:
+        await catalogue.aclose()
+
+
+def at(name, url):
+    return make_vendor(name, base_url=url, key_variable=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "bare"),
+    [
+        ("openai:gpt-5.1", "openai", "gpt-5.1"),
+        ("anthropic:claude-haiku-4-5", "anthropic", "claude-haiku-4-5"),
+        ("google:gemini-2.5-flash", "google", "gemini-2.5-flash"),
+        ("openrouter:qwen/qwen3-14b:free", "openrouter", "qwen/qwen3-14b:free"),
+        ("mine:qwen3:14b", "mine", "qwen3:14b"),
+    ],
+)
+def test_004_CH_T10_a_prefix_chooses_the_provider(of_all, name, provider, bare):
+    catalogue = of_all([*KNOWN_VENDORS, at("mine", "http://localhost:1")])
+
+    model, bare_name = catalogue.resolve(name)
+
+    assert (model.vendor.name, bare_name) == (provider, bare)
+    with pytest.raises(ModelNotFound, match="can't be empty"):
+        catalogue.resolve(f"{provider}: ")
+
+
+def test_a_name_that_no_provider_has_is_a_model_of_ollama(of_all):
+    catalogue = of_all(KNOWN_VENDORS)
+
+    assert catalogue.resolve("deepseek-r1:7b")[1] == "deepseek-r1:7b"
+
+
+async def test_a_provider_is_configured_when_its_key_is_there(of_all):
+    catalogue = of_all([*KNOWN_VENDORS, at("mine", "http://localhost:1")], GEMINI_API_KEY="x")
+
+    assert catalogue.providers == ["ollama", "google", "mine"]
+    with pytest.raises(Unauthorized, match="OPENAI_API_KEY"):
+        await catalogue.get("openai:gpt-5.1")
+    # A session may be made all the same: the key can come later.
+    assert await catalogue.look_up("openai:gpt-5.1") is None
+
+
+async def test_every_configured_providers_models_are_listed(of_all, scripted):
+    vendors = [at("openrouter", f"{scripted.url}/api/v1"), at("mine", f"{scripted.url}/v1")]
+
+    listing = await of_all([*KNOWN_VENDORS, *vendors]).listing()
+
+    assert [(info.provider, info.name) for info in listing.models] == [
+        ("ollama", "qwen3:14b"),
+        ("ollama", "scripted-plain:latest"),
+        ("openrouter", "openrouter:qwen/qwen3-14b"),
+        ("openrouter", "openrouter:meta-llama/llama-3.2-1b-instruct"),
+        ("mine", "mine:qwen3:14b"),
+        ("mine", "mine:scripted-plain:latest"),
+    ]
+    assert listing.unavailable == []
+
+
+async def test_who_does_not_answer_is_reported_beside_the_others(of_all, scripted, monkeypatch):
+    monkeypatch.setattr(module, "LISTING_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
+        vendors = [
+            at("silent", f"http://127.0.0.1:{silent.getsockname()[1]}"),
+            at("gone", "http://127.0.0.1:9"),
+            at("google", scripted.url),
+        ]
+        listing = await of_all(vendors, ollama="http://127.0.0.1:9").listing()
+
+    assert {info.provider for info in listing.models} == {"google"}
+    assert {item.provider: item.code for item in listing.unavailable} == {
+        "ollama": "OLLAMA_UNREACHABLE",
+        "silent": "NETWORK_ERROR",
+        "gone": "NETWORK_ERROR",
+    }
+
+
+async def test_ollama_alone_and_out_of_reach_is_an_error(of_all):
+    with pytest.raises(OllamaUnreachable):
+        await of_all(KNOWN_VENDORS, ollama="http://127.0.0.1:9").listing()
+
+
+async def test_many_who_ask_at_once_share_the_clients(of_all, scripted):
+    catalogue = of_all([at("anthropic", scripted.url)])
+
+    infos = await asyncio.gather(*(catalogue.get("anthropic:claude-haiku-4-5") for _ in range(10)))
+
+    assert {info.name for info in infos} == {"anthropic:claude-haiku-4-5"}

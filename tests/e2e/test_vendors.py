@@ -1,0 +1,127 @@
+"""The real vendors, for whoever has keys: nothing here runs, or costs anything, without.
+
+The keys have names of their own (``MOCHI_E2E_OPENAI_API_KEY``), so that a key that lies in the
+environment for other work is not spent by running the tests; ``MOCHI_E2E_OPENAI_MODEL`` chooses
+another model.
+"""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from models_app.errors import ModelNotFound, Unauthorized
+from models_app.language_model import CallDelta, Delta, Finished, ModelRequest, TextDelta
+from models_app.providers.vendor import make_vendor
+from models_app.providers.vendors import VendorModels
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+MODELS = {
+    "anthropic": "claude-haiku-4-5",
+    "google": "gemini-2.5-flash",
+    "openai": "gpt-5-mini",
+    "openrouter": "openai/gpt-5-mini",
+}
+TIME = ToolSpec(
+    name="time_in",
+    description="Tells the time in a city.",
+    parameters={
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+)
+
+pytestmark = [pytest.mark.e2e, pytest.mark.allow_blocking, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(params=MODELS)
+async def vendor(request: pytest.FixtureRequest) -> AsyncIterator[VendorModels]:
+    variable = f"MOCHI_E2E_{request.param.upper()}_API_KEY"
+    if not os.environ.get(variable):
+        pytest.skip(f"{variable} is not set")
+    models = VendorModels(make_vendor(request.param, base_url=None, key_variable=variable))
+    yield models
+    await models.aclose()
+
+
+def model_of(vendor: VendorModels) -> str:
+    name = vendor.vendor.name
+    return os.environ.get(f"MOCHI_E2E_{name.upper()}_MODEL", MODELS[name])
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(content=text, message_id="u", timestamp="t")
+
+
+async def ask(vendor: VendorModels, *messages: Message, **more: object) -> list[Delta]:
+    request = ModelRequest(model=model_of(vendor), messages=messages, **more)  # type: ignore[arg-type]
+    async with aclosing(vendor.stream(request)) as batches:
+        return [delta async for batch in batches for delta in batch]
+
+
+def text_of(deltas: Sequence[Delta]) -> str:
+    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+
+
+async def test_it_answers_and_counts(vendor: VendorModels) -> None:
+    system = SystemMessage(content="Answer with one word.", message_id="s", timestamp="t")
+
+    deltas = await ask(
+        vendor, system, user("What is the capital of France?"), options={"max_tokens": 2000}
+    )
+
+    assert "paris" in text_of(deltas).lower()
+    assert isinstance(deltas[-1], Finished)
+    assert deltas[-1].prompt_eval_count
+
+
+@pytest.mark.parametrize("think", [False, True])
+async def test_it_calls_a_tool_and_goes_on(vendor: VendorModels, think: bool) -> None:
+    asked = user("What time is it in Bern and in Oslo? Use the tool, for both at once.")
+    deltas = await ask(vendor, asked, tools=[TIME], think=think)
+    calls = tuple(delta.call for delta in deltas if isinstance(delta, CallDelta))
+    assert calls
+    assert all("city" in call.arguments for call in calls)
+    answer = AssistantMessage(
+        content=text_of(deltas), message_id="a", timestamp="t", tool_calls=calls
+    )
+    results = [
+        ToolMessage(
+            content="13:37",
+            message_id="r",
+            timestamp="t",
+            tool_name=call.name,
+            tool_call_id=call.id,
+        )
+        for call in calls
+    ]
+
+    deltas = await ask(vendor, asked, answer, *results, tools=[TIME], think=think)
+
+    assert "37" in text_of(deltas) or any(isinstance(delta, CallDelta) for delta in deltas)
+
+
+async def test_its_models_are_listed(vendor: VendorModels) -> None:
+    assert await vendor.list_models()
+    assert (await vendor.describe(model_of(vendor))).can_chat
+    with pytest.raises(ModelNotFound):
+        await vendor.describe("no-such/model")
+
+
+async def test_a_wrong_key_is_unauthorized(vendor: VendorModels) -> None:
+    wrong = VendorModels(vendor.vendor, key_of=lambda _: "sk-wrong-canary-123456")
+
+    with pytest.raises(Unauthorized) as raised:
+        await ask(wrong, user("Hello"))
+    await wrong.aclose()
+
+    assert "canary" not in raised.value.message
