@@ -1,0 +1,285 @@
+"""A model calls an agent, which plans and then acts, over HTTP and with real tool processes."""
+
+import threading
+import time
+
+import psutil
+import pytest
+
+from tests.functional.agents.conftest import Scribe, calls
+
+PLAN = "1. Note it."
+
+
+def test_an_agent_plans_acts_and_reports_while_everybody_watches(scribe):
+    session_id = scribe.new_session()
+    call = scribe.instruct(PLAN, calls(("note", {"text": "milk"})), "Noted.")
+    events = scribe.chat.say(session_id, scribe.message(call))
+    kinds = [event.name for event in events]
+    order = [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
+    assert order == [
+        "turn_started",
+        "agent_start",
+        "agent_planning",
+        "agent_tool_call",
+        "agent_tool_result",
+        "agent_execution",
+        "agent_complete",
+        "tool_continuation_start",
+        "content_delta",
+        "message_complete",
+        "done",
+    ]
+    start, complete = (
+        next(event.data for event in events if event.name == name)
+        for name in ("agent_start", "agent_complete")
+    )
+    assert start["instruction"] == call["instruction"]
+    who = {"agent_name": "scribe", "call_index": 0, "tool_call_id": start["tool_call_id"]}
+    inside = [event.data for event in events if event.name.startswith("agent_")]
+    assert all(data.items() >= who.items() for data in inside)
+    plan = "".join(e.data["content"] for e in events if e.name == "agent_planning")
+    assert plan.strip() == PLAN
+    said = complete["output"]
+    assert said.startswith(f"Session ID: {complete['session_id']}\n\n{PLAN}")
+    assert 'note({"text":"milk"})' in said
+    assert "noted milk" in said
+    assert said.endswith("Noted.")
+    assert scribe.runs() == ["milk"]
+    assert [m["role"] for m in scribe.chat.messages(session_id)] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    [executed] = events[-2].data["tool_calls"]
+    assert (executed["tool_name"], executed["success"]) == ("agent", True)
+    assert executed["result"] == said
+
+
+def test_the_agents_session_is_an_ordinary_one_without_the_ephemeral_prompts(scribe):
+    session_id = scribe.new_session()
+    call = scribe.instruct(PLAN, calls(("note", {"text": "x"})), "Noted.")
+    events = scribe.chat.say(session_id, scribe.message(call))
+    agent_session = next(e.data["session_id"] for e in events if e.name == "agent_complete")
+    kept = scribe.agent_chat(agent_session)
+    assert [m["role"] for m in kept["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert kept["messages"][0]["content"] == "You take notes."
+    assert kept["messages"][1]["content"] == call["instruction"]
+    assert kept["metadata"]["agent_name"] == "scribe"
+
+
+def test_a_model_that_announces_before_it_acts_gets_a_second_chance_and_only_one(scribe):
+    session_id = scribe.new_session()
+    call = scribe.instruct(PLAN, "I will note it now.", calls(("note", {"text": "y"})), "Noted.")
+    scribe.chat.say(session_id, scribe.message(call))
+    assert scribe.runs() == ["y"]
+    idle = scribe.instruct(PLAN, "I will.", "I really will.", calls(("note", {"text": "z"})))
+    events = scribe.chat.say(session_id, scribe.message(idle))
+    output = next(e.data["output"] for e in events if e.name == "agent_complete")
+    assert output.endswith("I really will.")
+    assert scribe.runs() == ["y"]
+
+
+def test_a_changed_skill_holds_for_the_next_call_which_may_go_on_in_the_same_session(scribe):
+    session_id = scribe.new_session()
+    events = scribe.chat.say(session_id, scribe.message(scribe.instruct(PLAN, "One.", "Two.")))
+    agent_session = next(e.data["session_id"] for e in events if e.name == "agent_complete")
+    skill = scribe.server.data_dir / "agents" / "scribe" / "SKILL.md"
+    before = skill.read_text()
+    skill.write_text(before.replace("You take notes.", "You take short notes."))
+    try:
+        again = scribe.instruct("2. Go on.", "Three.", "Four.", session_id=agent_session)
+        events = scribe.chat.say(session_id, scribe.message(again))
+    finally:
+        skill.write_text(before)
+    complete = next(e.data for e in events if e.name == "agent_complete")
+    assert complete["session_id"] == agent_session
+    assert "One." not in complete["output"]
+    kept = scribe.agent_chat(agent_session)["messages"]
+    assert kept[0]["content"] == "You take short notes."
+    assert [m["role"] for m in kept].count("system") == 1
+    assert [m["role"] for m in kept].count("user") == 2
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "a person's", "a path", "another agent's"])
+def test_a_session_that_is_not_the_agents_is_refused(make_scribe, script, whose):
+    scribe = make_scribe(script, names=("scribe", "other"))
+    session_id = scribe.new_session(names=("scribe", "other"))
+    wanted = {"nobody's": "0123456789", "a person's": session_id, "a path": "../x"}.get(whose)
+    if wanted is None:
+        call = {**scribe.instruct(PLAN, "One.", "Two."), "agent": "other"}
+        events = scribe.chat.say(session_id, scribe.message(call))
+        wanted = next(e.data["session_id"] for e in events if e.name == "agent_complete")
+    call = scribe.instruct(PLAN, "One.", "Two.", session_id=wanted)
+    events = scribe.chat.say(session_id, scribe.message(call))
+    assert "agent_start" not in [event.name for event in events]
+    assert "Leave session_id out" in scribe.chat.messages(session_id)[-2]["content"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"agent": "nobody", "instruction": "x"}, "no agent named"),
+        ({"agent": "scribe"}, "instruction"),
+        ({"agent": "scribe", "instruction": 7}, "instruction"),
+        ({"agent": "scribe", "instruction": "x", "speed": 1}, "speed"),
+    ],
+)
+def test_the_model_is_told_what_is_wrong_with_its_call(scribe, arguments, said):
+    session_id = scribe.new_session()
+    events = scribe.chat.say(session_id, scribe.message(arguments))
+    assert events[-1].name == "done"
+    assert events[-2].name == "message_complete"
+    assert said in scribe.chat.messages(session_id)[-2]["content"]
+
+
+def test_two_agents_of_one_round_run_at_the_same_time_and_tell_which_is_which(scribe):
+    session_id = scribe.new_session()
+    one, two = (
+        scribe.instruct(PLAN, calls(("ponder", {"seconds": 0.5})), f"Done {n}.") for n in (1, 2)
+    )
+    events = scribe.chat.say(session_id, scribe.message(one, two))
+    kinds = [(e.name, e.data.get("call_index")) for e in events]
+    ends = [i for i, (name, _) in enumerate(kinds) if name == "agent_complete"]
+    starts = [i for i, (name, _) in enumerate(kinds) if name == "agent_tool_call"]
+    assert max(starts) < min(ends)
+    for index in (0, 1):
+        said = "".join(
+            e.data["content"]
+            for e in events
+            if e.name == "agent_execution" and e.data["call_index"] == index
+        )
+        assert said.strip() == f"Done {index + 1}."
+    sessions = {e.data["session_id"] for e in events if e.name == "agent_complete"}
+    assert len(sessions) == 2
+    results = [m for m in scribe.chat.messages(session_id) if m["role"] == "tool"]
+    assert ["Done 1." in results[0]["content"], "Done 2." in results[1]["content"]] == [True, True]
+
+
+def test_the_callers_policy_gates_the_agents_tools_and_the_question_names_the_agent(scribe):
+    session_id = scribe.new_session("confirm_destructive")
+    acts = calls(("note", {"text": "a"}), ("erase", {"text": "a"}))
+    message = scribe.message(scribe.instruct(PLAN, acts, "Erased."))
+    with scribe.chat.stream(session_id, message=message) as events:
+        seen = []
+        for event in events:
+            seen.append(event)
+            if event.name == "tool_call_confirmation_required":
+                assert scribe.runs() == []
+                body = {"confirmation_id": event.data["confirmation_id"], "approved": True}
+                answer = scribe.server.chat().http.post(
+                    f"/chat/{session_id}/confirm-tool", json=body
+                )
+                assert answer.status_code == 200, answer.text
+    [question] = [e.data for e in seen if e.name == "tool_call_confirmation_required"]
+    assert (question["agent_name"], question["tool_name"]) == ("scribe", "erase")
+    assert sorted(scribe.runs()) == ["-a", "a"]
+    called = [e.data["tool_name"] for e in seen if e.name == "agent_tool_call"]
+    assert sorted(called) == ["erase", "note"]
+
+
+def test_without_a_listener_the_agent_waits_and_goes_on_where_it_was(scribe):
+    session_id = scribe.new_session("always_confirm")
+    message = scribe.message(scribe.instruct(PLAN, calls(("note", {"text": "b"})), "Noted."))
+    http = scribe.chat.http
+    first = http.post(f"/chat/{session_id}", json={"message": message})
+    assert first.status_code == 202, first.text
+    [asked] = first.json()["pending_confirmations"]
+    assert asked["agent_name"] == "scribe"
+    listed = http.get(f"/chat/{session_id}/confirmations").json()["confirmations"]
+    assert [c["confirmation_id"] for c in listed] == [asked["confirmation_id"]]
+    body = {"confirmation_id": asked["confirmation_id"], "approved": True}
+    assert http.post(f"/chat/{session_id}/confirm-tool", json=body).status_code == 200
+    assert scribe.runs() == []
+    second = http.post(f"/chat/{session_id}", json={})
+    assert second.status_code == 200, second.text
+    assert second.json()["message"]["content"] == "All done."
+    assert scribe.runs() == ["b"]
+    output = second.json()["tool_calls_executed"][0]["result"]
+    assert output.count(PLAN) == 1
+
+
+def test_cancel_reaches_into_the_agents_tools_and_saves_both_sessions(scribe):
+    session_id = scribe.new_session()
+    message = scribe.message(scribe.instruct(PLAN, calls(("ponder", {"seconds": 60})), "Never."))
+    reader = threading.Thread(target=scribe.chat.say, args=(session_id, message))
+    reader.start()
+    deadline = time.monotonic() + 20
+    while not scribe.runs():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    [pid] = map(int, scribe.runs())
+    answer = scribe.server.chat().cancel(session_id)
+    reader.join(timeout=10)
+    assert answer.status_code == 200, answer.text
+    stopped = answer.json()["stopped"]
+    assert (stopped["agents"], stopped["tools"]) == (["scribe"], ["ponder"])
+    assert not psutil.pid_exists(pid)
+    kept = scribe.chat.messages(session_id)
+    assert (kept[-1]["content"], kept[-2]["role"]) == ("[cancelled]", "tool")
+    chats = scribe.chat.http.get("/agents/chats").json()["chats"]
+    newest = max(chats, key=lambda chat: chat["updated_at"])
+    inside = scribe.agent_chat(newest["session_id"])["messages"]
+    assert [m["role"] for m in inside][-3:] == ["assistant", "tool", "assistant"]
+    assert inside[-1]["content"] == "[cancelled]"
+    again = scribe.chat.say(session_id, scribe.script("Fine."))
+    assert again[-1].name == "done"
+
+
+def test_a_failing_model_of_an_agent_is_told_to_the_main_model(scribe):
+    session_id = scribe.new_session()
+    call = {"agent": "scribe", "instruction": scribe.script("x", drop_after=1)}
+    events = scribe.chat.say(session_id, scribe.message(call))
+    complete = next(e.data for e in events if e.name == "agent_complete")
+    assert "[The agent stopped:" in complete["output"]
+    assert events[-2].name == "message_complete"
+
+
+def test_an_agent_that_goes_on_for_ever_is_stopped_at_its_limit(start, script):
+    server = start(MOCHI_MAX_AGENT_ITERATIONS="3")
+    scribe = Scribe(server, script)
+    session_id = scribe.new_session()
+    steps = [calls(("note", {"text": str(n)})) for n in range(9)]
+    events = scribe.chat.say(session_id, scribe.message(scribe.instruct(PLAN, *steps)))
+    complete = next(e.data for e in events if e.name == "agent_complete")
+    assert "that is the limit" in complete["output"]
+    assert scribe.runs() == ["0", "1"]
+    assert events[-2].name == "message_complete"
+
+
+def test_a_crash_in_the_middle_leaves_both_sessions_usable(start, script):
+    server = start()
+    scribe = Scribe(server, script)
+    session_id = scribe.new_session()
+    message = scribe.message(scribe.instruct(PLAN, calls(("ponder", {"seconds": 60})), "Never."))
+    with scribe.chat.stream(session_id, message=message, detached=True) as events:
+        for event in events:
+            if event.name == "agent_tool_call":
+                agent_call = event.data
+                break
+    deadline = time.monotonic() + 20
+    while not scribe.runs():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    server.kill()
+    found = start()
+    after = Scribe.__new__(Scribe)
+    after.__dict__.update(scribe.__dict__, server=found, chat=found.chat())
+    kept = after.chat.messages(session_id)
+    assert kept[-1]["role"] == "tool"
+    assert "interrupted" in kept[-1]["content"]
+    [agent_chat] = after.chat.http.get("/agents/chats").json()["chats"]
+    assert agent_call["agent_name"] == agent_chat["agent_name"]
+    goes_on = after.message(
+        after.instruct("2.", "Yes.", "Yes!", session_id=agent_chat["session_id"])
+    )
+    events = after.chat.say(session_id, goes_on)
+    assert "agent_complete" in [event.name for event in events]
