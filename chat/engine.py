@@ -182,7 +182,7 @@ class TurnEngine:
 
     async def _ask_model(self) -> Input:
         self._rounds += 1
-        answer = self._round = Round(new_message_id())
+        answer = self._round = Round(new_message_id(), self._tools.next_index)
         self._stream.note("round", {"message_id": answer.message_id, "model": self._job.model})
         loading = asyncio.get_running_loop().call_later(
             LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]

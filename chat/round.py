@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
-from chat.events import ContentDelta, Event, StatusChanged, ThinkingContentDelta
+from chat.events import (
+    ContentDelta,
+    Event,
+    StatusChanged,
+    ThinkingContentDelta,
+    ToolCallDelta,
+)
 from models_app.cleaning import StreamCleaner
 from models_app.language_model import (
+    CallArgumentsDelta,
     CallDelta,
     Delta,
     Finished,
@@ -19,14 +26,18 @@ from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
 class Round:
     """The answer of one model call while it arrives.
 
-    Attributes:
+    Args:
         message_id: The id that the answer is saved under, fixed before the model is asked.
+        first_call_index: The number within the turn of the first call it asks for.
+
+    Attributes:
+        message_id: The id that the answer is saved under.
         calls: The tool calls so far, in order.
         finished: The last delta, once it is there.
         context_window: The window that the provider grew to, if it did.
     """
 
-    def __init__(self, message_id: str) -> None:
+    def __init__(self, message_id: str, first_call_index: int = 0) -> None:
         self.message_id = message_id
         self.calls: list[ToolCall] = []
         self.finished: Finished | None = None
@@ -35,6 +46,7 @@ class Round:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._cleaner = StreamCleaner()
+        self._first_call_index = first_call_index
 
     @property
     def text(self) -> str:
@@ -54,6 +66,9 @@ class Round:
                 self._add(events, *self._cleaner.feed_text(delta.text))
             elif type(delta) is ThinkingDelta:
                 self._add(events, "", self._cleaner.feed_thinking(delta.text))
+            elif type(delta) is CallArgumentsDelta:
+                self.has_output = True
+                events.append(self._arguments(delta))
             elif type(delta) is CallDelta:
                 self.calls.append(delta.call)
                 self.has_output = True
@@ -89,6 +104,13 @@ class Round:
             done_reason=finished.done_reason,
             cancelled=cancelled,
             interrupted=interrupted,
+        )
+
+    def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:
+        return ToolCallDelta(
+            call_index=self._first_call_index + delta.call_index,
+            tool_call_id=delta.call_id,
+            arguments=delta.arguments,
         )
 
     def _add(self, events: list[Event], text: str, thinking: str) -> None:

@@ -53,6 +53,7 @@ class ToolCallRunner:
 
     Attributes:
         running: The calls that were started and have no result yet.
+        next_index: The number that the next call gets.
     """
 
     def __init__(
@@ -68,12 +69,12 @@ class ToolCallRunner:
         self._offer = offer
         self._session_id = session_id
         self._delegate = delegate
-        self._next_index = 0
+        self.next_index = 0
 
     def number(self, calls: Sequence[ToolCall]) -> list[NumberedCall]:
         """Give the calls of a round their numbers within the turn."""
-        first = self._next_index
-        self._next_index += len(calls)
+        first = self.next_index
+        self.next_index += len(calls)
         return [NumberedCall(call=call, index=index) for index, call in enumerate(calls, first)]
 
     async def run(

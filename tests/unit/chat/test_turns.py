@@ -24,6 +24,7 @@ from models_app.errors import (
     ThinkingNotSupported,
 )
 from models_app.language_model import (
+    CallArgumentsDelta,
     CallDelta,
     Finished,
     Retrying,
@@ -394,6 +395,19 @@ async def test_tool_calls_run_and_their_results_go_back_to_the_model(make_house)
         "tool",
         "tool",
     ]
+
+
+async def test_arguments_that_are_streamed_show_before_their_call_under_its_number(make_house):
+    house = make_house(Calculator())
+    house.model.say([call("c0", a=1, b=1)], [Finished()])
+    pieces = [CallArgumentsDelta(0, "c1", "add", piece) for piece in ('{"a":1', ',"b":2}')]
+    house.model.say(*[[piece] for piece in pieces], [call("c1", a=1, b=2)], [Finished()])
+    house.model.say_text("Three.")
+    events, _ = await run(house, await house.new_session(tools=["add"]))
+    deltas = [data for name, data in events if name == "tool_call_delta"]
+    assert [(d["call_index"], d["tool_call_id"]) for d in deltas] == [(1, "c1"), (1, "c1")]
+    assert json.loads("".join(d["arguments"] for d in deltas)) == {"a": 1, "b": 2}
+    assert [d["call_index"] for n, d in events if n == "tool_call"] == [0, 1]
 
 
 async def test_a_model_that_asks_for_tools_for_ever_is_stopped(make_house):
