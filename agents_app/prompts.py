@@ -10,6 +10,9 @@ from sessions_app.atomic import UnreadableFileError, read_regular
 MAX_FILE_BYTES = 256 * 1024
 """A larger file counts as one that can't be read."""
 
+DEFAULT_PROMPTS = "default_prompts"
+"""The folder of this package in which the packaged prompts are."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -39,7 +42,7 @@ class EphemeralPrompts:
 
 def default_prompt(filename: str) -> str:
     """Return a packaged prompt: ``planning.md`` or ``execution.md``."""
-    return (files("agents_app") / "default_prompts" / filename).read_text("utf-8").strip()
+    return (files("agents_app") / DEFAULT_PROMPTS / filename).read_text("utf-8").strip()
 
 
 def _read(path: Path, default: str) -> str:

@@ -6,9 +6,16 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from agents_app.prompts import DEFAULT_PROMPTS
 from sessions_app.atomic import make_private_directory, write_atomically
 
 EXAMPLES = "examples"
+AGENT_PROMPTS = {
+    "docs/agents/agent_prompt_planning.md": "planning.md",
+    "docs/agents/agent_prompt_execution.md": "execution.md",
+}
+"""Where agents' prompts are looked for by default, and the packaged ones."""
+
 PACKAGE_FILE = "__init__.py"
 _MADE_BY_PYTHON = "__pycache__"
 
@@ -39,6 +46,8 @@ def copy_examples(target: Path) -> Copied:
     make_private_directory(target)
     copied = Copied()
     _copy(files("mochi_project") / EXAMPLES, target, Path(), copied)
+    for name, packaged in AGENT_PROMPTS.items():
+        _copy_file(files("agents_app") / DEFAULT_PROMPTS / packaged, target, Path(name), copied)
     return copied
 
 
@@ -53,13 +62,17 @@ def _copy(source: Traversable, target: Path, relative: Path, copied: Copied) -> 
             continue
         if entry.is_dir():
             _copy(entry, target, inner, copied)
-            continue
-        try:
-            write_atomically(target / inner, entry.read_bytes(), exclusive=True)
-        except FileExistsError:
-            copied.left.append(str(inner))
         else:
-            copied.wrote.append(str(inner))
+            _copy_file(entry, target, inner, copied)
+
+
+def _copy_file(source: Traversable, target: Path, relative: Path, copied: Copied) -> None:
+    try:
+        write_atomically(target / relative, source.read_bytes(), exclusive=True)
+    except FileExistsError:
+        copied.left.append(str(relative))
+    else:
+        copied.wrote.append(str(relative))
 
 
 def _is_taken(directory: Path) -> bool:

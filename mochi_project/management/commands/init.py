@@ -16,7 +16,7 @@ class Command(ReportCommand):
     """Copy the packaged examples; nothing that stands there is touched."""
 
     help = (
-        "Write example tools, system prompts and an MCP configuration into a data directory. "
+        "Write example tools, agents, prompts and an MCP configuration into a data directory. "
         "Never overwrites anything, so it can be run again."
     )
     requires_system_checks = ()
@@ -52,7 +52,8 @@ class Command(ReportCommand):
         if copied.wrote:
             self.stdout.write(
                 f"\nStart the server with `mochi-server --data-dir {target}`.\n"
-                f"`mochi-server --data-dir {target} tools list` shows the tools."
+                f"`mochi-server --data-dir {target} tools list` shows the tools, `... agents list` "
+                "the agents."
             )
 
 

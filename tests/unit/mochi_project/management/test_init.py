@@ -9,15 +9,22 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from agents_app import prompts
 from mochi_project import example_data
 from prompts_app.service import SystemPromptService
 
 EXAMPLES = Path(example_data.__file__).parent / "examples"
-PACKAGED = sorted(
-    str(path.relative_to(EXAMPLES))
-    for path in EXAMPLES.rglob("*")
+AGENT_PROMPTS = Path(prompts.__file__).parent / "default_prompts"
+FILES = {
+    str(path.relative_to(EXAMPLES)): path
+    for path in sorted(EXAMPLES.rglob("*"))
     if path.is_file() and "__pycache__" not in path.parts
-)
+}
+FILES |= {
+    f"docs/agents/agent_prompt_{name}.md": AGENT_PROMPTS / f"{name}.md"
+    for name in ("planning", "execution")
+}
+PACKAGED = list(FILES)
 
 
 def run(*arguments: str) -> str:
@@ -38,7 +45,7 @@ def test_every_packaged_file_is_copied_and_named(tmp_path: Path) -> None:
     report = run(str(tmp_path / "new" / "data"))
 
     copied = content_of(tmp_path / "new" / "data")
-    assert copied == {name: (EXAMPLES / name).read_bytes() for name in PACKAGED}
+    assert copied == {name: path.read_bytes() for name, path in FILES.items()}
     assert all(f"wrote  {tmp_path / 'new' / 'data' / name}" in report for name in PACKAGED)
 
 
@@ -74,6 +81,24 @@ def test_what_is_missing_is_written_again(tmp_path: Path) -> None:
     (tmp_path / "system_prompts" / "helpful.md").unlink()
 
     assert json.loads(run(str(tmp_path), "--json"))["wrote"] == ["system_prompts/helpful.md"]
+
+
+def test_agents_prompts_are_where_the_server_looks_for_them(tmp_path: Path, settings) -> None:
+    run(str(tmp_path))
+
+    configured = settings.MOCHI.model_copy(update={"data_dir": tmp_path})
+    assert configured.resolved_planning_prompt_path.is_file()
+    assert configured.resolved_execution_prompt_path.is_file()
+
+
+def test_an_agent_of_ones_own_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "agents" / "coder").mkdir(parents=True)
+    (tmp_path / "agents" / "coder" / "SKILL.md").write_text("mine")
+
+    report = run(str(tmp_path))
+
+    assert os.listdir(tmp_path / "agents" / "coder") == ["SKILL.md"]
+    assert f"left   {tmp_path / 'agents' / 'coder'}/" in report
 
 
 def test_a_folder_of_tools_of_ones_own_is_left_as_it_is(tmp_path: Path) -> None:

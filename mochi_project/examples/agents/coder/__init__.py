@@ -1,0 +1,19 @@
+"""The coder: what ``__all__`` lists are the agent's tools."""
+
+from .coder import (
+    delete_rename_file,
+    insert_replace_text,
+    list_dir,
+    read_file,
+    run_cli_command,
+    write_file,
+)
+
+__all__ = [
+    "delete_rename_file",
+    "insert_replace_text",
+    "list_dir",
+    "read_file",
+    "run_cli_command",
+    "write_file",
+]
