@@ -1,9 +1,8 @@
 """The chat routes: parse, call the registry of turns, encode."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import msgspec
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -12,7 +11,11 @@ from ninja import Header, Query, Router, Status
 
 from chat import sse
 from chat.confirmation import Confirmation
+from chat.context.strategy import strategy_of
+from chat.context_schemas import ContextOut, SummarizeIn, SummaryOut
+from chat.context_view import context_of
 from chat.errors import TurnCrashed
+from chat.frames import Frames, event_stream
 from chat.openapi import STREAM
 from chat.outcome import Outcome
 from chat.preparation import TurnRequest
@@ -33,10 +36,11 @@ from chat.schemas import (
 from chat.service import ChatRequest
 from chat.status import status_of
 from chat.turn import State
-from chat.turns import Listener
 from mochi_project.services import get_services
 from sessions_app.errors import ValidationFailed
+from sessions_app.identity import utc_now
 from sessions_app.schemas import ErrorResponse
+from tools_app.offer import NO_OFFER, offer, selection_of
 
 router = Router(tags=["chat"])
 
@@ -217,7 +221,7 @@ async def reattach(
     )
     if listener is None:
         return HttpResponse(status=204)
-    return _event_stream(_Frames(listener, listener.close))
+    return event_stream(Frames(listener, listener.close))
 
 
 @router.get(
@@ -239,6 +243,59 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
         max_context=model.context_length if model else None,
         dynamic_allowed=services.settings.dynamic_context_window_enabled,
     )
+
+
+@router.get(
+    "/sessions/{session_id}/context",
+    operation_id="get_session_context",
+    summary="What the next request would send",
+    response={200: ContextOut, (404, 500): ErrorResponse},
+)
+async def get_session_context(request: HttpRequest, session_id: str) -> ContextOut:
+    """Return which messages would be sent, which not and why, and what that costs.
+
+    Everything but the message that is not written yet. No model is called.
+    """
+    services = get_services()
+    session = await asyncio.to_thread(services.sessions.get, session_id)
+    model = await services.models.look_up(session.metadata.model, must_exist=False)
+    selection = selection_of(session.metadata, None, ())
+    tools = NO_OFFER
+    if selection is not None:
+        tools = offer(await services.tools.listing(selection), session.metadata, None, ())
+    return context_of(
+        session,
+        strategy=strategy_of(session.metadata.context_strategy, services.settings.context_strategy),
+        tools=tools.specs,
+        max_context=model.context_length if model else None,
+        context_limit=None,
+        dynamic_allowed=services.settings.dynamic_context_window_enabled,
+        now=utc_now(),
+    )
+
+
+@router.get(
+    "/sessions/{session_id}/summary",
+    operation_id="get_session_summary",
+    summary="Summary of a session",
+    response={200: SummaryOut, (404, 500): ErrorResponse},
+)
+async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryOut:
+    """Return what the conversation is about; 404 `SUMMARY_NOT_FOUND` while there is no summary."""
+    made = await get_services().summaries.get(session_id)
+    return SummaryOut.model_validate(msgspec.structs.asdict(made))
+
+
+@router.post(
+    "/sessions/{session_id}/summarize",
+    operation_id="summarize_session",
+    summary="Summarise a session now",
+    response={200: SummaryOut, **ERRORS},
+)
+async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
+    """Write the summary and wait for it; 409 while a turn runs on the session."""
+    made = await get_services().summaries.summarize(session_id, body.model)
+    return SummaryOut.model_validate(msgspec.structs.asdict(made))
 
 
 def _confirmation(asked: Confirmation) -> ConfirmationOut:
@@ -275,43 +332,7 @@ async def _streamed_turn(request: ChatRequest, key: str | None) -> StreamingHttp
     except BaseException:
         turn.leave()
         raise
-    return _event_stream(_Frames(turn.listener, turn.leave))
-
-
-class _Frames:
-    """A turn's frames as they come, each chunk with everything that waits.
-
-    Not a generator: one that was never started, because its client had left already, would not
-    run its ``finally`` when it is closed, and nobody would leave the turn.
-    """
-
-    def __init__(self, listener: Listener, leave: Callable[[], None]) -> None:
-        self._listener = listener
-        self._leave = leave
-        self._first = sse.RETRY
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await self._listener.next()
-        if not chunk:
-            raise StopAsyncIteration
-        if self._first:
-            chunk, self._first = self._first + chunk, b""
-        return chunk
-
-    async def aclose(self) -> None:
-        """Leave the turn; the handler calls it however the response ends."""
-        self._leave()
-
-
-def _event_stream(frames: _Frames) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(frames, content_type="text/event-stream; charset=utf-8")
-    response.headers["Cache-Control"] = "no-cache, no-transform"
-    response.headers["X-Accel-Buffering"] = "no"
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response
+    return event_stream(Frames(turn.listener, turn.leave))
 
 
 async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut | Status[SuspendedOut]:

@@ -56,6 +56,15 @@ def _split(value: Any) -> Any:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
+ContextStrategy = Literal[
+    "summarize_history",
+    "truncate_by_tokens",
+    "truncate_history",
+    "filter_history",
+    "filter_history+summarize_history",
+    "filter_history+truncate_by_tokens",
+    "none",
+]
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], NoDecode, BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
@@ -150,6 +159,9 @@ class MochiSettings(BaseSettings):
     )
     dynamic_context_window_enabled: bool = Field(
         True, description="Let the context window grow with the conversation"
+    )
+    context_strategy: ContextStrategy = Field(
+        "summarize_history", description="How a conversation that is too long is made to fit"
     )
     worker: bool = Field(True, description="Keep the background worker running beside the server")
 

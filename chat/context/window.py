@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 
 from models_app.window_sizes import fit, safe_limit
-from sessions_app.session import WindowConfig, adjust_window
+from sessions_app.messages import AssistantMessage
+from sessions_app.session import Session, WindowConfig, adjust_window
 
 FIRST_WINDOW = 8192
 BUFFER = 1.5
@@ -59,6 +60,32 @@ def decide(
     if needed > current_window:
         return Decision(window=needed, reason="usage_threshold")
     return Decision(window=current_window, reason="no_adjustment")
+
+
+def grow(decision: Decision, *, max_context: int | None, usage_tokens: int) -> Decision:
+    """Return a decision of the same turn again, now that it uses more.
+
+    A window that was set by hand, or is none of ours, stays.
+    """
+    if decision.window is None or decision.reason == "manual_override":
+        return decision
+    chosen = decide(
+        dynamic_enabled=True,
+        manual_override=False,
+        current_window=decision.window,
+        model_changed=False,
+        max_context=max_context,
+        usage_tokens=usage_tokens,
+    )
+    return decision if chosen.window == decision.window else chosen
+
+
+def model_changed(session: Session) -> bool:
+    """Whether another model than the session's gave the last answer."""
+    for message in reversed(session.messages):
+        if isinstance(message, AssistantMessage):
+            return message.model != session.metadata.model
+    return False
 
 
 def estimate(texts: Sequence[str]) -> int:

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from chat import opening, stream
-from chat.api import _Frames
 from chat.events import ContentDelta, Done, StatusChanged, TurnStarted
+from chat.frames import Frames
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
 from chat.opening import Opening
@@ -138,7 +138,7 @@ async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
 
 async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_stream):
     left = []
-    frames = _Frames(turn_stream.subscribe(), lambda: left.append(True))
+    frames = Frames(turn_stream.subscribe(), lambda: left.append(True))
     await frames.aclose()
     assert left == [True]
     turn_stream.close()
@@ -147,6 +147,6 @@ async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_st
 async def test_a_delivery_begins_with_the_time_to_reconnect(turn_stream):
     turn_stream.emit([STARTED])
     turn_stream.close()
-    frames = [frame async for frame in _Frames(turn_stream.subscribe(after=0), lambda: None)]
+    frames = [frame async for frame in Frames(turn_stream.subscribe(after=0), lambda: None)]
     assert len(frames) == 1
     assert frames[0].startswith(b"retry: 2000\n\nid: t1:1\n")

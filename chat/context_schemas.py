@@ -1,0 +1,136 @@
+"""Bodies of the routes about a session's context and its summary."""
+
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, StringConstraints
+
+ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+class SentMessageOut(Schema):
+    """A message that the next request sends."""
+
+    index: int | None = Field(
+        description="Its place in the session; null for what was put in the place of others"
+    )
+    message_id: str
+    role: str
+    tokens: int = Field(description="Estimated")
+
+
+class LeftOutOut(Schema):
+    """A message that stays in the session and is not sent."""
+
+    index: int
+    message_id: str
+    role: str
+    reason: Literal["summarized", "truncated", "filtered", "without_text"]
+
+
+class EstimateOut(Schema):
+    """The tokens of the next request, without the message that is not written yet."""
+
+    tokens: int
+    counted: int = Field(description="Of these, what the model's server has counted already")
+    estimated: int = Field(description="And what was estimated")
+
+
+class LastCountOut(Schema):
+    """What the last counted request cost, against what would have been estimated."""
+
+    message_id: str = Field(description="The answer to that request")
+    counted: int
+    estimated: int
+    error: float = Field(description="By how much the estimate is off: 0.05 is 5 % too much")
+
+
+class ContextOut(Schema):
+    """What the next request would send, and what it would leave out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "session_id": "a1b2c3d4e5",
+                "model": "qwen3:14b",
+                "strategy": "summarize_history",
+                "messages": [
+                    {"index": 0, "message_id": "0a1b2c3d4e", "role": "system", "tokens": 64},
+                    {"index": 41, "message_id": "1b2c3d4e5f", "role": "user", "tokens": 12},
+                ],
+                "left_out": [
+                    {
+                        "index": 1,
+                        "message_id": "2c3d4e5f6a",
+                        "role": "user",
+                        "reason": "summarized",
+                    }
+                ],
+                "summary": "They planned a trip to Lisbon.",
+                "tools": 2,
+                "tool_tokens": 180,
+                "window": 8192,
+                "limit": 36864,
+                "threshold": 25804,
+                "estimate": {"tokens": 412, "counted": 380, "estimated": 32},
+                "last_count": {
+                    "message_id": "3d4e5f6a7b",
+                    "counted": 350,
+                    "estimated": 343,
+                    "error": -0.02,
+                },
+                "tokens_per_estimated_token": 1.08,
+                "will_compress": False,
+            }
+        }
+    )
+
+    session_id: str
+    model: str
+    strategy: str = Field(description="How a history that is too long is made to fit")
+    messages: list[SentMessageOut]
+    left_out: list[LeftOutOut]
+    summary: str | None = Field(description="What is said in the place of summarized messages")
+    tools: int = Field(description="How many tools are offered")
+    tool_tokens: int = Field(description="What their schemas cost, estimated")
+    window: int | None = Field(
+        description="Tokens that the next request asks the model to hold; null leaves it alone"
+    )
+    limit: int | None = Field(
+        description="Tokens that request and answer may take; null while nothing is known of it"
+    )
+    threshold: int | None = Field(description="From so many on, messages are left out")
+    estimate: EstimateOut
+    last_count: LastCountOut | None
+    tokens_per_estimated_token: float = Field(
+        description="The model's measure, as learnt from the counts in this session"
+    )
+    will_compress: bool = Field(description="Whether the next request leaves out more first")
+
+
+class SummarizeIn(Schema):
+    """Who shall write the summary."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"model": "qwen3:14b"}})
+
+    model: ModelName | None = Field(
+        None, description="Remembered for later summaries; absent leaves it to the session"
+    )
+
+
+class SummaryOut(Schema):
+    """What a conversation is about."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "summary": "The user asked about asynchronous Python.",
+                "topics": ["python", "asyncio"],
+                "model_used": "qwen3:14b",
+            }
+        }
+    )
+
+    summary: str
+    topics: list[str]
+    model_used: str

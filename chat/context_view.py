@@ -1,0 +1,135 @@
+"""What ``/sessions/{id}/context`` tells: what the next request would send. No model is called."""
+
+from collections.abc import Sequence
+
+from chat.context.plan import ContextPlan, plan_request
+from chat.context.strategy import Strategy
+from chat.context.tokens import estimate_message, estimate_tools
+from chat.context.window import decide, model_changed
+from chat.context.window_service import limit_of
+from chat.context_schemas import (
+    ContextOut,
+    EstimateOut,
+    LastCountOut,
+    LeftOutOut,
+    SentMessageOut,
+)
+from sessions_app.messages import AssistantMessage, ToolSpec
+from sessions_app.session import Session
+
+
+def context_of(
+    session: Session,
+    *,
+    strategy: Strategy,
+    tools: Sequence[ToolSpec],
+    max_context: int | None,
+    context_limit: int | None,
+    dynamic_allowed: bool,
+    now: str,
+) -> ContextOut:
+    """Gather what the next request of a session would send.
+
+    Args:
+        session: The session.
+        strategy: What is done to a history that is too long.
+        tools: What would be offered.
+        max_context: The model's longest context in tokens; None when it is not known just now.
+        context_limit: The limit of the session's profile, if it has one.
+        dynamic_allowed: Whether this server lets windows grow at all.
+        now: The time (UTC, ISO 8601).
+    """
+    metadata, window = session.metadata, session.window
+    limit = limit_of(window, max_context=max_context, context_limit=context_limit)
+    plan = plan_request(
+        session.messages,
+        state=metadata.context_state,
+        strategy=strategy,
+        limit=limit,
+        model=metadata.model,
+        tools=tools,
+        now=now,
+    )
+    decision = decide(
+        dynamic_enabled=dynamic_allowed and window.dynamic_enabled,
+        manual_override=window.manual_override,
+        current_window=window.current_window,
+        model_changed=model_changed(session),
+        max_context=max_context,
+        usage_tokens=plan.estimate.tokens,
+    )
+    return ContextOut(
+        session_id=session.session_id,
+        model=metadata.model,
+        strategy=strategy.name,
+        messages=_sent(session, plan),
+        left_out=_left_out(session, plan),
+        summary=plan.state.summary if plan.state else None,
+        tools=len(tools),
+        tool_tokens=plan.calibration.correct(estimate_tools(tools)),
+        window=decision.window,
+        limit=limit,
+        threshold=plan.threshold,
+        estimate=EstimateOut(
+            tokens=plan.estimate.tokens,
+            counted=plan.estimate.counted,
+            estimated=plan.estimate.estimated,
+        ),
+        last_count=_last_count(session, strategy, tools, now),
+        tokens_per_estimated_token=round(plan.calibration.factor, 3),
+        will_compress=plan.cutting is not None,
+    )
+
+
+def _sent(session: Session, plan: ContextPlan) -> list[SentMessageOut]:
+    places = {message.message_id: at for at, message in enumerate(session.messages)}
+    return [
+        SentMessageOut(
+            index=places.get(message.message_id),
+            message_id=message.message_id,
+            role=message.role,
+            tokens=plan.calibration.correct(estimate_message(message)),
+        )
+        for message in plan.messages
+    ]
+
+
+def _left_out(session: Session, plan: ContextPlan) -> list[LeftOutOut]:
+    places = {message.message_id: at for at, message in enumerate(session.messages)}
+    return [
+        LeftOutOut(
+            index=places[item.message_id],
+            message_id=item.message_id,
+            role=item.role,
+            reason=item.reason,
+        )
+        for item in plan.left_out
+    ]
+
+
+def _last_count(
+    session: Session, strategy: Strategy, tools: Sequence[ToolSpec], now: str
+) -> LastCountOut | None:
+    """Estimate the last counted request as if it had not been sent yet."""
+    for at in range(len(session.messages) - 1, -1, -1):
+        answer = session.messages[at]
+        if not isinstance(answer, AssistantMessage) or not answer.prompt_eval_count:
+            continue
+        state = session.metadata.context_state
+        earlier = plan_request(
+            session.messages[:at],
+            state=state if state and state.created_at < answer.timestamp else None,
+            strategy=strategy,
+            limit=None,
+            model=answer.model,
+            tools=tools,
+            now=now,
+        )
+        estimated, counted = earlier.estimate.tokens, answer.prompt_eval_count
+        return LastCountOut(
+            message_id=answer.message_id,
+            counted=counted,
+            estimated=estimated,
+            error=round((estimated - counted) / counted, 3),
+        )
+    return None
