@@ -20,6 +20,7 @@ _ADD_NUMBERS: JsonDict = {
             "b": {"type": "number", "description": "The second number to add."},
         },
         "required": ["a", "b"],
+        "additionalProperties": False,
     },
     "destructive": False,
     "groups": ["math"],
@@ -157,7 +158,12 @@ class McpServerOut(Schema):
 
     name: str = Field(description="Its name in `mcp.json`, and the group of its tools")
     transport: str = Field(description="`stdio` or `http`; empty when the entry is unusable")
-    state: str = Field(description="What it does now")
+    state: str = Field(
+        description=(
+            "`stopped` (nobody needed it yet), `starting`, `ready`, `backing_off` (it failed and "
+            "is tried again after a while), `failed` or `disabled`"
+        )
+    )
     error: str | None = Field(description="Why it can't be used, or could not the last time")
     tools: list[str] = Field(description="Its tools, by the names that models call them by")
 

@@ -109,7 +109,10 @@ async def _asked(services: Services) -> list[Finding]:
 
 
 async def _tools(services: Services) -> Finding:
-    listing = await services.folder_tools.listing()
+    try:
+        listing = await services.folder_tools.listing()
+    except OSError as error:  # of the data directory; what is in the folder is never one
+        return Finding("tools", "broken", f"{error.filename}: {error.strerror}")
     if listing.invalid:
         wrong = "; ".join(f"{entry.name}: {entry.reason}" for entry in listing.invalid)
         advice = "`mochi-server tools check` says more"

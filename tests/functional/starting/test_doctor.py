@@ -47,6 +47,33 @@ def test_broken_files_are_counted_and_named(run: Run, tmp_path: Path) -> None:
     assert "0123456789.json" in findings(ended)["sessions"]["detail"]
 
 
+def test_tools_that_can_not_be_offered_are_named_with_the_reason(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "mail.py").write_text('__all__ = ["send"]\ndef send(): pass\n')
+
+    ended = run([*DOCTOR, "--json"], MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=str(tmp_path))
+
+    tools = findings(ended)["tools"]
+    assert ended.returncode == 0, ended.stdout
+    assert tools["state"] == "note"
+    assert "send: It has no docstring" in tools["detail"]
+
+
+def test_a_broken_mcp_configuration_is_named_and_no_server_is_started(
+    run: Run, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    servers = {"eager": {"command": "touch", "args": [str(started)]}, "odd": {}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    ended = run([*DOCTOR, "--json"], MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=str(tmp_path))
+
+    found = findings(ended)["MCP servers"]
+    assert found["state"] == "note"
+    assert found["detail"].startswith("odd: ")
+    assert not started.exists()
+
+
 def test_a_data_directory_that_can_not_be_used_is_broken(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
 
