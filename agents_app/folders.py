@@ -86,6 +86,23 @@ def read_folders(
     return {folder.name: folder for folder in sorted(folders, key=lambda folder: folder.name)}
 
 
+def left_out(agents_dir: Path) -> dict[str, str]:
+    """Return what somebody may have meant as an agent and is not looked at, and why."""
+    found = {}
+    try:
+        with os.scandir(agents_dir) as entries:
+            for entry in entries:
+                name = entry.name.encode(errors="replace").decode()
+                if entry.is_dir():
+                    if name.startswith(("_", ".")) and name != "__pycache__":
+                        found[name] = "Names that begin with '_' or '.' are left out."
+                elif name.endswith((".md", ".py")):
+                    found[name] = "An agent is a folder with three files, not one file."
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}  # the agents' listing says so
+    return dict(sorted(found.items()))
+
+
 def _read(entry: "os.DirEntry[str]", known: AgentFolder | None) -> AgentFolder:
     # Any bytes can be a name, and not all of them are text.
     name, path = entry.name.encode(errors="replace").decode(), Path(entry.path)

@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 from rich.table import Table
 from rich.text import Text
 
+from agents_app.folders import read_folders
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import Services, build_services
@@ -77,6 +78,7 @@ def _data(services: Services) -> Iterator[Finding]:
         yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
     yield _counted("sessions", lambda: _sessions(services))
     yield _counted("system prompts", lambda: _prompts(services))
+    yield _agents(settings)
 
 
 def _counted(check: str, count: Callable[[], Finding]) -> Finding:
@@ -98,6 +100,23 @@ def _sessions(services: Services) -> Finding:
 
 def _prompts(services: Services) -> Finding:
     return Finding("system prompts", "ok", f"{len(services.prompts.list())} files")
+
+
+def _agents(settings: MochiSettings) -> Finding:
+    """Look at the agents' files; nothing of their code runs."""
+    found = read_folders(settings.resolved_agents_dir, chats_dir=settings.resolved_agent_chats_dir)
+    wrong = [
+        f"{folder.name}: {' '.join(folder.faults)}" for folder in found.values() if folder.faults
+    ]
+    advice = "`mochi-server agents check` tries their tools too"
+    if wrong:
+        usable = len(found) - len(wrong)
+        detail = printable(f"{usable} complete, not usable: {'; '.join(wrong)} ({advice})")
+        return Finding("agents", "note", detail)
+    if not found:
+        folder = settings.resolved_agents_dir
+        return Finding("agents", "ok", f"none in {folder}; `mochi-server init` writes examples")
+    return Finding("agents", "ok", f"{len(found)} complete; {advice}")
 
 
 async def _asked(services: Services) -> list[Finding]:
