@@ -127,7 +127,7 @@ async def ask_in_words(
     ]
     request = ModelRequest(model=name, messages=messages, context_window=question.context_window)
     for _ in range(ATTEMPTS):
-        text = await _whole_answer(language_model, request)
+        text = await whole_answer(language_model, request)
         try:
             return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
         except ValidationError:
@@ -140,7 +140,12 @@ async def ask_in_words(
     )
 
 
-async def _whole_answer(language_model: LanguageModel, request: ModelRequest) -> str:
+async def whole_answer(language_model: LanguageModel, request: ModelRequest) -> str:
+    """Return a model's answer as one clean text, without its reasoning.
+
+    Raises:
+        ModelError: The provider can't be asked, or its answer broke off.
+    """
     cleaner = StreamCleaner()
     parts: list[str] = []
     async with aclosing(language_model.stream(request)) as batches:

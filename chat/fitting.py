@@ -1,0 +1,187 @@
+"""Makes each request of a turn fit what its model can hold, and the window fit the request."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from chat.context.plan import ContextPlan, Cutting, plan_request
+from chat.context.strategy import STRATEGIES, Strategy
+from chat.context.window import Decision, grow
+from chat.context.window_service import limit_of
+from chat.summary_rules import CHARACTERS_PER_TOKEN, SMALL_WINDOW, transcript
+from models_app.errors import ModelError
+from models_app.language_model import LanguageModel, ModelRequest
+from models_app.structured import whole_answer
+from sessions_app.context_state import ContextState
+from sessions_app.identity import utc_now
+from sessions_app.messages import Message, SystemMessage, ToolSpec, UserMessage
+from sessions_app.session import Session
+
+logger = logging.getLogger(__name__)
+
+SHARE_OF_WINDOW = 0.6
+SUMMARY_LENGTH = 2400
+"""Characters; the state stands at the head of the session's file, which is read for every list."""
+
+INSTRUCTIONS = (
+    "The beginning of a long conversation is left out from now on, and what you write takes its "
+    "place. Keep what is needed to go on: what the user wants, facts, names and numbers, "
+    "decisions, results of tools, what is still open. At most 250 words, in the language of the "
+    "conversation. Write nothing but that, and do not answer what is asked in it."
+)
+
+KeepState = Callable[[ContextState | None], Awaitable[Session]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRules:
+    """What a turn must know to make its requests fit.
+
+    Attributes:
+        strategy: What is done to a history that is too long.
+        max_context: The model's longest context in tokens; None when it is unknown.
+        context_limit: The limit of the session's profile, if it has one.
+        can_think: Whether the model reasons unless it is told not to.
+    """
+
+    strategy: Strategy = STRATEGIES["none"]
+    max_context: int | None = None
+    context_limit: int | None = None
+    can_think: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedRequest:
+    """The messages of a request that fits, as a model is sent them, and its window."""
+
+    messages: Sequence[Message]
+    window: Decision
+
+
+class RequestFitter:
+    """Fits the requests of one turn.
+
+    Args:
+        rules: What the turn knows of its model and its session.
+        language_model: Who answers, and summarises what is left out.
+        model: The model's name as the provider knows it.
+        tools: What is offered with every request.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        rules: ContextRules,
+        *,
+        language_model: LanguageModel,
+        model: str,
+        tools: Sequence[ToolSpec],
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self._rules = rules
+        self._language_model = language_model
+        self._model = model
+        self._tools = tools
+        self._now = now
+
+    async def fit(
+        self,
+        session: Session,
+        window: Decision,
+        *,
+        keep: KeepState,
+        announce: Callable[[], None],
+    ) -> FittedRequest:
+        """Return what to send; leaves out more of the history first where that is needed.
+
+        Args:
+            session: The session as it is now.
+            window: The window that was decided on before.
+            keep: Saves a new context state; returns the session with it.
+            announce: Called before the model is asked for a summary, which takes a while.
+
+        Raises:
+            MochiError: The state can't be saved. A summary that can't be had is done without.
+        """
+        plan = self._plan(session)
+        if plan.cutting is not None:
+            if plan.cutting.summarise:
+                announce()
+            window = self._grown(window, plan)
+            session = await keep(await self._told(plan.cutting, window, session))
+            plan = self._plan(session)
+        elif plan.state is not session.metadata.context_state:
+            await keep(None)
+        return FittedRequest(messages=plan.messages, window=self._grown(window, plan))
+
+    def _plan(self, session: Session) -> ContextPlan:
+        rules = self._rules
+        return plan_request(
+            session.messages,
+            state=session.metadata.context_state,
+            strategy=rules.strategy,
+            limit=limit_of(
+                session.window, max_context=rules.max_context, context_limit=rules.context_limit
+            ),
+            model=session.metadata.model,
+            tools=self._tools,
+            now=self._now(),
+        )
+
+    def _grown(self, window: Decision, plan: ContextPlan) -> Decision:
+        return grow(window, max_context=self._rules.max_context, usage_tokens=plan.estimate.tokens)
+
+    async def _told(self, cutting: Cutting, window: Decision, session: Session) -> ContextState:
+        """Return the state to keep, with a summary where one is wanted and can be had."""
+        if not cutting.summarise:
+            return cutting.state
+        summary = cutting.previous
+        try:
+            for piece in _pieces(cutting.messages, _room(window)):
+                summary = await self._summary(summary, piece, window)
+        except ModelError as error:
+            logger.warning(
+                "the left out part of a conversation was not summarised",
+                extra={"session_id": session.session_id, "code": error.code},
+            )
+        return msgspec.structs.replace(
+            cutting.state, summary=summary, model=session.metadata.model if summary else None
+        )
+
+    async def _summary(
+        self, previous: str | None, messages: Sequence[Message], window: Decision
+    ) -> str | None:
+        parts = [f"What was left out before:\n{previous}\n"] if previous else []
+        parts.append(f"Left out now:\n{transcript(messages, _room(window))}")
+        request = ModelRequest(
+            model=self._model,
+            messages=[
+                SystemMessage(content=INSTRUCTIONS, message_id="", timestamp=""),
+                UserMessage(content="\n".join(parts), message_id="", timestamp=""),
+            ],
+            think=False if self._rules.can_think else None,
+            context_window=window.window,
+        )
+        text = (await whole_answer(self._language_model, request)).strip()
+        return text[:SUMMARY_LENGTH] or previous
+
+
+def _room(window: Decision) -> int:
+    """Return how many characters a transcript may have, so that the model can read it at once."""
+    return int((window.window or SMALL_WINDOW) * SHARE_OF_WINDOW) * CHARACTERS_PER_TOKEN
+
+
+def _pieces(messages: Sequence[Message], characters: int) -> list[Sequence[Message]]:
+    """Return the messages in as many pieces as it takes to read them all."""
+    pieces: list[list[Message]] = [[]]
+    used = 0
+    for message in messages:
+        length = len(message.content) + 20
+        if used + length > characters and pieces[-1]:
+            pieces.append([])
+            used = 0
+        pieces[-1].append(message)
+        used += length
+    return [piece for piece in pieces if piece]
