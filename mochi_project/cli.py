@@ -23,6 +23,7 @@ FLAG_VARIABLES = {
 }
 # What serves a person beside the server; the rest of Django's commands is for developers.
 COMMANDS = (
+    "agents",
     "doctor",
     "export_openapi",
     "init",

@@ -10,10 +10,10 @@ from .agent_builder import (
 )
 
 __all__ = [
-    "delete_rename_file",
+    "read_file",
+    "write_file",
     "insert_replace_text",
     "list_dir",
-    "read_file",
+    "delete_rename_file",
     "run_cli_command",
-    "write_file",
 ]
