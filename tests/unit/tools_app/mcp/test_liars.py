@@ -229,7 +229,7 @@ async def test_a_server_that_ends_at_once_says_its_last_words_but_no_secret(lab,
     assert "hush-hush-hush" not in caplog.text + error
 
 
-async def test_a_crash_during_a_call_costs_that_call(lab):
+async def test_a_crash_costs_the_calls_that_ran_and_the_server_comes_again(lab):
     await lab.configure(srv=lab.raw("crash"))
     await lab.listed("srv")
 
@@ -241,6 +241,8 @@ async def test_a_crash_during_a_call_costs_that_call(lab):
     assert (await waiting).error_code == "TOOL_EXECUTION_FAILED"
     await lab.eventually(lambda: lab.tools._servers["srv"].state in ("backing_off", "failed"))
     assert "exit code 9" in ((await lab.server("srv")).error or "")
+    await lab.listed("srv")
+    await lab.eventually(lambda: lab.tools._servers["srv"].state == "ready")
 
 
 async def test_each_further_failure_makes_the_pause_longer(lab):

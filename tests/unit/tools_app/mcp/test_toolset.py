@@ -194,7 +194,6 @@ class TestAServerMadeWithTheSdk:
             "srv__wait": True,
             "srv__learn": True,
             "srv__environment": True,
-            "srv__crash": True,
         }
         assert added.result == "3"
         assert wrong.error_code == "TOOL_EXECUTION_FAILED"
@@ -247,19 +246,6 @@ class TestAServerMadeWithTheSdk:
 
         await lab.eventually(lambda: has_tool(lab, "srv__plus"))
         assert (await lab.call("srv__plus", a=2, b=3)).result == "5"
-
-    async def test_it_comes_again_after_a_crash(self, lab):
-        await lab.configure(srv=lab.sdk())
-        await lab.listed("srv")
-
-        crashed = await lab.call("srv__crash")
-
-        assert crashed.error_code == "TOOL_EXECUTION_FAILED"
-        await lab.eventually(lambda: adds(lab))
-
-
-async def adds(lab):
-    return (await lab.call("srv__add", a=1)).success
 
 
 async def all_listed(lab, groups):

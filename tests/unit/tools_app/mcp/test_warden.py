@@ -107,9 +107,8 @@ def test_a_program_that_ends_with_its_stdin_is_not_hurried(start):
 
 
 @ON_LINUX
-@pytest.mark.parametrize("traits", [(), ("deaf",)])
-def test_when_stdin_is_closed_the_whole_family_ends(traits, family):
-    warden, everybody = family(*traits)
+def test_when_stdin_is_closed_the_whole_family_ends(family):
+    warden, everybody = family("deaf")
 
     warden.stdin.close()
 

@@ -52,12 +52,6 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-@server.tool()
-def crash() -> None:
-    """End the server."""
-    os._exit(9)
-
-
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         server.run("streamable-http", port=int(sys.argv[1]))
