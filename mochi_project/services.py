@@ -1,52 +1,38 @@
 """The composition root: builds every service once, from the configuration.
 
-The only place that picks adapters. ``api.py`` modules and management commands ask ``get_services``;
-nothing below them knows that it exists.
+Together with its parts in ``assembly`` the only place that picks adapters. ``api.py`` modules and
+management commands ask ``get_services``; nothing below them knows that it exists.
 """
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from django.conf import settings as django_settings
 
-from agents_app.delegate import AgentDelegate
 from agents_app.discovery import AgentCatalogue
-from agents_app.prompts import EphemeralPrompts
-from agents_app.sessions import AgentSessions
 from chat.confirmations import ConfirmationStore
 from chat.confirming import ConfirmationService
 from chat.housekeeping import Housekeeper
-from chat.idempotency import IdempotencyKeys
-from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher
-from chat.opener import TurnOpener
 from chat.preparation import TurnPreparer
-from chat.recovery import TurnRecovery
 from chat.remote import RemoteTurns
 from chat.service import ChatService
 from chat.signals import TurnSignals
 from chat.summaries import SummaryService
-from chat.summary_failures import SummaryFailures
 from chat.turns import TurnLimits, TurnRegistry
+from mochi_project.assembly.agents import AgentRoom, build_agents
+from mochi_project.assembly.models import build_models
+from mochi_project.assembly.storage import ConversationStorage
+from mochi_project.assembly.summaries import build_summaries
+from mochi_project.assembly.tools import build_tools
 from mochi_project.config import MochiSettings
-from mochi_project.summary_queue import SummaryTasks
-from mochi_project.task_queue import TaskQueue
 from models_app.catalogue import ModelCatalogue
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
-from models_app.providers.vendors import VendorModels
-from models_app.structured import StructuredModels
 from prompts_app.service import SystemPromptService
-from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 from tools_app.executions import ExecutionLog
 from tools_app.folder import FolderTools
-from tools_app.hosts.launcher import HostLauncher
-from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits
-from tools_app.hosts.pool import ToolHosts
-from tools_app.looks import FolderLooks
 from tools_app.mcp.toolset import McpTools
 
 
@@ -69,16 +55,13 @@ class Services:
     executions: ExecutionLog
     agents: AgentCatalogue
     agent_chats: SessionManager
-    launcher: HostLauncher
+    _closing: Callable[[], Awaitable[None]]
 
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
         await self.turns.shutdown(grace_seconds=0)
-        await asyncio.gather(
-            self.folder_tools.aclose(), self.agents.aclose(), self.mcp.aclose()
-        )
-        await self.launcher.aclose()
-        await self.executions.aclose()
+        await self.agents.aclose()
+        await self._closing()
         await self.models.aclose()
 
 
@@ -87,196 +70,106 @@ _current: Services | None = None
 
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    models = _build_models(settings)
     state_dir = settings.resolved_state_dir
-    launcher = _build_launcher(settings)
-    folder_tools = _build_folder_tools(settings, launcher)
-    mcp = McpTools(settings.resolved_mcp_config_path, timeout_seconds=settings.tool_timeout_seconds)
-    executions = ExecutionLog(state_dir / "executions.jsonl")
-    tools = ToolCatalogue([folder_tools, mcp], executions)
-    journal = FileTurnJournal(state_dir / "turns")
-    repository = FileSessionRepository(settings.resolved_sessions_dir)
-    keys = IdempotencyKeys(state_dir / "keys")
+    models = build_models(settings)
+    tools = build_tools(settings)
+    storage = ConversationStorage(
+        sessions_dir=settings.resolved_sessions_dir,
+        journals_dir=state_dir / "turns",
+        keys_dir=state_dir / "keys",
+    )
     questions = ConfirmationStore(
         state_dir / "confirmations", timeout_seconds=settings.tool_confirmation_timeout_seconds
     )
-    recovery = TurnRecovery(repository=repository, journal=journal, keys=keys)
-
-    summaries = _build_summaries(settings, models, repository)
-
-    def forget(session_id: str) -> None:
-        journal.discard_session(session_id)
-        questions.discard_session(session_id)
-        summaries.forget(session_id)
-
-    sessions = SessionManager(
-        settings.resolved_sessions_dir,
-        repository=repository,
-        recover=recovery.recover,
-        on_delete=forget,
+    summaries = build_summaries(settings, models=models, repository=storage.repository)
+    preparer = TurnPreparer(
+        models=models,
+        toolset=tools.catalogue,
+        max_rounds=settings.max_tool_rounds,
+        dynamic_window=settings.dynamic_context_window_enabled,
     )
+    agents = build_agents(settings, tools=tools, preparer=preparer, confirmations=questions)
     watcher = PathWatcher()
     signals = TurnSignals(state_dir / "signals", watcher)
     remote = RemoteTurns(
-        repository=repository,
-        journal=journal,
-        recovery=recovery,
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
         signals=signals,
-        watch=partial(journal.watch, watcher),
-    )
-    preparer = _build_preparer(settings, models, tools)
-    agents = _build_agents(settings, launcher)
-    agent_turns = _AgentTurns(settings)
-    delegate = AgentDelegate(
-        agents=agents,
-        sessions=AgentSessions(agent_turns.repository),
-        opener=TurnOpener(
-            repository=agent_turns.repository,
-            journal=agent_turns.journal,
-            recovery=agent_turns.recovery,
-            confirmations=questions,
-        ),
-        preparer=preparer,
-        prompts=EphemeralPrompts(
-            settings.resolved_planning_prompt_path, settings.resolved_execution_prompt_path
-        ),
-        recorded=lambda toolset: ToolCatalogue([toolset], executions),
-        max_iterations=settings.max_agent_iterations,
+        watch=partial(storage.journal.watch, watcher),
     )
     turns = TurnRegistry(
-        repository=repository,
-        journal=journal,
-        recovery=recovery,
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
         signals=signals,
         remote=remote,
-        preparer=replace(preparer, delegate=delegate),
+        preparer=replace(preparer, delegate=agents.delegate),
         limits=_turn_limits(settings),
         confirmations=questions,
         on_answer=summaries.notice_answer if summaries.enabled else None,
     )
+    sessions = _build_sessions(storage, questions, summaries)
     return Services(
         settings=settings,
         sessions=sessions,
         prompts=SystemPromptService(settings.resolved_system_prompts_dir),
         models=models,
         turns=turns,
-        chat=ChatService(turns=turns, remote=remote, sessions=sessions, models=models, keys=keys),
+        chat=ChatService(
+            turns=turns, remote=remote, sessions=sessions, models=models, keys=storage.keys
+        ),
         confirmations=ConfirmationService(
-            store=questions, repository=repository, signals=signals, notice=turns.notice_decision
+            store=questions,
+            repository=storage.repository,
+            signals=signals,
+            notice=turns.notice_decision,
         ),
-        housekeeper=Housekeeper(
-            {
-                "seal dead turns": recovery.seal_all,
-                "seal dead turns of agents": agent_turns.recovery.seal_all,
-                "sweep turns": partial(recovery.sweep, settings.turn_retention_seconds),
-                "sweep turns of agents": partial(
-                    agent_turns.recovery.sweep, settings.turn_retention_seconds
-                ),
-                "sweep signals": partial(signals.sweep, settings.turn_retention_seconds),
-                "sweep questions": partial(questions.sweep, settings.turn_retention_seconds),
-            }
-        ),
+        housekeeper=_build_housekeeper(settings, storage, agents, signals, questions),
         summaries=summaries,
-        tools=tools,
-        folder_tools=folder_tools,
-        mcp=mcp,
-        executions=executions,
-        agents=agents,
-        agent_chats=SessionManager(
-            settings.resolved_agent_chats_dir,
-            repository=agent_turns.repository,
-            recover=agent_turns.recovery.recover,
-            on_delete=agent_turns.journal.discard_session,
-        ),
-        launcher=launcher,
+        tools=tools.catalogue,
+        folder_tools=tools.folder,
+        mcp=tools.mcp,
+        executions=tools.executions,
+        agents=agents.catalogue,
+        agent_chats=agents.chats,
+        _closing=tools.aclose,
     )
 
 
-class _AgentTurns:
-    """Where agents' sessions and the journals of their turns are."""
+def _build_sessions(
+    storage: ConversationStorage, questions: ConfirmationStore, summaries: SummaryService
+) -> SessionManager:
+    def forget(session_id: str) -> None:
+        storage.journal.discard_session(session_id)
+        questions.discard_session(session_id)
+        summaries.forget(session_id)
 
-    def __init__(self, settings: MochiSettings) -> None:
-        state_dir = settings.resolved_state_dir
-        self.repository = FileSessionRepository(settings.resolved_agent_chats_dir)
-        self.journal = FileTurnJournal(state_dir / "agent_turns")
-        self.recovery = TurnRecovery(
-            repository=self.repository,
-            journal=self.journal,
-            keys=IdempotencyKeys(state_dir / "agent_keys"),
-        )
-
-
-def _build_folder_tools(settings: MochiSettings, launcher: HostLauncher) -> FolderTools:
-    """Start nothing: the first question about tools does."""
-    folder = HostedFolder(path=settings.resolved_tools_dir, name="tools")
-    limits = HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE)
-    return FolderTools(
-        folder.path,
-        ToolHosts(launcher, folder, limits),
-        FolderLooks(settings.resolved_state_dir / "tools.generation"),
-        timeout_seconds=settings.tool_timeout_seconds,
+    return SessionManager(
+        storage.sessions_dir,
+        repository=storage.repository,
+        recover=storage.recovery.recover,
+        on_delete=forget,
     )
 
 
-def _build_launcher(settings: MochiSettings) -> HostLauncher:
-    workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
-    return HostLauncher(settings.resolved_data_dir, added=workspace)
-
-
-def _build_agents(settings: MochiSettings, launcher: HostLauncher) -> AgentCatalogue:
-    """Start nothing: the first question about agents does."""
-    return AgentCatalogue(
-        settings.resolved_agents_dir,
-        launcher=launcher,
-        looks=FolderLooks(settings.resolved_state_dir / "agents.generation"),
-        timeout_seconds=settings.tool_timeout_seconds,
-        limits=HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE),
-        chats_dir=settings.resolved_agent_chats_dir,
-    )
-
-
-def _build_models(settings: MochiSettings) -> ModelCatalogue:
-    silence = settings.upstream_timeout_seconds
-    vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
-    for name, provider in settings.providers.items():
-        vendors[name] = make_vendor(
-            name, base_url=provider.base_url, key_variable=provider.api_key_env
-        )
-    return ModelCatalogue(
-        OllamaModel(host=settings.ollama_host, silence_timeout=silence),
-        [VendorModels(vendor, silence_timeout=silence) for vendor in vendors.values()],
-    )
-
-
-def _build_summaries(
-    settings: MochiSettings, models: ModelCatalogue, repository: FileSessionRepository
-) -> SummaryService:
-    state_dir = settings.resolved_state_dir
-    answers = StructuredModels(
-        models.resolve,
-        ollama_host=settings.ollama_host,
-        silence_timeout=settings.upstream_timeout_seconds,
-    )
-    return SummaryService(
-        repository=repository,
-        answers=answers,
-        models=models,
-        queue=SummaryTasks(TaskQueue(state_dir / "queue.sqlite3")),
-        failures=SummaryFailures(state_dir / "summaries"),
-        unsupported=frozenset(settings.summary_unsupported_models),
-        enabled=settings.summarization_enabled,
-        interval_seconds=settings.summarization_interval_seconds,
-    )
-
-
-def _build_preparer(
-    settings: MochiSettings, models: ModelCatalogue, tools: ToolCatalogue
-) -> TurnPreparer:
-    return TurnPreparer(
-        models=models,
-        toolset=tools,
-        max_rounds=settings.max_tool_rounds,
-        dynamic_window=settings.dynamic_context_window_enabled,
+def _build_housekeeper(
+    settings: MochiSettings,
+    storage: ConversationStorage,
+    agents: AgentRoom,
+    signals: TurnSignals,
+    questions: ConfirmationStore,
+) -> Housekeeper:
+    age = settings.turn_retention_seconds
+    return Housekeeper(
+        {
+            "seal dead turns": storage.recovery.seal_all,
+            "seal dead turns of agents": agents.storage.recovery.seal_all,
+            "sweep turns": partial(storage.recovery.sweep, age),
+            "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
+            "sweep signals": partial(signals.sweep, age),
+            "sweep questions": partial(questions.sweep, age),
+        }
     )
 
 

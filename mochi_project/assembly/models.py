@@ -1,0 +1,21 @@
+"""Builds who answers: Ollama, and the providers that are configured."""
+
+from mochi_project.config import MochiSettings
+from models_app.catalogue import ModelCatalogue
+from models_app.providers.ollama import OllamaModel
+from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
+from models_app.providers.vendors import VendorModels
+
+
+def build_models(settings: MochiSettings) -> ModelCatalogue:
+    """Build the catalogue of models; nobody is asked before somebody asks it."""
+    silence = settings.upstream_timeout_seconds
+    vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
+    for name, provider in settings.providers.items():
+        vendors[name] = make_vendor(
+            name, base_url=provider.base_url, key_variable=provider.api_key_env
+        )
+    return ModelCatalogue(
+        OllamaModel(host=settings.ollama_host, silence_timeout=silence),
+        [VendorModels(vendor, silence_timeout=silence) for vendor in vendors.values()],
+    )

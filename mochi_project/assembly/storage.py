@@ -1,0 +1,29 @@
+"""Builds where conversations are kept: session files, the journals of their turns, their keys."""
+
+from pathlib import Path
+
+from chat.idempotency import IdempotencyKeys
+from chat.journals.files import FileTurnJournal
+from chat.recovery import TurnRecovery
+from sessions_app.files import FileSessionRepository
+
+
+class ConversationStorage:
+    """The sessions of one directory, and what is kept of their turns.
+
+    People's sessions have one, and agents' sessions another.
+
+    Args:
+        sessions_dir: The session files.
+        journals_dir: The journals of their turns.
+        keys_dir: The idempotency keys of their turns.
+    """
+
+    def __init__(self, *, sessions_dir: Path, journals_dir: Path, keys_dir: Path) -> None:
+        self.sessions_dir = sessions_dir
+        self.repository = FileSessionRepository(sessions_dir)
+        self.journal = FileTurnJournal(journals_dir)
+        self.keys = IdempotencyKeys(keys_dir)
+        self.recovery = TurnRecovery(
+            repository=self.repository, journal=self.journal, keys=self.keys
+        )

@@ -1,0 +1,32 @@
+"""Builds the service that summarises sessions in the background."""
+
+from chat.summaries import SummaryService
+from chat.summary_failures import SummaryFailures
+from mochi_project.config import MochiSettings
+from mochi_project.summary_queue import SummaryTasks
+from mochi_project.task_queue import TaskQueue
+from models_app.catalogue import ModelCatalogue
+from models_app.structured import StructuredModels
+from sessions_app.repository import SessionRepository
+
+
+def build_summaries(
+    settings: MochiSettings, *, models: ModelCatalogue, repository: SessionRepository
+) -> SummaryService:
+    """Build the service; the queue is the background worker's."""
+    state_dir = settings.resolved_state_dir
+    answers = StructuredModels(
+        models.resolve,
+        ollama_host=settings.ollama_host,
+        silence_timeout=settings.upstream_timeout_seconds,
+    )
+    return SummaryService(
+        repository=repository,
+        answers=answers,
+        models=models,
+        queue=SummaryTasks(TaskQueue(state_dir / "queue.sqlite3")),
+        failures=SummaryFailures(state_dir / "summaries"),
+        unsupported=frozenset(settings.summary_unsupported_models),
+        enabled=settings.summarization_enabled,
+        interval_seconds=settings.summarization_interval_seconds,
+    )
