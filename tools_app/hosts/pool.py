@@ -113,7 +113,7 @@ class ToolHosts:
         for host in self._busy:
             self._end(host)
         while self._ending:
-            await to_the_end(next(iter(self._ending)))
+            await to_the_end(self._ending.pop())
 
     def _take(self) -> Host | None:
         while self._idle and not self._is_closed:
