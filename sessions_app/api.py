@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 
+from chat.context.strategy import STRATEGIES
 from mochi_project.services import get_services
 from sessions_app.codec import to_json
 from sessions_app.errors import ValidationFailed
@@ -79,6 +80,7 @@ async def list_sessions(
 async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponse:
     """Make a new session."""
     await get_services().models.look_up(body.model)
+    await _check_names(body)
     prompt = body.system_prompt
     if prompt is None and body.system_prompt_source_file is not None:
         prompt = await _prompt_text(body.system_prompt_source_file)
@@ -93,6 +95,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
             agent_settings=body.agent_settings.to_value() if body.agent_settings else None,
             options=body.options,
             summary_model=body.summary_model,
+            context_strategy=body.context_strategy,
         )
         return session_overview(session)
 
@@ -143,6 +146,7 @@ async def update_session(
     given = body.model_fields_set
     if "model" in given or body.context_window is not None:
         await _check_model(session_id, body)
+    await _check_names(body)
     changes: dict[str, Any] = {name: getattr(body, name) for name in given}
     for name in ("tool_settings", "agent_settings"):
         if changes.get(name) is not None:
@@ -272,6 +276,18 @@ async def _answer(work: Callable[[], Mapping[str, Any]], *, status: int = 200) -
 async def _prompt_text(filename: str) -> str:
     prompt = await asyncio.to_thread(get_services().prompts.get, filename)
     return prompt.content
+
+
+async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
+    """Refuse a model that can't write summaries, and a strategy that nobody knows."""
+    if body.summary_model is not None:
+        await get_services().summaries.check_model(body.summary_model, field="summary_model")
+    if body.context_strategy is not None and body.context_strategy not in STRATEGIES:
+        raise ValidationFailed(
+            f"There is no context_strategy '{body.context_strategy}'.",
+            field="context_strategy",
+            allowed=sorted(STRATEGIES),
+        )
 
 
 async def _check_model(session_id: str, body: SessionUpdateIn) -> None:

@@ -150,7 +150,7 @@ def session_overview(session: Session) -> dict[str, Any]:
         "tool_settings": tool_settings_to_json(metadata.tool_settings),
         "agent_settings": agent_settings_to_json(metadata.agent_settings),
     }
-    for key in ("options", "forked_from"):
+    for key in ("options", "context_strategy", "forked_from"):
         value = getattr(metadata, key)
         if value is not None:
             document[key] = value

@@ -118,6 +118,10 @@ class AgentSettingsIn(BaseModel):
         )
 
 
+_SUMMARY_MODEL = "The model that writes summaries where `model` can't"
+_CONTEXT_STRATEGY = "How a history that is too long is made to fit; null: the server's way"
+
+
 class SessionCreateIn(BaseModel):
     """A new session."""
 
@@ -141,7 +145,8 @@ class SessionCreateIn(BaseModel):
     options: dict[str, Any] | None = Field(
         None, description="Sampling options: `temperature`, `seed`, ..."
     )
-    summary_model: ModelName | None = Field(None, description="The model that writes summaries")
+    summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
+    context_strategy: Name | None = Field(None, description=_CONTEXT_STRATEGY)
 
 
 class SessionUpdateIn(BaseModel):
@@ -158,9 +163,8 @@ class SessionUpdateIn(BaseModel):
         None, description="Replaced whole; null goes back to no agents"
     )
     options: dict[str, Any] | None = Field(None, description="Replaced whole; null removes them")
-    summary_model: ModelName | None = Field(
-        None, description="Null leaves summaries to the session's model"
-    )
+    summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
+    context_strategy: Name | None = Field(None, description=_CONTEXT_STRATEGY)
     context_window: WindowSize | None = Field(
         None, description="Tokens, set by hand; null returns to a window that grows by itself"
     )
@@ -302,6 +306,7 @@ class SessionOut(BaseModel):
     tool_settings: ToolSettingsOut | None
     agent_settings: AgentSettingsOut | None
     options: dict[str, Any] | None = Field(None, description="Only if there are any")
+    context_strategy: str | None = Field(None, description="Only if the session has its own")
     forked_from: ForkedFrom | None = Field(None, description="Only in a copy")
 
 

@@ -125,6 +125,7 @@ class SessionManager:
         agent_settings: AgentSettings | None = None,
         options: Mapping[str, Any] | None = None,
         summary_model: str | None = None,
+        context_strategy: str | None = None,
     ) -> Session:
         """Make a new session.
 
@@ -135,7 +136,8 @@ class SessionManager:
             tool_settings: Tools offered to the model; none unless given.
             agent_settings: Agents offered to the model; none unless given.
             options: Sampling options (temperature, seed, ...).
-            summary_model: The model that shall write summaries, where it is another.
+            summary_model: The model that shall write summaries where ``model`` can't.
+            context_strategy: How a history that is too long is made to fit; None: the server's way.
 
         Raises:
             ValidationFailed: A text is blank, or a value can't be saved as JSON.
@@ -150,6 +152,7 @@ class SessionManager:
                 created_at=now,
                 updated_at=now,
                 summary_model=summary_model,
+                context_strategy=context_strategy,
                 tool_settings=tool_settings or ToolSettings(),
                 agent_settings=agent_settings or AgentSettings(),
                 context_window_config=WindowConfig(),
@@ -197,6 +200,7 @@ class SessionManager:
         agent_settings: AgentSettings | UnsetType | None = UNSET,
         options: Mapping[str, Any] | UnsetType | None = UNSET,
         summary_model: str | UnsetType | None = UNSET,
+        context_strategy: str | UnsetType | None = UNSET,
         context_window: int | UnsetType | None = UNSET,
     ) -> Session:
         """Change settings of a session; what is not given stays as it is.
@@ -209,7 +213,8 @@ class SessionManager:
             tool_settings: Replaced whole; None goes back to no tools.
             agent_settings: Replaced whole; None goes back to no agents.
             options: Sampling options, replaced whole; None removes them.
-            summary_model: None leaves summaries to the session's model.
+            summary_model: The model that writes summaries where ``model`` can't.
+            context_strategy: None leaves it to the server how a long history is made to fit.
             context_window: A size in tokens set by hand; None returns to one that grows by itself.
 
         Raises:
@@ -225,6 +230,7 @@ class SessionManager:
             "agent_settings": AgentSettings() if agent_settings is None else agent_settings,
             "options": options,
             "summary_model": summary_model,
+            "context_strategy": context_strategy,
         }
         given = {name: value for name, value in settings.items() if value is not UNSET}
 

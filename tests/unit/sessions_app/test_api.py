@@ -11,6 +11,7 @@ import pytest
 from django.test import AsyncClient
 from pydantic import BaseModel
 
+from chat.summaries import SummaryService
 from mochi_project.api import api
 from mochi_project.services import install_services
 from models_app.catalogue import ModelCatalogue
@@ -47,6 +48,9 @@ class Provider:
             raise ModelNotFound(f"Model {name!r} not found.", model=name)
         return ModelInfo(name=name, size_mb=1.0, context_length=40960)
 
+    async def list_models(self) -> list[ModelInfo]:
+        return [await self.describe("qwen3:14b")]
+
 
 @pytest.fixture
 def provider() -> Provider:
@@ -75,7 +79,19 @@ def client(
     manager: SessionManager, provider: Provider, prompts: SystemPromptService
 ) -> Iterator[AsyncClient]:
     models = ModelCatalogue(cast("OllamaModel", provider))
-    services: Any = SimpleNamespace(sessions=manager, models=models, prompts=prompts)
+    summaries = SummaryService(
+        repository=manager.repository,
+        answers=cast("Any", None),
+        models=models,
+        queue=cast("Any", None),
+        failures=cast("Any", None),
+        unsupported=["gpt-oss:20b"],
+        enabled=True,
+        interval_seconds=3,
+    )
+    services: Any = SimpleNamespace(
+        sessions=manager, models=models, prompts=prompts, summaries=summaries
+    )
     install_services(services)
     yield AsyncClient()
     install_services(None)
@@ -126,7 +142,8 @@ async def test_a_session_is_created_as_it_was_asked_for(client: AsyncClient) -> 
         },
         "agent_settings": {"enabled_agents": ["coder"]},
         "options": {"temperature": 0.1, "seed": 7},
-        "summary_model": "small",
+        "summary_model": "qwen3:14b",
+        "context_strategy": "truncate_by_tokens",
     }
     created = shaped(await client.post(URL, body, content_type=JSON), 201, schemas.SessionOut)
     assert created["message_count"] == 1
@@ -139,10 +156,33 @@ async def test_a_session_is_created_as_it_was_asked_for(client: AsyncClient) -> 
         await client.get(f"{URL}/{created['session_id']}"), 200, schemas.SessionDetailOut
     )
     assert {key: detail[key] for key in created} == created
-    assert detail["summary_model"] == "small"
+    assert detail["summary_model"] == "qwen3:14b"
+    assert detail["context_strategy"] == "truncate_by_tokens"
     assert detail["format_version"] == "1.3"
     assert detail["messages"][0]["content"] == body["system_prompt"]
     assert detail["messages"][0]["source_file"] == "not-even-there.md"
+
+
+@pytest.mark.parametrize("name", ["missing", "gpt-oss:20b"])
+async def test_a_summary_model_that_cannot_is_refused_with_those_that_can(
+    client: AsyncClient, talk: str, name: str
+) -> None:
+    body = {"model": "qwen3:14b", "summary_model": name}
+    for answer in (
+        await client.post(URL, body, content_type=JSON),
+        await client.patch(f"{URL}/{talk}", {"summary_model": name}, content_type=JSON),
+    ):
+        details = refused(answer, 422, "VALIDATION_ERROR")
+        assert (details["field"], details["allowed"]) == ("summary_model", ["qwen3:14b"])
+
+
+async def test_a_strategy_that_nobody_knows_is_refused_with_those_there_are(
+    client: AsyncClient, talk: str
+) -> None:
+    answer = await client.patch(f"{URL}/{talk}", {"context_strategy": "forget"}, content_type=JSON)
+    assert "summarize_history" in refused(answer, 422, "VALIDATION_ERROR")["allowed"]
+    changed = await client.patch(f"{URL}/{talk}", {"context_strategy": "none"}, content_type=JSON)
+    assert shaped(changed, 200, schemas.SessionOut)["context_strategy"] == "none"
 
 
 async def test_the_least_that_is_needed_is_a_model(client: AsyncClient) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.codec import decode, decode_head, encode
+from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.messages import (
     AssistantMessage,
@@ -109,6 +110,18 @@ windows = st.builds(
     manual_override=st.booleans(),
     extra=extras,
 )
+states = st.builds(
+    ContextState,
+    strategy=text,
+    first_id=ids,
+    last_id=ids,
+    count=st.integers(min_value=1, max_value=1000),
+    digest=text,
+    created_at=times,
+    summary=optional(text),
+    model=optional(text),
+    extra=extras,
+)
 metadatas = st.builds(
     SessionMetadata,
     session_id=st.just(SESSION_ID),
@@ -121,6 +134,9 @@ metadatas = st.builds(
     tool_settings=optional(tool_settings),
     agent_settings=optional(agent_settings),
     context_window_config=optional(windows),
+    summary_due=optional(times),
+    context_strategy=optional(text),
+    context_state=optional(states),
     options=optional(objects),
     forked_from=optional(objects),
     extra=extras,
@@ -460,3 +476,11 @@ def test_whatever_a_file_holds_it_is_a_session_or_corrupt(
     except (SessionCorrupt, ValidationFailed):
         return
     assert head is None or head.session_id == SESSION_ID
+
+
+@pytest.mark.parametrize("state", [{}, {"count": "many"}, {"strategy": None, "x": 1}])
+def test_a_context_state_that_makes_no_sense_is_made_anew(state: dict[str, Any]) -> None:
+    metadata = {"model": "m", "created_at": NOW, "format_version": "1.3", "context_state": state}
+    data = json.dumps({"metadata": metadata, "messages": []}).encode()
+
+    assert decode(data, SESSION_ID).metadata.context_state is None
