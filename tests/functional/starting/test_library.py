@@ -28,6 +28,7 @@ def test_importing_the_package_imports_nothing_heavy(run: Run) -> None:
     "statement",
     [
         "from mochi_server import create_app, __version__",
+        "from mochi_server.context import DynamicContextWindowService, TruncateByTokens",
         "from mochi_server.constants import SUMMARY_UNSUPPORTED_MODELS",
         "from mochi_server.errors import AlreadyConfiguredError, ConfigurationError",
         "from mochi_server.sessions import SessionManager",
