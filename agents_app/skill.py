@@ -165,7 +165,7 @@ class _FrontMatterLoader(yaml.SafeLoader):
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
             raise self._refusal("aliases ('*name') are not allowed", event)
         if getattr(event, "tag", None) is not None:
@@ -188,5 +188,5 @@ class _FrontMatterLoader(yaml.SafeLoader):
         return node
 
     @staticmethod
-    def _refusal(problem: str, where: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
+    def _refusal(problem: str, where: Any) -> yaml.MarkedYAMLError:
         return yaml.MarkedYAMLError(problem=problem, problem_mark=where.start_mark)
