@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from models_app.providers.vendor_state import running_round_is_signed
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic_ai.models import Model, StreamedResponse
+    from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
 
     from models_app.providers.vendor_models import ModelMaker
@@ -133,17 +133,33 @@ class VendorModels:
         if clients.make_model is None:
             clients.make_model = await asyncio.to_thread(self._load, clients)
         # Loaded by now: these are look-ups.
+        from pydantic_ai.direct import model_request_stream  # noqa: PLC0415
+
         from models_app.providers.vendor_deltas import DeltaReader  # noqa: PLC0415
         from models_app.providers.vendor_exceptions import typed_errors  # noqa: PLC0415
+        from models_app.providers.vendor_history import (  # noqa: PLC0415
+            model_messages,
+            request_parameters,
+        )
         from models_app.providers.vendor_http import opened_responses  # noqa: PLC0415
 
         reader = DeltaReader(self.vendor.name, request.model)
+        messages = model_messages(request.messages, self.vendor.name)
+        tools = request_parameters(request.tools)
         opened: list[httpx2.Response] = []
         with typed_errors(self.vendor, request.model, clients.key):
             try:
-                events = self._events(request, clients.make_model(request.model))
+                model = clients.make_model(request.model)
+                settings = self._settings(request, model)
                 opened_responses.set(opened)
-                async with events as stream:
+                async with model_request_stream(
+                    model,
+                    messages,
+                    model_settings=settings,
+                    model_request_parameters=tools,
+                    instrument=False,
+                ) as stream:
+                    opened_responses.set(None)
                     async for event in stream:
                         delta = reader.read(event)
                         if delta is not None:
@@ -153,24 +169,6 @@ class VendorModels:
                 for response in opened:
                     await response.aclose()
         yield last
-
-    def _events(
-        self, request: ModelRequest, model: "Model"
-    ) -> "AbstractAsyncContextManager[StreamedResponse]":
-        from pydantic_ai.direct import model_request_stream  # noqa: PLC0415 - loaded by now
-
-        from models_app.providers.vendor_history import (  # noqa: PLC0415
-            model_messages,
-            request_parameters,
-        )
-
-        return model_request_stream(
-            model,
-            model_messages(request.messages, self.vendor.name),
-            model_settings=self._settings(request, model),
-            model_request_parameters=request_parameters(request.tools),
-            instrument=False,
-        )
 
     def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
         from models_app.providers.vendor_models import fit  # noqa: PLC0415 - loaded by now
