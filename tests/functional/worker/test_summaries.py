@@ -1,0 +1,109 @@
+"""Summaries in the background, on whole servers, whoever starts, stops and dies."""
+
+import json
+import signal
+import time
+
+import psutil
+
+
+def until(condition, seconds=40):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.05)
+    return found
+
+
+def summary_of(server, session_id):
+    return server.session_file(session_id)["metadata"]["summary"]
+
+
+def runs(chat):
+    return chat.http.get("/health").json()["worker_alive"]
+
+
+def web_and_worker(server):
+    """Return the web processes, and the first process of each worker."""
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    workers = [c for c in children if "mochi_project.worker" in c.cmdline()]
+    first = [c for c in workers if c.ppid() not in {other.pid for other in workers}]
+    return [c for c in children if "mochi_project.workers" in c.cmdline()], first
+
+
+def test_an_answer_is_summarised_in_the_background(start):
+    server = start(MOCHI_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
+    chat = server.chat()
+    until(lambda: runs(chat))
+    session_id = chat.new_session()
+    answer = chat.http.get(f"/sessions/{session_id}/summary")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "SUMMARY_NOT_FOUND")
+
+    chat.say(session_id, "Good morning!")
+
+    until(lambda: summary_of(server, session_id))
+    made = chat.http.get(f"/sessions/{session_id}/summary").json()
+    assert made["summary"]
+    assert made["model_used"] == "qwen3:14b"
+    metadata = server.session_file(session_id)["metadata"]
+    assert "summary_due" not in metadata
+    assert metadata["message_count"] == 2
+    assert chat.http.get("/health").json()["summaries_failing"] == 0
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    assert server.stop() < 5
+    assert not any(member.is_running() for member in family)
+
+
+def test_one_of_several_web_processes_keeps_the_worker_and_another_takes_over(start):
+    server = start("--workers", "2", MOCHI_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
+    chat = server.chat()
+    until(lambda: runs(chat))
+    webs, workers = web_and_worker(server)
+    (worker,) = workers
+    keeper = next(web for web in webs if web.pid == worker.ppid())
+
+    keeper.send_signal(signal.SIGKILL)
+
+    until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    chat = server.chat()
+    until(lambda: runs(chat))
+    assert len(web_and_worker(server)[1]) == 1
+    session_id = chat.new_session()
+    chat.say(session_id, "Still there?")
+    until(lambda: summary_of(server, session_id))
+
+
+def test_what_was_due_when_the_server_was_killed_is_found_in_its_files(start):
+    server = start(MOCHI_WORKER="false")
+    chat = server.chat()
+    session_id = chat.new_session()
+    chat.say(session_id, "Remember me.")
+    server.kill()
+    file = server.data_dir / "chat_sessions" / f"{session_id}.json"
+    session = json.loads(file.read_text())
+    assert session["metadata"]["summary_due"]
+    session["metadata"]["summary_due"] = "2026-01-01T00:00:00+00:00"
+    file.write_text(json.dumps(session, indent=2))
+
+    server = start(MOCHI_WORKER="true")
+
+    until(lambda: summary_of(server, session_id))
+
+
+def test_a_conversation_goes_on_while_its_summary_is_written(start):
+    server = start(
+        MOCHI_WORKER="true",
+        MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0",
+        MOCHI_TEST_WORDS_PER_SECOND="0",
+    )
+    chat = server.chat()
+    until(lambda: runs(chat))
+    session_id = chat.new_session()
+
+    for number in range(8):
+        chat.say(session_id, f"Message {number}.")
+
+    until(lambda: "summary_due" not in server.session_file(session_id)["metadata"])
+    session = server.session_file(session_id)
+    assert session["metadata"]["summary"]
+    assert len(session["messages"]) == 16
