@@ -7,7 +7,7 @@
        ├──────────────── lifeline ────────────────────────┘                 │
        └──────────────── calls ─────────────────────────────────────────────┘
 
-The parent's side is ``launcher``, ``host``, ``inlets``, ``output`` and ``pool``; the child's side is
-``program``, ``warden``, ``worker`` and ``answers``; both know ``messages``, ``limits`` and
-``results``. Why there are a launcher and wardens: docs/decisions/0011.
+The parent's side is ``launcher``, ``host``, ``inlets``, ``output`` and ``pool``; the child's side
+is ``program``, ``warden``, ``worker``, ``answers`` and ``processes``; both know ``messages`` and
+``limits``. Why there are a launcher and wardens: docs/decisions/0011.
 """

@@ -103,9 +103,7 @@ class Host:
         started = self._lifeline.started
         return (started.warden, started.worker) if started else None
 
-    async def load(
-        self, skip: Mapping[str, str], *, report: bool, deadline: float
-    ) -> msgspec.Raw:
+    async def load(self, skip: Mapping[str, str], *, report: bool, deadline: float) -> msgspec.Raw:
         """Import the folder's modules.
 
         Args:
@@ -210,7 +208,9 @@ class Host:
             await self._lifeline.closed(_LAST_RESORT_SECONDS)
         if self._lifeline.left:
             pids = ", ".join(map(str, self._lifeline.left))
-            logger.error("%s: a tool left processes that can't be ended: %s", self._folder.name, pids)
+            logger.error(
+                "%s: a tool left processes that can't be ended: %s", self._folder.name, pids
+            )
         self._close()
 
     def _kill(self) -> None:
@@ -255,15 +255,14 @@ class Host:
 
 def _decoded(body: bytes) -> Loading | Loaded | Answer:
     try:
-        return answers.decode(body)
+        said: Loading | Loaded | Answer = answers.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Garbage(str(error)) from error
+    return said
 
 
 def _failed(message: str, code: str = EXECUTION_FAILED) -> ToolResult:
-    return ToolResult(
-        success=False, error_message=message[:_MAX_MESSAGE_CHARS], error_code=code
-    )
+    return ToolResult(success=False, error_message=message[:_MAX_MESSAGE_CHARS], error_code=code)
 
 
 def _ending(lifeline: Lifeline) -> str:

@@ -1,4 +1,4 @@
-"""The server's ends of what leads to a host, on the event loop; nothing of it blocks or awaits to close.
+"""The server's ends of what leads to a host, on the event loop.
 
 They use ``add_reader`` instead of transports: opening and closing are plain calls, so there is no
 moment at which a cancellation could lose a descriptor.
@@ -22,7 +22,6 @@ from tools_app.hosts.messages import (
     Started,
     news,
 )
-
 
 T = TypeVar("T")
 

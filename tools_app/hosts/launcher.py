@@ -89,7 +89,7 @@ class HostLauncher:
             self._process.kill()
 
     async def aclose(self) -> None:
-        """End the launcher; it goes when its last host has gone."""
+        """End the launcher. Close the pools before: it lives until its last host has ended."""
         if self._starting is not None:
             with suppress(LauncherUnavailable):
                 await to_the_end(self._starting)

@@ -61,8 +61,7 @@ class OutputLog(Inlet):
             lines.append(self._partial)
             self._partial = b""
         for line in lines:
-            self._log(line)
-            if self._is_dropping:
+            if not self._log(line):
                 return
 
     def _rest(self) -> None:
@@ -80,7 +79,8 @@ class OutputLog(Inlet):
             self._pause.cancel()
         super()._close()
 
-    def _log(self, line: bytes) -> None:
+    def _log(self, line: bytes) -> bool:
+        """Log the line, or note that nothing more is logged; whether to go on."""
         kept = line[: self._bytes_left]
         if kept.strip() and self._lines_left:
             logger.info("%s, %s: %s", self._folder, self._function, printable(kept))
@@ -90,6 +90,7 @@ class OutputLog(Inlet):
             self._is_dropping = True
             self._partial = b""
             logger.info("%s, %s: (prints more, which is dropped)", self._folder, self._function)
+        return not self._is_dropping
 
 
 def printable(line: bytes) -> str:

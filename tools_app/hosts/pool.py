@@ -174,8 +174,7 @@ class ToolHosts:
         raise FolderUnusable(f"The tools of {self._folder.name} can't be loaded: {reason}")
 
     async def _start(self, generation: int) -> Host:
-        if self._is_closed:
-            raise FolderUnusable(_STOPPING)
+        self._refuse_when_closed()
         try:
             ends = await self._launcher.open()
         except LauncherUnavailable as error:
@@ -183,11 +182,17 @@ class ToolHosts:
         host = Host(ends, self._folder, self._limits)
         host.generation = generation
         self._busy.add(host)
-        if self._is_closed:  # meanwhile
+        try:
+            self._refuse_when_closed()  # meanwhile
+        except FolderUnusable:
             self._busy.discard(host)
             await host.end()
-            raise FolderUnusable(_STOPPING)
+            raise
         return host
+
+    def _refuse_when_closed(self) -> None:
+        if self._is_closed:
+            raise FolderUnusable(_STOPPING)
 
     def _unusable(self, reason: str) -> ToolListing:
         entry = InvalidTool(name=self._folder.name, file="", reason=reason)

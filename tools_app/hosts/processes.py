@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 ON_LINUX = sys.platform == "linux"
 
@@ -63,35 +64,46 @@ def keep_only(descriptors: Iterable[int]) -> None:
         lowest = kept + 1
 
 
-def children(pid: int) -> list[int]:
-    """Return the ids of the process's children; also of those that ended and were not reaped."""
-    return [child for child, parent in _parents() if parent == pid]
+class Process(NamedTuple):
+    """A process by its ids: its own, its parent's, its process group's."""
+
+    pid: int
+    parent: int
+    group: int
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the ids of the process's children, their children and so on."""
+def descendants(pid: int) -> list[Process]:
+    """Return the process's children, their children and so on; also those not yet reaped."""
     by_parent = defaultdict(list)
-    for child, parent in _parents():
-        by_parent[parent].append(child)
-    found: list[int] = []
+    for process in _processes():
+        by_parent[process.parent].append(process)
+    found: list[Process] = []
     waiting = [pid]
     while waiting:
         born = by_parent.pop(waiting.pop(), [])
         found += born
-        waiting += born
+        waiting += [process.pid for process in born]
     return found
 
 
-def kill(pids: Iterable[int]) -> list[int]:
-    """Kill processes; return those that we may not kill: they run as somebody else."""
-    refused = []
-    for pid in pids:
+def kill(doomed: Iterable[Process]) -> set[int]:
+    """Kill processes and their groups; return those that we may not kill: somebody else's.
+
+    A signal to a group reaches all who are in it at that moment: who forks quickly enough to be
+    another process, by the time that a signal comes, is reached too.
+    """
+    refused = set()
+    own_group = os.getpgrp()
+    for process in doomed:
+        with suppress(ProcessLookupError, PermissionError):
+            if process.group not in (0, own_group):
+                os.killpg(process.group, signal.SIGKILL)
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
         except PermissionError:
-            refused.append(pid)
+            refused.add(process.pid)
     return refused
 
 
@@ -147,28 +159,29 @@ def _most_descriptors() -> int:
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 
 
-def _parents() -> Iterable[tuple[int, int]]:
-    """Yield the id of every process and of its parent."""
+def _processes() -> Iterable[Process]:
+    """Yield every process that we may know of."""
     # /proc/PID/task/TID/children would say it directly, where the kernel was built with it.
-    return _parents_by_proc() if ON_LINUX else _parents_by_ps()
+    return _processes_by_proc() if ON_LINUX else _processes_by_ps()
 
 
-def _parents_by_proc() -> Iterable[tuple[int, int]]:
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):  # gone meanwhile, or another user's
-                fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
-                yield int(name), int(fields[1])
+def _processes_by_proc() -> Iterable[Process]:
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError):  # gone meanwhile
+                # proc(5): "pid (comm) state ppid pgrp ..."
+                fields = (path / "stat").read_bytes().rpartition(b")")[2].split()
+                yield Process(int(path.name), int(fields[1]), int(fields[2]))
 
 
-def _parents_by_ps() -> Iterable[tuple[int, int]]:
+def _processes_by_ps() -> Iterable[Process]:
     listed = subprocess.run(
-        ["/bin/ps", "-A", "-o", "pid=,ppid="],
+        ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid="],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,
         text=True,
     )
     for row in listed.stdout.splitlines():
-        pid, parent = row.split()
-        yield int(pid), int(parent)
+        pid, parent, group = row.split()
+        yield Process(int(pid), int(parent), int(group))

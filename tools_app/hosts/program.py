@@ -80,9 +80,16 @@ class Launcher:
 
     def _ends_strangers(self) -> bool:
         """Kill what was adopted from wardens that were killed; whether there was something."""
-        strangers = set(processes.children(os.getpid())) - self._lifelines.keys() - self._beyond
-        self._beyond |= set(processes.kill(strangers))
-        return bool(strangers - self._beyond)
+        known = self._lifelines.keys() | self._beyond
+        me = os.getpid()
+        strangers = [
+            process
+            for process in processes.descendants(me)
+            if process.parent == me and process.pid not in known
+        ]
+        refused = processes.kill(strangers)
+        self._beyond |= refused
+        return len(refused) < len(strangers)
 
 
 def main() -> None:

@@ -111,7 +111,8 @@ class _Warden:
     def _end_all(self) -> None:
         deadline = time.monotonic() + _GIVE_UP_SECONDS
         if self._worker_lives:
-            processes.kill([self._worker])  # as a rule it has no children, and that was all
+            # As a rule that is all there is.
+            processes.kill([processes.Process(self._worker, os.getpid(), self._worker)])
             self._child_ended.wait(timeout=_LOOK_AGAIN_SECONDS)
             self._reap()
         while not self._childless:
@@ -119,7 +120,7 @@ class _Warden:
             left = processes.descendants(os.getpid())
             processes.kill(left)
             if time.monotonic() > deadline:
-                self._say(Left(pids=left))
+                self._say(Left(pids=[process.pid for process in left]))
                 return
             self._child_ended.wait(timeout=_LOOK_AGAIN_SECONDS)
             self._reap()

@@ -6,8 +6,9 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
@@ -41,8 +42,8 @@ def work(calls: socket.socket) -> None:
     _Worker(calls).run()
 
 
-def _text_stream(descriptor: int) -> TextIO:
-    return open(  # noqa: SIM115 - it stays open
+def _text_stream(descriptor: int) -> TextIOWrapper:
+    return open(
         descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
 

@@ -14,7 +14,9 @@ from tools_app.toolset import ToolResult
 Serve = Callable[..., ToolHosts]
 
 
-async def call(hosts: ToolHosts, function: str, seconds: float = 20, **arguments: Any) -> ToolResult:
+async def call(
+    hosts: ToolHosts, function: str, seconds: float = 20, **arguments: Any
+) -> ToolResult:
     return await hosts.call(function, arguments, timeout_seconds=seconds)
 
 
@@ -40,7 +42,9 @@ async def test_functions_and_coroutine_functions_return_text(serve: Serve) -> No
     """)
 
     assert await call(hosts, "add", a=1, b="2") == ToolResult(success=True, result="1 + 2 = 3")
-    assert await hosts.call("wait", {"seconds": 0.001}, timeout_seconds=20) == ToolResult(success=True, result="waited")
+    assert await hosts.call("wait", {"seconds": 0.001}, timeout_seconds=20) == ToolResult(
+        success=True, result="waited"
+    )
 
 
 async def test_arguments_that_do_not_fit_are_explained_to_the_model(serve: Serve) -> None:
@@ -176,11 +180,27 @@ async def test_a_worker_outlives_failed_calls(serve: Serve) -> None:
         ("os.close(CALLS); time.sleep(60)", "the tool broke its connection"),
         ("os.closerange(0, 200)", "the tool"),
         ("os.write(CALLS, b'what is this?'); time.sleep(60)", "the tool broke its connection"),
-        ("os.write(CALLS, bytes([0, 0, 0, 2]) + b'{]'); time.sleep(60)", "the tool broke its connect"),
-        ("os.write(CALLS, frame(Loading(module='x'))); time.sleep(60)", "the tool broke its connection"),
+        (
+            "os.write(CALLS, bytes([0, 0, 0, 2]) + b'{]'); time.sleep(60)",
+            "the tool broke its connect",
+        ),
+        (
+            "os.write(CALLS, frame(Loading(module='x'))); time.sleep(60)",
+            "the tool broke its connection",
+        ),
         ("os.kill(os.getppid(), 9); time.sleep(60)", "the tool broke its connection"),
     ],
-    ids=["exit", "segfault", "kill", "close", "close-all", "noise", "no-json", "nonsense", "warden"],
+    ids=[
+        "exit",
+        "segfault",
+        "kill",
+        "close",
+        "close-all",
+        "noise",
+        "no-json",
+        "nonsense",
+        "warden",
+    ],
 )
 async def test_a_function_that_breaks_its_process_costs_one_call(
     serve: Serve, code: str, said: str

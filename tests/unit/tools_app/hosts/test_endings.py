@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[4]
 BUSY = """
     import os, re, signal, subprocess, sys, threading, time
     from pathlib import Path
-    __all__ = ["loop", "match", "children", "daemon", "stubborn", "stop", "background", "pid"]
+    __all__ = ["loop", "match", "children", "daemon", "stubborn", "chain", "stop", "background"]
+    __all__ += ["pid"]
     HERE = Path(__file__).parent.parent
     def note(pid):
         temporary = HERE / f"{pid}.new"
@@ -79,6 +80,16 @@ BUSY = """
         note(os.getpid())
         os.kill(os.getpid(), signal.SIGSTOP)
         return "went on"
+    def chain() -> str:
+        "Be another process every millisecond."
+        note(os.getpid())
+        if os.fork() == 0:
+            os.setsid()
+            while os.fork() == 0:
+                pass
+            os._exit(0)
+        time.sleep(600)
+        return "slept"
     def stop() -> str:
         "Stop one's warden."
         note(os.getppid())
@@ -174,6 +185,17 @@ async def test_a_cancelled_call_is_stopped_with_all_that_it_has_started(
     assert (await hosts.call("pid", {}, timeout_seconds=20)).success
 
 
+async def test_even_a_process_that_is_always_another_one_ends(
+    own_launcher: HostLauncher, serve: Serve
+) -> None:
+    hosts = serve(BUSY, launcher=own_launcher)
+
+    await hosts.call("chain", {}, timeout_seconds=1)
+
+    launcher = await asyncio.to_thread(psutil.Process, own_launcher.process_id)
+    assert await asyncio.to_thread(launcher.children, recursive=True) == []
+
+
 async def test_cancelling_again_and_again_changes_nothing(
     serve: Serve, pids: Callable[[str], Any]
 ) -> None:
@@ -232,8 +254,10 @@ async def test_what_a_call_leaves_in_the_background_ends_with_its_worker(
 
 
 async def test_what_a_dying_worker_leaves_ends(serve: Serve, tmp_path: Path) -> None:
-    hosts = serve(BUSY + '    def die() -> str:\n        "D"\n        detach()\n        os._exit(1)\n'
-                  '    __all__ += ["die"]\n')
+    hosts = serve(
+        BUSY + '    def die() -> str:\n        "D"\n        detach()\n        os._exit(1)\n'
+        '    __all__ += ["die"]\n'
+    )
 
     result = await hosts.call("die", {}, timeout_seconds=20)
 
@@ -242,9 +266,7 @@ async def test_what_a_dying_worker_leaves_ends(serve: Serve, tmp_path: Path) -> 
     assert not living([left])
 
 
-async def test_closing_ends_running_calls(
-    serve: Serve, pids: Callable[[str], Any]
-) -> None:
+async def test_closing_ends_running_calls(serve: Serve, pids: Callable[[str], Any]) -> None:
     hosts = serve(BUSY, processes=1)
     calling = asyncio.create_task(hosts.call("daemon", {}, timeout_seconds=60))
     waiting = asyncio.create_task(hosts.call("pid", {}, timeout_seconds=60))

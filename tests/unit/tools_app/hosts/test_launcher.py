@@ -1,0 +1,185 @@
+"""The process that hosts come from: what they inherit, and what happens when it is gone."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tools_app.hosts import processes
+from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.pool import ToolHosts
+
+Serve = Callable[..., ToolHosts]
+
+LOOK = """
+    import os, resource, sys
+    __all__ = ["look"]
+    def look() -> dict:
+        "Tell what there is."
+        files = {}
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                files[name] = os.readlink(f"/proc/self/fd/{name}")
+            except OSError:
+                pass
+        return {
+            "files": files, "environment": dict(os.environ), "directory": os.getcwd(),
+            "pid": os.getpid(), "path": sys.path, "threads": len(os.listdir("/proc/self/task")),
+            "memory": resource.getrlimit(resource.RLIMIT_AS), "argv": sys.argv,
+            "core": resource.getrlimit(resource.RLIMIT_CORE),
+            "oom": open("/proc/self/oom_score_adj").read().strip(),
+        }
+"""
+
+
+async def look(hosts: ToolHosts) -> dict[str, Any]:
+    result = await hosts.call("look", {}, timeout_seconds=20)
+    assert result.success, result
+    seen: dict[str, Any] = json.loads(result.result or "")
+    return seen
+
+
+async def test_functions_see_neither_the_servers_secrets_nor_its_files(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MOCHI_API_TOKEN", "mochi_api_token", "MOCHI_X_KEY", "DJANGO_SECRET_KEY"):
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("A_KEY_FOR_A_TOOL", "wanted")
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.set_inheritable(True)
+        os.set_inheritable(lock, True)
+        launcher = HostLauncher(tmp_path)
+        hosts = serve(LOOK, launcher=launcher)
+
+        seen = await look(hosts)
+
+        os.close(lock)  # whoever inherited it would hold the lock on
+        again = os.open(tmp_path / "lock", os.O_RDWR)
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(again)
+    assert "canary" not in json.dumps(seen)
+    assert seen["environment"]["A_KEY_FOR_A_TOOL"] == "wanted"
+    assert seen["directory"] == str(tmp_path)
+    opened = seen["files"]
+    assert opened.pop("0") == "/dev/null"
+    assert opened["1"] == opened["2"]
+    assert opened.pop("1").startswith("pipe:")
+    assert opened.pop("2").startswith("pipe:")
+    assert [path.partition(":")[0] for path in opened.values()] == ["socket"], opened
+    assert seen["threads"] == 1
+    await hosts.aclose()
+    await launcher.aclose()
+
+
+async def test_functions_are_limited(serve: Serve, tmp_path: Path) -> None:
+    seen = await look(serve(LOOK, memory_bytes=1 << 30))
+
+    assert seen["memory"] == [1 << 30, 1 << 30]
+    assert seen["core"] == [0, 0]
+    assert seen["oom"] == "500"
+    assert (await look(serve(LOOK, memory_bytes=None)))["memory"] == [-1, -1]
+
+
+async def test_files_beside_the_tools_do_not_hide_python_modules(
+    own_launcher: HostLauncher, serve: Serve, tmp_path: Path
+) -> None:
+    for name in ("json", "pydantic", "tools_app"):
+        await asyncio.to_thread((tmp_path / f"{name}.py").write_text, "raise SystemExit('hidden')")
+
+    seen = await look(serve(LOOK, launcher=own_launcher))
+
+    assert seen["directory"] == str(tmp_path)
+
+
+async def test_a_killed_launcher_is_replaced_and_its_hosts_go_on(
+    own_launcher: HostLauncher, serve: Serve
+) -> None:
+    hosts = serve(LOOK, launcher=own_launcher, processes=2)
+    worker = (await look(hosts))["pid"]
+    assert own_launcher.process_id
+
+    os.kill(own_launcher.process_id, signal.SIGKILL)
+    one, other = await asyncio.gather(look(hosts), look(hosts))
+
+    assert worker in {one["pid"], other["pid"]}
+    assert one["pid"] != other["pid"]
+
+
+async def test_a_launcher_that_dies_while_it_is_asked_is_replaced(
+    own_launcher: HostLauncher, serve: Serve, no_descriptor_is_lost: None
+) -> None:
+    hosts = serve(LOOK, launcher=own_launcher)
+    asking = [asyncio.create_task(look(hosts)) for _ in range(4)]
+    while own_launcher.process_id is None:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.05)
+
+    os.kill(own_launcher.process_id, signal.SIGKILL)
+
+    assert len({seen["pid"] for seen in await asyncio.gather(*asking)}) == 4
+    await hosts.aclose()
+    await own_launcher.aclose()
+
+
+async def test_a_launcher_that_hangs_is_replaced(own_launcher: HostLauncher, serve: Serve) -> None:
+    hosts = serve(LOOK, launcher=own_launcher, start_seconds=2.0, kill_seconds=0.2)
+    await look(hosts)
+    hosts.retire()
+    hung = own_launcher.process_id
+    assert hung
+    os.kill(hung, signal.SIGSTOP)
+
+    assert (await look(hosts))["pid"]
+
+    assert own_launcher.process_id != hung
+
+
+async def test_a_launcher_that_can_not_start_is_a_failed_call(serve: Serve, tmp_path: Path) -> None:
+    hosts = serve(LOOK, launcher=HostLauncher(tmp_path / "nowhere"))
+
+    result = await hosts.call("look", {}, timeout_seconds=20)
+
+    assert "No process can be started" in (result.error_message or "")
+
+
+async def test_the_launcher_ends_with_the_server_and_nothing_starts_before_it_is_needed(
+    tmp_path: Path, serve: Serve
+) -> None:
+    launcher = HostLauncher(tmp_path)
+    hosts = serve(LOOK, launcher=launcher)
+    assert launcher.process_id is None
+    await look(hosts)
+    process = await asyncio.to_thread(psutil.Process, launcher.process_id)
+    assert await asyncio.to_thread(process.num_threads) == 1
+
+    await hosts.aclose()
+    await launcher.aclose()
+
+    assert not await asyncio.to_thread(process.is_running)
+
+
+def test_descendants_are_found_in_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import subprocess, sys; print('.', flush=True); subprocess.run(['sleep', '600'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.read(2)
+        while len(found := processes.descendants(os.getpid())) < 2:
+            pass
+        monkeypatch.setattr(processes, "ON_LINUX", False)
+        by_ps = set(processes.descendants(os.getpid()))
+        processes.kill(found)
+
+    assert {process.pid for process in found} > {child.pid}
+    assert by_ps >= set(found)

@@ -1,0 +1,162 @@
+"""How many workers there are, and when they come and go."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from tools_app.errors import INVALID_ARGUMENTS, TIMED_OUT
+from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.limits import HostedFolder
+from tools_app.hosts.pool import ToolHosts
+
+Serve = Callable[..., ToolHosts]
+
+PATIENT = """
+    import os, time
+    __all__ = ["nap"]
+    def nap(seconds: float = 0.0) -> str:
+        "Sleep a little and tell who did."
+        time.sleep(seconds)
+        return str(os.getpid())
+"""
+
+
+async def nap(hosts: ToolHosts, seconds: float = 0.0) -> int:
+    result = await hosts.call("nap", {"seconds": seconds}, timeout_seconds=20)
+    assert result.success, result
+    return int(result.result or "")
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_calls_run_at_the_same_time_each_in_a_worker_of_its_own(serve: Serve) -> None:
+    hosts = serve(PATIENT)
+    started = time.monotonic()
+
+    workers = await asyncio.gather(*(nap(hosts, 1) for _ in range(8)))
+
+    assert len(set(workers)) == 8
+    assert time.monotonic() - started < 5
+    assert await nap(hosts) in workers
+
+
+async def test_more_calls_than_workers_wait_for_their_turn(serve: Serve) -> None:
+    hosts = serve(PATIENT, processes=2)
+    order: list[int] = []
+
+    async def call(number: int) -> int:
+        worker = await nap(hosts, 0.05)
+        order.append(number)
+        return worker
+
+    workers = await asyncio.gather(*(call(number) for number in range(8)))
+
+    assert len(set(workers)) == 2
+    assert [sorted(order[at : at + 2]) for at in (0, 2, 4, 6)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+async def test_waiting_for_a_worker_is_not_held_against_a_call(serve: Serve) -> None:
+    hosts = serve(PATIENT, processes=1)
+    first = asyncio.create_task(nap(hosts, 0.8))
+    await asyncio.sleep(0)
+
+    second = await hosts.call("nap", {}, timeout_seconds=0.5)
+
+    assert second.success
+    assert await first == int(second.result or "")
+
+
+async def test_idle_workers_end_except_one_and_that_one_later(
+    serve: Serve, until: Callable[..., Any]
+) -> None:
+    hosts = serve(PATIENT, idle_seconds=0.3, last_idle_seconds=1.0)
+    workers = await asyncio.gather(*(nap(hosts, 0.1) for _ in range(3)))
+    last = time.monotonic()
+
+    await until(lambda: sum(map(is_there, workers)) == 1)
+    await until(lambda: sum(map(is_there, workers)) == 0)
+
+    assert time.monotonic() - last > 0.9
+    assert await nap(hosts) not in workers
+
+
+async def test_a_worker_that_dies_while_nobody_needs_it_is_replaced(
+    serve: Serve, until: Callable[..., Any]
+) -> None:
+    hosts = serve(PATIENT)
+    worker = await nap(hosts)
+
+    os.kill(worker, 9)
+    await until(lambda: not is_there(worker))
+
+    assert await nap(hosts) != worker
+
+
+async def test_retiring_lets_running_calls_finish(serve: Serve) -> None:
+    hosts = serve(PATIENT)
+    idle, before = await asyncio.gather(nap(hosts), nap(hosts, 0.01))
+    running = asyncio.create_task(nap(hosts, 0.5))
+    await asyncio.sleep(0.1)
+
+    hosts.retire()
+
+    after = await nap(hosts)
+    assert await running in {idle, before}
+    assert after not in {idle, before}
+    assert await nap(hosts) == after
+
+
+async def test_a_closed_pool_refuses_calls(serve: Serve) -> None:
+    hosts = serve(PATIENT)
+    await hosts.aclose()
+
+    result = await hosts.call("nap", {}, timeout_seconds=1)
+
+    assert "stopping" in (result.error_message or "")
+
+
+async def test_hundreds_of_hosts_lose_nothing(serve: Serve, no_descriptor_is_lost: None) -> None:
+    hosts = serve(PATIENT)
+    for _ in range(40):
+        await nap(hosts)
+        hosts.retire()
+    await hosts.aclose()
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_uvloop_runs_hosts_too(write: Callable[..., Path], tmp_path: Path) -> None:
+    folder = HostedFolder(path=write(PATIENT), name="tools")
+
+    async def use() -> list[str | None]:
+        launcher = HostLauncher(tmp_path)
+        hosts = ToolHosts(launcher, folder)
+        try:
+            listing = await hosts.discover()
+            assert list(listing.tools) == ["nap"]
+            slow = await hosts.call("nap", {"seconds": 60}, timeout_seconds=0.3)
+            large = await hosts.call("nap", {"seconds": "x" * 3_000_000}, timeout_seconds=20)
+            quick = await asyncio.gather(*(nap(hosts, 0.1) for _ in range(3)))
+            cancelled = asyncio.create_task(nap(hosts, 60))
+            await asyncio.sleep(0.1)
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
+        finally:
+            await hosts.aclose()
+            await launcher.aclose()
+        assert not any(map(is_there, quick))
+        return [slow.error_code, large.error_code]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(use()) == [TIMED_OUT, INVALID_ARGUMENTS]
