@@ -49,8 +49,9 @@ class AgentPreparation:
         refreshed = self._refreshed(session)
         continuation = self._continuation(refreshed)
         if not continuation.append and continuation.open_calls:
-            self.script.is_planning = False
+            self.script.resume()
         language_model, name = self.preparer.models.resolve(self.model)
+        offered = ToolOffer(tools=self.agent.tools, settings=self.settings)
         can_think = self.info is not None and self.info.can_think
         return TurnJob(
             turn_id=turn_id,
@@ -60,10 +61,11 @@ class AgentPreparation:
             language_model=language_model,
             model=name,
             think=False if can_think else None,
-            window=self.preparer.window(refreshed, self.info, self.instruction),
-            offer=ToolOffer(tools=self.agent.tools, settings=self.settings),
+            window=self.preparer.window(refreshed, self.info, self.instruction, offered.specs),
+            offer=offered,
             max_rounds=self.max_iterations,
             script=self.script,
+            rules=self.preparer.rules(refreshed, self.info),
         )
 
     async def find_out(self, missing: NotKnown, known: Known) -> None:

@@ -16,14 +16,21 @@ class AgentScript:
     Args:
         planning: Added to the last user message while the agent plans.
         execution: Sent as a last user message while it executes.
-        is_planning: Whether it begins with a plan; a run that is resumed has one already.
+
+    Attributes:
+        is_planning: Whether it is in its first phase.
     """
 
-    def __init__(self, *, planning: str, execution: str, is_planning: bool = True) -> None:
-        self.is_planning = is_planning
+    def __init__(self, *, planning: str, execution: str) -> None:
+        self.is_planning = True
         self._planning = planning
         self._execution = execution
-        self._iterations = 0 if is_planning else 1
+        self._iterations = 0
+
+    def resume(self) -> None:
+        """Begin where a suspended run was: it has a plan, and has asked for tools."""
+        self.is_planning = False
+        self._iterations = 1
 
     def request(self, history: Sequence[Message]) -> Sequence[Message]:
         """Return what is sent: the history and the phase's prompt."""

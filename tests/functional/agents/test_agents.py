@@ -205,6 +205,7 @@ def test_without_a_listener_the_agent_waits_and_goes_on_where_it_was(scribe):
     assert scribe.runs() == ["b"]
     output = second.json()["tool_calls_executed"][0]["result"]
     assert output.count(PLAN) == 1
+    assert output.endswith("Noted.")
 
 
 def test_cancel_reaches_into_the_agents_tools_and_saves_both_sessions(scribe):
