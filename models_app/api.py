@@ -1,11 +1,20 @@
-"""The ``/models`` routes: parse, call, encode."""
+"""The ``/models`` and ``/profiles`` routes: parse, call, encode."""
+
+import asyncio
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
 from mochi_project.services import get_services
 from models_app.catalogue import ModelListing
 from models_app.language_model import ModelInfo
+from models_app.profile_schemas import (
+    ProfileCreateIn,
+    ProfileListOut,
+    ProfileOut,
+    ProfileUpdateIn,
+)
+from models_app.profiles import Profile, ProfileListing, profile_from
 from models_app.schemas import ModelListOut, ModelOut
 from sessions_app.schemas import ErrorResponse
 
@@ -38,3 +47,84 @@ async def list_models(request: HttpRequest) -> ModelListing:
 async def get_model(request: HttpRequest, model_name: str) -> ModelInfo:
     """Return what is known of one model."""
     return await get_services().models.get(model_name)
+
+
+@router.get(
+    "/profiles",
+    response={200: ProfileListOut},
+    summary="List profiles",
+    description=(
+        "Named model configurations: `profile:<name>` is a model. Files that are none are listed "
+        "under `unreadable`."
+    ),
+    operation_id="list_profiles",
+    tags=["profiles"],
+)
+async def list_profiles(request: HttpRequest) -> ProfileListing:
+    """List the profiles."""
+    return await asyncio.to_thread(get_services().models.profiles.list)
+
+
+@router.post(
+    "/profiles",
+    response={201: ProfileOut, (409, 422, 507): ErrorResponse},
+    summary="Create a profile",
+    description=(
+        "409 `PROFILE_EXISTS` when the name is taken. Address and key must be configured together; "
+        "others can be written into the file by hand."
+    ),
+    operation_id="create_profile",
+    tags=["profiles"],
+)
+async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[Profile]:
+    """Make a profile."""
+    models = get_services().models
+    profile = profile_from(body.name, body.model_dump(exclude={"name"}))
+    created = await asyncio.to_thread(models.profiles.create, profile)
+    models.forget_profile(body.name)
+    return Status(201, created)
+
+
+@router.get(
+    "/profiles/{name}",
+    response={200: ProfileOut, (404, 422): ErrorResponse},
+    summary="Get a profile",
+    operation_id="get_profile",
+    tags=["profiles"],
+)
+async def get_profile(request: HttpRequest, name: str) -> Profile:
+    """Return one profile."""
+    return await asyncio.to_thread(get_services().models.profiles.get, name)
+
+
+@router.put(
+    "/profiles/{name}",
+    response={200: ProfileOut, (404, 422, 507): ErrorResponse},
+    summary="Update a profile",
+    description="Replaces it whole. Sessions that name it are answered by the new one at once.",
+    operation_id="update_profile",
+    tags=["profiles"],
+)
+async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn) -> Profile:
+    """Replace a profile."""
+    models = get_services().models
+    profile = profile_from(name, body.model_dump())
+    updated = await asyncio.to_thread(models.profiles.update, profile)
+    models.forget_profile(name)
+    return updated
+
+
+@router.delete(
+    "/profiles/{name}",
+    response={204: None, (404, 422): ErrorResponse},
+    summary="Delete a profile",
+    description="Sessions that name it get 404 `PROFILE_NOT_FOUND` until they name another model.",
+    operation_id="delete_profile",
+    tags=["profiles"],
+)
+async def delete_profile(request: HttpRequest, name: str) -> Status[None]:
+    """Remove a profile."""
+    models = get_services().models
+    await asyncio.to_thread(models.profiles.delete, name)
+    models.forget_profile(name)
+    return Status(204, None)

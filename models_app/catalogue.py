@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
+from models_app.profile_models import ProfileModels
+from models_app.profiles import ProfileService
 from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import KNOWN_VENDORS
+from models_app.providers.vendor import KNOWN_VENDORS, Vendor
 from models_app.providers.vendors import VendorModels
 
 LOOK_UP_SECONDS = 5.0
@@ -17,7 +19,8 @@ LISTING_SECONDS = 2.0
 """How long a provider may take to list its models before the others are shown without them."""
 
 _OLLAMA = "ollama"
-_NAMES = frozenset({"profile", *(vendor.name for vendor in KNOWN_VENDORS)})
+_PROFILE = "profile"
+_NAMES = frozenset({_PROFILE, *(vendor.name for vendor in KNOWN_VENDORS)})
 
 logger = logging.getLogger(__name__)
 
@@ -41,21 +44,46 @@ class ModelCatalogue:
     """Every model that this server can talk to, by name.
 
     A plain name (``qwen3:14b``, ``hf.co/user/model:Q4_K_M``) means Ollama, and so does
-    ``ollama:<name>``; the name of another provider in front of a colon means that one.
+    ``ollama:<name>``; the name of another provider in front of a colon means that one, and
+    ``profile:<name>`` what the profile names.
 
     Args:
         ollama: The Ollama server.
         vendors: The other providers, configured or not.
+        profiles: Where named configurations are; None: there are none.
+        open_vendor: Opens the models of a vendor that only a profile names.
     """
 
-    def __init__(self, ollama: OllamaModel, vendors: Sequence[VendorModels] = ()) -> None:
+    def __init__(
+        self,
+        ollama: OllamaModel,
+        vendors: Sequence[VendorModels] = (),
+        *,
+        profiles: ProfileService | None = None,
+        open_vendor: Callable[[Vendor], VendorModels] = VendorModels,
+    ) -> None:
         self._ollama = ollama
         self._vendors = {each.vendor.name: each for each in vendors}
+        self._open_vendor = open_vendor
+        self._opened: dict[Vendor, VendorModels] = {each.vendor: each for each in vendors}
+        self._profile_service = profiles
+        self._profiles = ProfileModels(profiles, self._model_of) if profiles else None
 
     @property
     def public_host(self) -> str:
         """Ollama's URL without credentials, for people to see."""
         return self._ollama.public_host
+
+    @property
+    def profiles(self) -> ProfileService:
+        """The named configurations.
+
+        Raises:
+            RuntimeError: The catalogue was made without.
+        """
+        if self._profile_service is None:
+            raise RuntimeError("this catalogue has no profiles")
+        return self._profile_service
 
     @property
     def providers(self) -> list[str]:
@@ -143,12 +171,14 @@ class ModelCatalogue:
             ModelNotFound: The name is empty, or its provider is not there.
         """
         prefix, colon, rest = name.partition(":")
-        if colon and prefix in _NAMES and prefix not in self._vendors:
+        if colon and prefix in _NAMES and not self._has(prefix):
             raise ModelNotFound(
                 f"Model '{name}' is not available: the provider '{prefix}' is not configured.",
                 provider=prefix,
                 model=name,
             )
+        if colon and prefix == _PROFILE and self._profiles is not None:
+            return self._profiles, rest
         vendor = self._vendors.get(prefix) if colon else None
         bare_name = rest if vendor is not None or (colon and prefix == _OLLAMA) else name
         if not bare_name.strip():
@@ -165,9 +195,25 @@ class ModelCatalogue:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        for vendor in self._vendors.values():
+        for vendor in self._opened.values():
             await vendor.aclose()
         await self._ollama.aclose()
+
+    def forget_profile(self, name: str) -> None:
+        """Drop what is known of a profile: it was changed or removed."""
+        if self._profiles is not None:
+            self._profiles.forget(name)
+
+    def _has(self, prefix: str) -> bool:
+        return prefix in self._vendors or (prefix == _PROFILE and self._profiles is not None)
+
+    def _model_of(self, vendor: Vendor | None) -> LanguageModel:
+        if vendor is None:
+            return self._ollama
+        models = self._opened.get(vendor)
+        if models is None:
+            models = self._opened[vendor] = self._open_vendor(vendor)
+        return models
 
     def _configured(self) -> Sequence[VendorModels]:
         return [each for each in self._vendors.values() if each.is_configured]

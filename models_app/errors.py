@@ -4,7 +4,9 @@ The tree::
 
     MochiError
       + ModelError
-        * ModelNotFound           MODEL_NOT_FOUND
+        + ModelNotFound           MODEL_NOT_FOUND
+          * ProfileNotFound       PROFILE_NOT_FOUND
+        * ProfileExists           PROFILE_EXISTS
         * ThinkingNotSupported    VALIDATION_ERROR
         * ToolsNotSupported       VALIDATION_ERROR
         * ContextOverflow         CONTEXT_OVERFLOW
@@ -47,6 +49,36 @@ class ModelNotFound(ModelError):
     """The provider does not have this model."""
 
     code = "MODEL_NOT_FOUND"
+
+
+class ProfileNotFound(ModelNotFound):
+    """No profile has this name, or its file can't be read as one."""
+
+    code = "PROFILE_NOT_FOUND"
+
+    def __init__(self, name: str, reason: str | None = None) -> None:
+        if reason is None:
+            super().__init__(f"Profile '{name}' not found.", provider="profile", name=name)
+        else:
+            super().__init__(
+                f"Profile '{name}' can't be used ({reason}). Its file was left untouched.",
+                provider="profile",
+                name=name,
+                reason=reason,
+            )
+
+
+class ProfileExists(ModelError):
+    """A profile (or something else on disk) already bears this name."""
+
+    code = "PROFILE_EXISTS"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Profile '{name}' exists already. Update it or choose another name.",
+            provider="profile",
+            name=name,
+        )
 
 
 class ThinkingNotSupported(ModelError):

@@ -24,6 +24,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         capabilities: What the model can do: ``completion``, ``tools``, ``thinking``, ...
         context_length: The longest context the model was made for, in tokens; None if unknown.
         provider: Who runs it.
+        default_think: Whether and how hard it reasons when nobody says; a profile sets it.
+        context_limit: The most tokens that a request may have, where a profile limits it.
     """
 
     name: str
@@ -35,6 +37,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Sequence[str] = ()
     context_length: int | None = None
     provider: str = "ollama"
+    default_think: Think = False
+    context_limit: int | None = None
 
     @property
     def can_chat(self) -> bool:

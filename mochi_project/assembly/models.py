@@ -1,7 +1,10 @@
 """Builds who answers: Ollama, and the providers that are configured."""
 
+from functools import partial
+
 from mochi_project.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
+from models_app.profiles import ProfileService
 from models_app.providers.ollama import OllamaModel
 from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
 from models_app.providers.vendors import VendorModels
@@ -15,7 +18,10 @@ def build_models(settings: MochiSettings) -> ModelCatalogue:
         vendors[name] = make_vendor(
             name, base_url=provider.base_url, key_variable=provider.api_key_env
         )
+    open_vendor = partial(VendorModels, silence_timeout=silence)
     return ModelCatalogue(
         OllamaModel(host=settings.ollama_host, silence_timeout=silence),
-        [VendorModels(vendor, silence_timeout=silence) for vendor in vendors.values()],
+        [open_vendor(vendor) for vendor in vendors.values()],
+        profiles=ProfileService(settings.resolved_data_dir / "profiles", list(vendors.values())),
+        open_vendor=open_vendor,
     )

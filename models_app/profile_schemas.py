@@ -1,0 +1,107 @@
+"""Bodies of the ``/profiles`` routes."""
+
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
+
+from models_app.profiles import NAME_PATTERN
+
+_PARAMETERS: JsonDict = {"temperature": 0.2, "max_tokens": 4000, "thinking": True}
+_UPDATE: JsonDict = {
+    "provider": "anthropic",
+    "model": "claude-haiku-4-5",
+    "system_prompt": "Answer briefly.",
+    "parameters": _PARAMETERS,
+}
+_WORK: JsonDict = {"name": "work", **_UPDATE}
+_SHOWN: JsonDict = {"base_url": None, "api_key_env": None, **_WORK}
+
+
+class ParametersOut(Schema):
+    """How a profile's model answers; what is null is left to the provider."""
+
+    temperature: float | None = Field(None, description="0 to 2")
+    max_tokens: int | None = Field(None, description="Longest answer in tokens")
+    top_p: float | None = Field(None, description="0 to 1")
+    top_k: int | None = Field(None, description="How many candidates count")
+    seed: int | None = Field(None, description="For answers that can be repeated")
+    stop: list[str] | None = Field(None, description="Texts that end the answer, 16 at most")
+    presence_penalty: float | None = Field(None, description="-2 to 2")
+    frequency_penalty: float | None = Field(None, description="-2 to 2")
+    thinking: bool | Literal["low", "medium", "high"] | None = Field(
+        None, description="Whether and how hard to reason when a request does not say"
+    )
+    thinking_budget: int | None = Field(
+        None, description="Tokens of reasoning; 10000 where `thinking` is true"
+    )
+    reasoning_effort: str | None = Field(None, description="Strength of reasoning")
+    context_limit: int | None = Field(
+        None, description="Most tokens of a request before its history is made to fit"
+    )
+
+
+class ProfileOut(Schema):
+    """A named model configuration; `profile:<name>` is a model."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _SHOWN})
+
+    name: str = Field(description="Its name, which is the file's")
+    provider: str = Field(description="`ollama`, a provider's name, or `custom`")
+    model: str = Field(description="The model's name there")
+    base_url: str | None = Field(None, description="Where it is, when not where configured")
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key")
+    system_prompt: str | None = Field(
+        None, description="Told to the model where a session has no prompt of its own"
+    )
+    parameters: ParametersOut = Field(description="How the model answers")
+
+
+class UnreadableProfileOut(Schema):
+    """A file that is no profile."""
+
+    file: str
+    reason: str
+
+
+class ProfileListOut(Schema):
+    """All profiles by name, and the files that are none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"profiles": [_SHOWN], "unreadable": []}}
+    )
+
+    profiles: list[ProfileOut]
+    unreadable: list[UnreadableProfileOut]
+
+
+class ProfileUpdateIn(Schema):
+    """A profile's whole new content."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _UPDATE})
+
+    provider: str = Field(description="`ollama`, a configured provider's name, or `custom`")
+    model: str = Field(description="The model's name there", json_schema_extra={"minLength": 1})
+    base_url: str | None = Field(
+        None, description="A configured address, or the one that stands in the file"
+    )
+    api_key_env: str | None = Field(
+        None, description="The environment variable that is configured for that address"
+    )
+    system_prompt: str | None = None
+    # The service checks these; pydantic would take "0.5" for a number.
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="How the model answers; see the answer's `parameters`"
+    )
+
+
+class ProfileCreateIn(ProfileUpdateIn):
+    """A new profile."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _WORK})
+
+    name: str = Field(
+        description="Its name; 1 to 100 letters, digits, `_`, `.` and `-`",
+        json_schema_extra={"pattern": NAME_PATTERN},
+    )

@@ -1,0 +1,347 @@
+"""Named model configurations, each a JSON file: ``profile:<name>`` is a model then.
+
+A file is trusted: who may write it may name any server. What comes through the API is not: it may
+name only addresses and keys that the configuration, or the profile's own file, names together.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
+from models_app.language_model import Think
+from models_app.providers.vendor import Vendor
+from models_app.providers.vendor_settings import DEFAULT_THINKING_BUDGET
+from sessions_app.atomic import (
+    UnreadableFileError,
+    read_regular,
+    sync_directory,
+    write_atomically,
+)
+from sessions_app.errors import ValidationFailed
+
+MAX_FILE_BYTES = 1 << 20
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+CUSTOM = "custom"
+OLLAMA = "ollama"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_SUFFIX = ".json"
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the model answers; None leaves a parameter to the provider.
+
+    Attributes:
+        temperature: From 0 to 2.
+        max_tokens: The longest answer, in tokens.
+        top_p: From 0 to 1.
+        top_k: How many candidates count.
+        seed: For answers that can be repeated.
+        stop: Texts that end the answer.
+        presence_penalty: From -2 to 2.
+        frequency_penalty: From -2 to 2.
+        thinking: Whether and how hard to reason when a request does not say.
+        thinking_budget: Tokens of reasoning; 10,000 where ``thinking`` is true and nothing is said.
+        reasoning_effort: The strength of reasoning in the provider's own words.
+        context_limit: The most tokens that a request may have before history is made to fit.
+    """
+
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    max_tokens: Positive | None = None
+    top_p: Share | None = None
+    top_k: Positive | None = None
+    seed: int | None = None
+    stop: Annotated[Sequence[Filled], msgspec.Meta(max_length=16)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    thinking: Think | None = None
+    thinking_budget: Positive | None = None
+    reasoning_effort: Filled | None = None
+    context_limit: Annotated[int, msgspec.Meta(ge=256)] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return what a request's ``options`` get from here."""
+        options = {
+            field: value
+            for field in self.__struct_fields__
+            if field not in ("thinking", "context_limit")
+            and (value := getattr(self, field)) is not None
+        }
+        if self.thinking is True:
+            options.setdefault("thinking_budget", DEFAULT_THINKING_BUDGET)
+        return options
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named model configuration.
+
+    Attributes:
+        name: Its name, which is the file's.
+        provider: ``ollama``, a vendor's name, or ``custom`` with a ``base_url``.
+        model: The model's name there.
+        base_url: Where the provider is, when not where the configuration says.
+        api_key_env: The environment variable with the key, when not the usual one.
+        system_prompt: What the model is told where the session has no prompt of its own.
+        parameters: How it answers.
+    """
+
+    name: str
+    provider: Filled
+    model: Filled
+    base_url: str | None = None
+    api_key_env: str | None = None
+    system_prompt: str | None = None
+    parameters: ProfileParameters = ProfileParameters()
+
+
+class UnreadableProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is no profile, and why."""
+
+    file: str
+    reason: str
+
+
+class ProfileListing(msgspec.Struct, frozen=True, kw_only=True):
+    """Every profile by name, and the files that are none."""
+
+    profiles: Sequence[Profile]
+    unreadable: Sequence[UnreadableProfile] = ()
+
+
+class ProfileService:
+    """Lists, reads and writes the profiles of one directory.
+
+    Every call blocks for milliseconds: call it from a worker thread. Symbolic links are never
+    followed.
+
+    Args:
+        directory: Where the files are; made when the first is written.
+        vendors: The configured providers.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], vendors: Sequence[Vendor] = ()) -> None:
+        self.directory = Path(directory)
+        self._vendors = {vendor.name: vendor for vendor in vendors}
+
+    def list(self) -> ProfileListing:
+        """Return every profile by name; a missing directory is an empty one."""
+        profiles: list[Profile] = []
+        unreadable: list[UnreadableProfile] = []
+        for file in self._files():
+            try:
+                profiles.append(self._read(file.removesuffix(_SUFFIX)))
+            except ProfileNotFound as error:
+                reason = error.details.get("reason")
+                if reason is not None:
+                    unreadable.append(UnreadableProfile(file=file, reason=reason))
+        return ProfileListing(profiles=profiles, unreadable=unreadable)
+
+    def get(self, name: str) -> Profile:
+        """Return a profile.
+
+        Raises:
+            ValidationFailed: No profile may have this name.
+            ProfileNotFound: There is none, or its file can't be read as one.
+        """
+        validate_name(name)
+        return self._read(name)
+
+    def create(self, profile: Profile) -> Profile:
+        """Keep a new profile. Of several writers of one name exactly one succeeds.
+
+        Raises:
+            ValidationFailed: Something in it is not allowed; ``field`` names it.
+            ProfileExists: The name is taken.
+            StorageFull: The disk is full.
+        """
+        validate_name(profile.name)
+        self._check(profile, None)
+        try:
+            write_atomically(self._path(profile.name), _encode(profile), exclusive=True)
+        except FileExistsError as error:
+            raise ProfileExists(profile.name) from error
+        return profile
+
+    def update(self, profile: Profile) -> Profile:
+        """Replace a profile whole.
+
+        Raises:
+            ValidationFailed: Something in it is not allowed; ``field`` names it.
+            ProfileNotFound: There is none, or its file can't be read as one.
+            StorageFull: The disk is full; the old one is intact.
+        """
+        self._check(profile, self.get(profile.name))
+        write_atomically(self._path(profile.name), _encode(profile))
+        return profile
+
+    def delete(self, name: str) -> None:
+        """Remove a profile. Sessions that name it can't be answered until they name another.
+
+        Raises:
+            ValidationFailed: No profile may have this name.
+            ProfileNotFound: There is none, or what has the name is no regular file.
+        """
+        validate_name(name)
+        path = self._path(name)
+        if path.is_symlink() or not path.is_file():
+            raise ProfileNotFound(name)
+        path.unlink(missing_ok=True)
+        sync_directory(self.directory)
+
+    def vendor_of(self, profile: Profile) -> Vendor | None:
+        """Return who runs a profile's model; None is Ollama.
+
+        Raises:
+            ModelNotFound: Its provider is not configured, or has no address.
+        """
+        if profile.provider == OLLAMA:
+            return None
+        url, variable = profile.base_url, profile.api_key_env
+        named = (variable,) if variable else ()
+        if profile.provider == CUSTOM and url is not None:
+            return Vendor(
+                name=CUSTOM, kind="compatible", base_url=url.rstrip("/"), key_variables=named
+            )
+        known = self._vendors.get(profile.provider)
+        if known is None:
+            raise ModelNotFound(
+                f"The provider '{profile.provider}' of the profile '{profile.name}' is not "
+                "configured.",
+                provider=profile.provider,
+                model=f"profile:{profile.name}",
+            )
+        if url is None or url.rstrip("/") == known.base_url:
+            return msgspec.structs.replace(known, key_variables=named or known.key_variables)
+        return msgspec.structs.replace(known, base_url=url.rstrip("/"), key_variables=named)
+
+    def _check(self, profile: Profile, written: Profile | None) -> None:
+        """Refuse what may not come through the API; ``written`` is what the file says now."""
+        if not profile.model.strip():
+            raise ValidationFailed("A profile needs a model.", field="model")
+        _check_address(profile)
+        try:
+            vendor = self.vendor_of(profile)
+        except ModelNotFound as error:
+            raise ValidationFailed(error.message, field="provider") from error
+        if vendor is None or vendor in self._vendors.values():
+            return
+        if written is not None and _target(written) == _target(profile):
+            return
+        addresses = {each.base_url for each in self._vendors.values()}
+        if vendor.base_url not in addresses:
+            raise ValidationFailed(
+                "A profile's base URL must be configured (MOCHI_PROVIDERS__<NAME>__BASE_URL) or be "
+                "written into its file by hand.",
+                field="base_url",
+            )
+        keys = {
+            variable
+            for each in self._vendors.values()
+            if each.base_url == vendor.base_url
+            for variable in each.key_variables
+        }
+        if not keys.issuperset(vendor.key_variables):
+            raise ValidationFailed(
+                "A profile's key must be the one that is configured for its address, or be written "
+                "into its file by hand.",
+                field="api_key_env",
+            )
+
+    def _read(self, name: str) -> Profile:
+        try:
+            value = msgspec.json.decode(read_regular(self._path(name), limit=MAX_FILE_BYTES))
+            if not isinstance(value, dict):
+                raise ProfileNotFound(name, "not a JSON object")
+            profile = msgspec.convert({**value, "name": name}, Profile)
+            _check_address(profile)
+        except FileNotFoundError as error:
+            raise ProfileNotFound(name) from error
+        except UnreadableFileError as error:
+            raise ProfileNotFound(name, error.reason) from error
+        except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError) as error:
+            raise ProfileNotFound(name, str(error)) from error
+        except ValidationFailed as error:
+            raise ProfileNotFound(name, error.message) from error
+        return profile
+
+    def _files(self) -> Sequence[str]:
+        try:
+            with os.scandir(self.directory) as entries:
+                names = [entry.name for entry in entries]
+        except FileNotFoundError:
+            return ()
+        return sorted(
+            name
+            for name in names
+            if name.endswith(_SUFFIX) and _NAME.fullmatch(name.removesuffix(_SUFFIX))
+        )
+
+    def _path(self, name: str) -> Path:
+        return self.directory / f"{name}{_SUFFIX}"
+
+
+def validate_name(name: str) -> None:
+    """Refuse a name that no profile may have.
+
+    Raises:
+        ValidationFailed: With ``field`` ``"name"``.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise ValidationFailed(
+            "A profile's name is 1 to 100 ASCII letters, digits, '_', '.' and '-', and starts "
+            "with a letter or digit.",
+            field="name",
+        )
+
+
+def profile_from(name: str, value: Mapping[str, Any]) -> Profile:
+    """Return the profile that a body describes.
+
+    Raises:
+        ValidationFailed: It describes none; ``field`` says where.
+    """
+    try:
+        return msgspec.convert({**value, "name": name}, Profile)
+    except msgspec.ValidationError as error:
+        words, _, place = str(error).partition(" - at `$")
+        raise ValidationFailed(words, field=place.strip("`.") or "profile") from error
+
+
+def _check_address(profile: Profile) -> None:
+    if profile.base_url is not None:
+        if profile.provider == OLLAMA:
+            raise ValidationFailed("Ollama is at MOCHI_OLLAMA_HOST.", field="base_url")
+        parts = urlsplit(profile.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValidationFailed("A base URL starts with http:// or https://.", field="base_url")
+    if profile.api_key_env is not None and _VARIABLE.fullmatch(profile.api_key_env) is None:
+        raise ValidationFailed(
+            "`api_key_env` is the name of an environment variable, not a key.",
+            field="api_key_env",
+        )
+
+
+def _target(profile: Profile) -> tuple[str | None, ...]:
+    return profile.provider, profile.base_url, profile.api_key_env
+
+
+def _encode(profile: Profile) -> bytes:
+    value = msgspec.to_builtins(profile)
+    del value["name"]
+    value["parameters"] = {
+        key: item for key, item in value["parameters"].items() if item is not None
+    }
+    kept = {key: item for key, item in value.items() if item is not None}
+    return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"

@@ -1,0 +1,374 @@
+"""Named model configurations: files, what the API may say, and what requests become."""
+
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+from django.test import AsyncClient
+
+from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
+from models_app import api as routes
+from models_app.catalogue import ModelCatalogue
+from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
+from models_app.language_model import ModelRequest
+from models_app.profile_models import applied
+from models_app.profiles import Profile, ProfileParameters, ProfileService, profile_from
+from models_app.providers.ollama import OllamaModel
+from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
+from models_app.providers.vendors import VendorModels
+from models_app.scripted.server import ScriptedModelServer
+from sessions_app.errors import ValidationFailed
+from sessions_app.messages import SystemMessage, UserMessage
+
+MINE = make_vendor("mine", base_url="http://gpu-box:8080/v1", key_variable="GPU_KEY")
+URL = "/api/v1/profiles"
+HELLO = UserMessage(content="Hello", message_id="u", timestamp="t")
+
+
+@pytest.fixture
+def profiles(tmp_path):
+    return ProfileService(tmp_path / "profiles", [*KNOWN_VENDORS, MINE])
+
+
+def profile(name="work", **more):
+    return profile_from(name, {"provider": "openai", "model": "gpt-5.1", **more})
+
+
+def write(profiles, name, value):
+    profiles.directory.mkdir(exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value)
+    (profiles.directory / name).write_text(text)
+
+
+def test_a_profile_is_a_readable_file_of_its_own(profiles):
+    made = profile(system_prompt="Be brief.", parameters={"temperature": 0.5, "stop": ["END"]})
+
+    assert profiles.create(made) == made
+
+    path = profiles.directory / "work.json"
+    assert json.loads(path.read_text()) == {
+        "provider": "openai",
+        "model": "gpt-5.1",
+        "system_prompt": "Be brief.",
+        "parameters": {"temperature": 0.5, "stop": ["END"]},
+    }
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert profiles.get("work") == made
+    assert profiles.list().profiles == [made]
+    assert profiles.update(profile(model="gpt-5")).model == "gpt-5"
+    profiles.delete("work")
+    assert profiles.list().profiles == []
+
+
+def test_names_are_taken_once_and_missing_ones_are_not_found(profiles):
+    profiles.create(profile())
+
+    with pytest.raises(ProfileExists):
+        profiles.create(profile())
+    for act in (profiles.get, profiles.delete, lambda name: profiles.update(profile(name))):
+        with pytest.raises(ProfileNotFound):
+            act("other")
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", ".x", "a\n", "x" * 101, "ü", "a\x00"])
+def test_a_hostile_name_is_refused(profiles, name):
+    for act in (profiles.get, profiles.delete, lambda it: profiles.create(profile(it))):
+        with pytest.raises(ValidationFailed) as raised:
+            act(name)
+        assert raised.value.details["field"] == "name"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"provider": "openai"}',
+        '{"provider": "openai", "model": "m", "modle": 1}',
+        '{"provider": "openai", "model": "m", "parameters": {"temperature": "hot"}}',
+        '{"provider": "openai", "model": "m", "parameters": {"temperature": 3}}',
+        '{"provider": "custom", "model": "m", "base_url": "file:///etc/passwd"}',
+        '{"provider": "openai", "model": "m", "api_key_env": "sk-not a name"}',
+    ],
+)
+def test_a_broken_file_costs_that_profile_alone(profiles, content):
+    profiles.create(profile("good"))
+    write(profiles, "broken.json", content)
+
+    listing = profiles.list()
+
+    assert [item.name for item in listing.profiles] == ["good"]
+    assert [item.file for item in listing.unreadable] == ["broken.json"]
+    assert listing.unreadable[0].reason
+    with pytest.raises(ProfileNotFound, match="can't be used"):
+        profiles.get("broken")
+
+
+def test_links_are_not_followed(profiles, tmp_path):
+    (tmp_path / "secret").write_text('{"provider": "openai", "model": "m"}')
+    write(profiles, "x.json", "{}")
+    os.symlink(tmp_path / "secret", profiles.directory / "link.json")
+
+    for act in (profiles.get, profiles.delete):
+        with pytest.raises(ProfileNotFound):
+            act("link")
+    assert (tmp_path / "secret").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"provider": "nobody"}, "provider"),
+        ({"provider": "custom"}, "provider"),
+        ({"provider": "custom", "base_url": "http://169.254.169.254/v1"}, "base_url"),
+        ({"base_url": "http://evil.example"}, "base_url"),
+        ({"base_url": "gopher://x"}, "base_url"),
+        ({"provider": "ollama", "base_url": "http://x"}, "base_url"),
+        ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, "api_key_env"),
+        ({"api_key_env": "GPU_KEY"}, "api_key_env"),
+        ({"provider": "mine", "api_key_env": "OPENAI_API_KEY"}, "api_key_env"),
+        (
+            {"provider": "custom", "base_url": MINE.base_url, "api_key_env": "OPENAI_API_KEY"},
+            "api_key_env",
+        ),
+        ({"model": " "}, "model"),
+    ],
+)
+def test_only_addresses_and_keys_that_are_configured_together_may_come_in(profiles, more, field):
+    with pytest.raises(ValidationFailed) as raised:
+        profiles.create(profile(**more))
+
+    assert raised.value.details["field"] == field
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"provider": "ollama", "model": "qwen3:14b"},
+        {"provider": "mine"},
+        {"provider": "mine", "api_key_env": "GPU_KEY"},
+        {"provider": "custom", "base_url": "http://gpu-box:8080/v1/", "api_key_env": "GPU_KEY"},
+        {"provider": "custom", "base_url": MINE.base_url},
+        {"provider": "google", "api_key_env": "GEMINI_API_KEY"},
+    ],
+)
+def test_what_is_configured_together_may_come_in(profiles, more):
+    profiles.create(profile(**more))
+
+
+def test_what_somebody_wrote_into_the_file_may_stay_in_it(profiles):
+    by_hand = {
+        "provider": "custom",
+        "model": "m",
+        "base_url": "http://lab/v1",
+        "api_key_env": "LAB",
+    }
+    write(profiles, "lab.json", by_hand)
+
+    changed = profile_from("lab", {**by_hand, "model": "n"})
+
+    assert profiles.update(changed).model == "n"
+    with pytest.raises(ValidationFailed):
+        profiles.update(profile_from("lab", {**by_hand, "base_url": "http://evil/v1"}))
+    with pytest.raises(ValidationFailed):
+        profiles.update(profile_from("lab", {**by_hand, "api_key_env": "HOME"}))
+
+
+def test_a_profile_of_a_provider_that_is_gone_says_so(profiles):
+    write(profiles, "old.json", {"provider": "closed", "model": "m"})
+
+    with pytest.raises(ModelNotFound, match="'closed' of the profile 'old' is not configured"):
+        profiles.vendor_of(profiles.get("old"))
+
+
+def test_001_CH_T12_the_profiles_parameters_are_the_requests_options():
+    made = profile(
+        system_prompt="Be brief.",
+        parameters={"temperature": 0.5, "max_tokens": 100, "thinking": True, "context_limit": 4096},
+    )
+    request = ModelRequest(model="work", messages=[HELLO], options={"temperature": 0.1})
+
+    sent = applied(made, request)
+
+    assert sent.model == "gpt-5.1"
+    assert sent.options == {"temperature": 0.1, "max_tokens": 100, "thinking_budget": 10_000}
+    assert sent.think is True
+    assert [message.content for message in sent.messages] == ["Be brief.", "Hello"]
+
+
+def test_what_the_session_says_wins():
+    system = SystemMessage(content="The session's.", message_id="s", timestamp="t")
+    made = profile(system_prompt="The profile's.", parameters={"thinking": "high"})
+
+    sent = applied(made, ModelRequest(model="work", messages=[system, HELLO], think=False))
+
+    assert [message.content for message in sent.messages] == ["The session's.", "Hello"]
+    assert sent.think is False
+    assert sent.options == {}
+
+
+def test_ollama_has_another_name_for_the_longest_answer():
+    made = profile(provider="ollama", parameters={"max_tokens": 100})
+
+    assert applied(made, ModelRequest(model="work", messages=[HELLO])).options == {
+        "num_predict": 100
+    }
+
+
+def test_every_parameter_is_one_of_the_options():
+    fields = set(ProfileParameters.__struct_fields__) - {"thinking", "context_limit"}
+    values = {
+        "temperature": 1.0,
+        "max_tokens": 1,
+        "top_p": 1.0,
+        "top_k": 1,
+        "seed": 1,
+        "stop": ["a"],
+        "presence_penalty": 1.0,
+        "frequency_penalty": 1.0,
+        "thinking_budget": 1,
+        "reasoning_effort": "low",
+    }
+    assert fields == values.keys()
+    assert ProfileParameters(**values).options() == values
+
+
+# As a model, and over HTTP
+
+
+@pytest.fixture
+async def scripted():
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def catalogue(scripted, tmp_path):
+    vendors = [make_vendor("anthropic", base_url=scripted.url, key_variable=None)]
+    vendors.append(make_vendor("mine", base_url=f"{scripted.url}/v1", key_variable=None))
+    profiles = ProfileService(tmp_path / "profiles", vendors)
+    catalogue = ModelCatalogue(
+        OllamaModel(scripted.url), [VendorModels(vendor) for vendor in vendors], profiles=profiles
+    )
+    yield catalogue
+    await catalogue.aclose()
+
+
+@pytest.fixture
+def client(catalogue, monkeypatch):
+    monkeypatch.setattr(routes, "get_services", lambda: SimpleNamespace(models=catalogue))
+    return AsyncClient()
+
+
+async def text_of(catalogue, name, **request):
+    model, bare = catalogue.resolve(name)
+    thinking, text = "", ""
+    async for batch in model.stream(ModelRequest(model=bare, messages=[HELLO], **request)):
+        for delta in batch:
+            match type(delta).__name__:
+                case "TextDelta":
+                    text += delta.text
+                case "ThinkingDelta":
+                    thinking += delta.text
+    return text, thinking
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [("ollama", "qwen3:14b"), ("anthropic", "claude-haiku-4-5"), ("mine", "gpt-5.1")],
+)
+async def test_a_profile_is_a_model(client, catalogue, scripted, provider, model):
+    body = {
+        "name": "work",
+        "provider": provider,
+        "model": model,
+        "system_prompt": "Be brief.",
+        "parameters": {"seed": 7, "max_tokens": 55, "thinking": True, "context_limit": 1000},
+    }
+    created = await client.post(URL, body, content_type="application/json")
+    assert created.status_code == 201, created.json()
+
+    info = await catalogue.get("profile:work")
+    text, thinking = await text_of(catalogue, "profile:work")
+
+    assert info.name == "profile:work"
+    assert (info.provider, info.default_think, info.context_limit) == (provider, True, 1000)
+    assert catalogue.recall("profile:work") == info
+    assert text.endswith("Hello")
+    assert thinking
+    sent = json.dumps(scripted.requests[-1])
+    assert "Be brief." in sent
+    assert model in sent or provider == "anthropic"
+
+
+async def test_a_change_counts_at_once(client, catalogue, scripted):
+    body = {"provider": "mine", "model": "gpt-5.1", "parameters": {"seed": 1}}
+    await client.post(URL, {"name": "work", **body}, content_type="application/json")
+    await text_of(catalogue, "profile:work")
+    assert scripted.requests[-1]["seed"] == 1
+    await catalogue.get("profile:work")
+
+    changed = {**body, "parameters": {"seed": 2, "context_limit": 500}}
+    answer = await client.put(f"{URL}/work", changed, content_type="application/json")
+
+    assert answer.status_code == 200
+    assert answer.json()["parameters"]["seed"] == 2
+    assert catalogue.recall("profile:work") is None
+    await text_of(catalogue, "profile:work")
+    assert scripted.requests[-1]["seed"] == 2
+    assert (await client.delete(f"{URL}/work")).status_code == 204
+    with pytest.raises(ProfileNotFound):
+        await catalogue.look_up("profile:work")
+
+
+async def test_the_routes_answer_with_whole_profiles_and_our_envelope(client):
+    body = {"name": "work", "provider": "mine", "model": "m"}
+    created = await client.post(URL, body, content_type="application/json")
+    assert created.json()["parameters"]["temperature"] is None
+    assert (await client.get(f"{URL}/work")).json() == created.json()
+    assert (await client.get(URL)).json() == {"profiles": [created.json()], "unreadable": []}
+    again = await client.post(URL, body, content_type="application/json")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "PROFILE_EXISTS")
+    missing = await client.get(f"{URL}/none")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "PROFILE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"parameters": {"temperature": "hot"}}, "parameters.temperature"),
+        ({"parameters": {"tempreature": 1}}, "parameters"),
+        ({"parameters": {"stop": "END"}}, "parameters.stop"),
+        ({"parameters": {"thinking": "enormously"}}, "parameters.thinking"),
+        ({"base_url": "http://evil.example"}, "base_url"),
+        ({"modle": "x"}, None),
+    ],
+)
+async def test_a_wrong_value_is_named(client, more, field):
+    body = {"name": "work", "provider": "mine", "model": "m", **more}
+
+    answer = await client.post(URL, body, content_type="application/json")
+
+    assert answer.status_code == 422, answer.json()
+    error = answer.json()["error"]
+    assert error["code"] == "VALIDATION_ERROR"
+    if field:
+        assert error["details"]["field"] == field
+
+
+async def test_a_profile_that_is_not_there_is_no_model(catalogue):
+    with pytest.raises(ProfileNotFound) as raised:
+        await catalogue.look_up("profile:none")
+
+    assert raised.value.code == "PROFILE_NOT_FOUND"
+
+
+def test_a_profile_value_can_not_be_changed():
+    made = Profile(name="a", provider="ollama", model="m")
+
+    with pytest.raises(AttributeError):
+        made.model = "n"
