@@ -22,7 +22,7 @@ from chat.events import (
     ToolContinuationStarted,
     TurnStarted,
 )
-from chat.history import for_model
+from chat.fitting import RequestFitter
 from chat.job import TurnJob
 from chat.opening import Opening
 from chat.outcome import Outcome
@@ -67,6 +67,13 @@ class TurnEngine:
         self._round: Round | None = None
         self._rounds = 0
         self._window = job.window
+        self._fitter = RequestFitter(
+            job.rules,
+            language_model=job.language_model,
+            model=job.model,
+            tools=job.offer.specs,
+            now=recorder.now,
+        )
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()
@@ -184,13 +191,20 @@ class TurnEngine:
         self._rounds += 1
         answer = self._round = Round(new_message_id(), self._tools.next_index)
         self._stream.note("round", {"message_id": answer.message_id, "model": self._job.model})
+        fitted = await self._fitter.fit(
+            self._recorder.session,
+            self._window,
+            keep=self._recorder.keep_context,
+            announce=self._announce_compression,
+        )
+        self._window = fitted.window
         loading = asyncio.get_running_loop().call_later(
             LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
         )
         script = self._job.script
         request = ModelRequest(
             model=self._job.model,
-            messages=script.request(for_model(self._recorder.history())),
+            messages=script.request(fitted.messages),
             tools=self._job.offer.specs if script.offers_tools() else (),
             think=self._job.think,
             context_window=self._window.window,
@@ -227,6 +241,9 @@ class TurnEngine:
         if script.goes_on(asked_for_tools=bool(answer.calls)) and not answer.calls:
             return Input.ANSWERED_FOR_NOW
         return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
+
+    def _announce_compression(self) -> None:
+        self._opening.send_or_hold([StatusChanged(state="compressing_context")])
 
     # Tools
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from chat.context.window import Decision
+from chat.fitting import ContextRules
 from chat.history import Continuation
 from chat.script import PlainScript, TurnScript
 from models_app.language_model import LanguageModel, Think
@@ -27,6 +28,7 @@ class TurnJob:
         offer: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
         script: How its rounds follow each other.
+        rules: How its requests are made to fit.
     """
 
     turn_id: str
@@ -40,3 +42,4 @@ class TurnJob:
     offer: ToolOffer = NO_OFFER
     max_rounds: int = 25
     script: TurnScript = field(default_factory=PlainScript)
+    rules: ContextRules = field(default_factory=ContextRules)

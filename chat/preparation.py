@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from chat.context.window import Decision, decide, estimate
+from chat.context.plan import plan_request
+from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
+from chat.context.window import Decision, decide, model_changed
 from chat.delegation import Delegate
 from chat.errors import NothingToContinue
+from chat.fitting import ContextRules
 from chat.history import Continuation, continue_from
 from chat.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
 from sessions_app.identity import new_message_id, utc_now
-from sessions_app.messages import AssistantMessage, Message, UserMessage
+from sessions_app.messages import ToolSpec, UserMessage
 from sessions_app.session import Session
 from tools_app.offer import NO_OFFER, ToolOffer, offer, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
@@ -64,6 +67,7 @@ class TurnPreparer:
     max_rounds: int
     dynamic_window: bool
     delegate: Delegate | None = None
+    context_strategy: str = DEFAULT_STRATEGY
 
     async def find_out(self, missing: "NotKnown", known: Known) -> None:
         """Find out what ``prepare`` missed.
@@ -109,6 +113,7 @@ class TurnPreparer:
                 raise NotKnown(model=model)
             info = known.models[model]
         said = request.message if continuation.append else None
+        offered = _offered(session, request, continuation, known)
         return TurnJob(
             turn_id=turn_id,
             session=session,
@@ -117,9 +122,10 @@ class TurnPreparer:
             language_model=language_model,
             model=name,
             think=_thinking(request.think, info, model),
-            window=self.window(session, info, request.message or ""),
-            offer=_offered(session, request, continuation, known),
+            window=self.window(session, info, request.message or "", offered.specs),
+            offer=offered,
             max_rounds=self.max_rounds,
+            rules=self.rules(session, info),
         )
 
     async def _list(self, selection: ToolSelection) -> ToolListing:
@@ -142,16 +148,41 @@ class TurnPreparer:
                 return wanted, await self.models.look_up(wanted)
         return otherwise, await self.models.look_up(otherwise)
 
-    def window(self, session: Session, info: ModelInfo | None, message: str) -> Decision:
+    def window(
+        self,
+        session: Session,
+        info: ModelInfo | None,
+        message: str,
+        tools: Sequence[ToolSpec] = (),
+    ) -> Decision:
         """Decide the context window of the next request; ``message`` is said in it."""
-        config = session.window
+        config, rules = session.window, self.rules(session, info)
+        said = [user_message(message)] if message else []
+        plan = plan_request(
+            [*session.messages, *said],
+            state=session.metadata.context_state,
+            strategy=rules.strategy,
+            limit=None,
+            model=session.metadata.model,
+            tools=tools,
+            now=utc_now(),
+        )
         return decide(
             dynamic_enabled=self.dynamic_window and config.dynamic_enabled,
             manual_override=config.manual_override,
             current_window=config.current_window,
-            model_changed=_model_changed(session),
+            model_changed=model_changed(session),
+            max_context=rules.max_context,
+            usage_tokens=plan.estimate.tokens,
+        )
+
+    def rules(self, session: Session, info: ModelInfo | None) -> ContextRules:
+        """Return how the requests of a turn on this session are made to fit."""
+        return ContextRules(
+            strategy=strategy_of(session.metadata.context_strategy, self.context_strategy),
             max_context=info.context_length if info else None,
-            usage_tokens=_usage(session.messages, message),
+            context_limit=getattr(info, "context_limit", None),
+            can_think=info.can_think if info else False,
         )
 
 
@@ -185,7 +216,7 @@ def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think 
     if info is None:
         return asked
     if info.can_think:
-        return False if asked is None else asked
+        return info.default_think if asked is None else asked
     if asked:
         raise ThinkingNotSupported(
             f"The model {model!r} can't think. Leave out `think`, or choose a thinking model.",
@@ -193,22 +224,3 @@ def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think 
             model=model,
         )
     return None
-
-
-def _model_changed(session: Session) -> bool:
-    """Whether another model gave the last answer."""
-    for message in reversed(session.messages):
-        if isinstance(message, AssistantMessage):
-            return message.model != session.metadata.model
-    return False
-
-
-def _usage(messages: Sequence[Message], message: str) -> int:
-    """Estimate the tokens of the next request: what was counted last, and what came after it."""
-    for index in range(len(messages) - 1, -1, -1):
-        counted = messages[index]
-        if isinstance(counted, AssistantMessage) and counted.prompt_eval_count is not None:
-            later = [later.content for later in messages[index + 1 :]]
-            tokens = counted.prompt_eval_count + (counted.eval_count or 0)
-            return tokens + estimate([*later, message])
-    return estimate([*(earlier.content for earlier in messages), message])

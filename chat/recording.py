@@ -6,6 +6,7 @@ from chat.context.window import Decision, record_decision
 from chat.job import TurnJob
 from chat.summary_rules import with_summary_due
 from chat.threads import run_to_end
+from sessions_app.context_state import ContextState
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
@@ -38,6 +39,20 @@ class SessionRecorder:
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far."""
         return self._session.messages
+
+    @property
+    def session(self) -> Session:
+        """The session as this turn wrote it last."""
+        return self._session
+
+    async def keep_context(self, state: ContextState | None) -> Session:
+        """Write down what of the history is not sent any more; return the session with it."""
+        await self._write(
+            lambda session: with_metadata(
+                session, now=session.metadata.updated_at, context_state=state
+            )
+        )
+        return self._session
 
     async def append(self, *messages: Message) -> None:
         """Append messages that are not there yet."""

@@ -87,6 +87,7 @@ def build_services(settings: MochiSettings) -> Services:
         toolset=tools.catalogue,
         max_rounds=settings.max_tool_rounds,
         dynamic_window=settings.dynamic_context_window_enabled,
+        context_strategy=settings.context_strategy,
     )
     agents = build_agents(settings, tools=tools, preparer=preparer, confirmations=questions)
     watcher = PathWatcher()

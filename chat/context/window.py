@@ -3,7 +3,6 @@
 It grows in the steps of ``models_app.window_sizes``; within a model it never shrinks by itself.
 """
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -14,7 +13,6 @@ from sessions_app.session import Session, WindowConfig, adjust_window
 
 FIRST_WINDOW = 8192
 BUFFER = 1.5
-CHARACTERS_PER_TOKEN = 4
 
 Reason = Literal[
     "initial_setup", "usage_threshold", "model_change", "no_adjustment", "manual_override"
@@ -86,11 +84,6 @@ def model_changed(session: Session) -> bool:
         if isinstance(message, AssistantMessage):
             return message.model != session.metadata.model
     return False
-
-
-def estimate(texts: Sequence[str]) -> int:
-    """Estimate the tokens of some texts: four characters a token."""
-    return sum(map(len, texts)) // CHARACTERS_PER_TOKEN
 
 
 def record_decision(

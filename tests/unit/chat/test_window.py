@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.context.window import Decision, decide, estimate, fit, record_decision, safe_limit
+from chat.context.window import Decision, decide, fit, record_decision, safe_limit
 from sessions_app.session import WindowConfig
 
 ONGOING = {
@@ -63,10 +63,6 @@ def test_the_window_never_passes_the_safe_limit_unless_it_was_there(usage, maxim
 @given(st.integers(1, 10**7), st.integers(1, 10**7))
 def test_a_step_holds_what_is_needed_or_is_the_limit(needed, limit):
     assert fit(needed, limit) >= min(needed, limit)
-
-
-def test_an_estimate_takes_four_characters_a_token():
-    assert estimate(["12345678", "1234"]) == 3
 
 
 @pytest.mark.parametrize("reason", ["initial_setup", "usage_threshold", "model_change"])
