@@ -102,7 +102,8 @@ def main() -> None:
     _preload()
     gc.collect()
     gc.freeze()  # a collection in a child would copy the pages that it shares with us
-    Launcher(control).run()
+    with control:
+        Launcher(control).run()
 
 
 def _preload() -> None:

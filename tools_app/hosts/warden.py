@@ -39,7 +39,8 @@ def guard(calls: int, lifeline: int, output: int) -> NoReturn:
             _become_worker(warden, calls, output, child_ended)
         os.close(calls)
         os.close(output)
-        _Warden(socket.socket(fileno=lifeline), child_ended, worker).run()
+        with socket.socket(fileno=lifeline) as opened:
+            _Warden(opened, child_ended, worker).run()
     except BaseException:  # noqa: BLE001 - whatever it is, it must not run on in the launcher's code
         traceback.print_exc()
         os._exit(1)
