@@ -152,6 +152,6 @@ def _signal_tree(child: int, number: int) -> None:
     # The command's group too: where nothing is adopted, it is what can be found of it.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child, number)
-    for pid in descendants(os.getpid()):
+    for process in descendants(os.getpid()):
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+            os.kill(process.pid, number)
