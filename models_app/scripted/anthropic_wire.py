@@ -8,13 +8,14 @@ whose running round does not begin with the model's own signed thinking.
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
-from models_app.scripted.wire import ChatRequest, Refused, check_length
+from models_app.scripted.wire import ChatRequest, Refused, check_length, joined
 
 FRAGMENT_CHARACTERS = 12
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
@@ -158,24 +159,15 @@ class AnthropicReply:
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
         """Return a whole message."""
         content: list[dict[str, Any]] = []
-        for chunk in chunks:
-            match chunk:
-                case ReasoningChunk(text):
-                    block: dict[str, Any] = {
-                        "type": "thinking",
-                        "thinking": text,
-                        "signature": SIGNATURE,
-                    }
-                case TextChunk(text):
-                    block = {"type": "text", "text": text}
-                case ToolCallChunk():
-                    block = {
-                        "type": "tool_use",
-                        "id": _call_id(chunk),
-                        "name": chunk.name,
-                        "input": chunk.arguments,
-                    }
-            content.append(block)
+        for kind, group in groupby(chunks, key=type):
+            pieces = list(group)
+            if kind is ReasoningChunk:
+                text = joined(pieces, ReasoningChunk)
+                content.append({"type": "thinking", "thinking": text, "signature": SIGNATURE})
+            elif kind is TextChunk:
+                content.append({"type": "text", "text": joined(pieces, TextChunk)})
+            else:
+                content += [_block(call) for call in pieces if isinstance(call, ToolCallChunk)]
         called = any(isinstance(chunk, ToolCallChunk) for chunk in chunks)
         return encode(
             {
@@ -236,6 +228,15 @@ class AnthropicReply:
 
 def _event(data: Mapping[str, Any]) -> bytes:
     return b"event: " + str(data["type"]).encode() + b"\ndata: " + encode(data) + b"\n\n"
+
+
+def _block(call: ToolCallChunk) -> dict[str, Any]:
+    return {
+        "type": "tool_use",
+        "id": _call_id(call),
+        "name": call.name,
+        "input": call.arguments,
+    }
 
 
 def _call_id(chunk: ToolCallChunk) -> str:
