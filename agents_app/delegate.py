@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agents_app.agent import AgentDefinition
-from agents_app.discovery import AgentCatalogue
+from agents_app.catalogue import AgentCatalogue
 from agents_app.errors import AgentNotFound
 from agents_app.narration import Narration
 from agents_app.output import output_of

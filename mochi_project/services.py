@@ -10,9 +10,9 @@ from functools import partial
 
 from django.conf import settings as django_settings
 
-from agents_app.discovery import AgentCatalogue
+from agents_app.catalogue import AgentCatalogue
+from chat.confirmation_service import ConfirmationService
 from chat.confirmations import ConfirmationStore
-from chat.confirming import ConfirmationService
 from chat.housekeeping import Housekeeper
 from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
@@ -31,7 +31,7 @@ from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
-from tools_app.executions import ExecutionLog
+from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sessions_app.identity import utc_now
 from tools_app.errors import ToolNotFound
-from tools_app.executions import ExecutionLog, ToolExecution
+from tools_app.execution_log import ExecutionLog, ToolExecution
 from tools_app.toolset import (
     InvalidTool,
     Tool,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from agents_app.catalogue import AgentCatalogue
 from agents_app.delegate import AgentDelegate
-from agents_app.discovery import AgentCatalogue
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
 from chat.confirmations import ConfirmationStore

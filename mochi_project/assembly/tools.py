@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mochi_project.config import MochiSettings
 from tools_app.catalogue import ToolCatalogue
-from tools_app.executions import ExecutionLog
+from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.hosts.launcher import HostLauncher
 from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from blockbuster import BlockBuster
 
-from agents_app.discovery import AgentCatalogue
+from agents_app.catalogue import AgentCatalogue
 from tools_app.hosts.launcher import HostLauncher
 from tools_app.hosts.limits import HostLimits
 from tools_app.looks import FolderLooks

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents_app.discovery import AgentCatalogue
+from agents_app.catalogue import AgentCatalogue
 from mochi_project.example_data import copy_examples
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
 from tools_app.hosts.launcher import HostLauncher

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
+from chat.confirmation_service import ConfirmationService
 from chat.confirmations import ConfirmationStore
-from chat.confirming import ConfirmationService
 from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.journals.watcher import PathWatcher

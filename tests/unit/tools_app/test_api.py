@@ -10,7 +10,7 @@ from sessions_app.messages import ToolSpec
 from tools_app import api as routes
 from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
-from tools_app.executions import ExecutionLog
+from tools_app.execution_log import ExecutionLog
 from tools_app.toolset import InvalidTool, Tool, ToolInvocation, ToolListing, ToolResult
 
 URL = "/api/v1/tools"

@@ -9,19 +9,19 @@ import sys
 import msgspec
 import pytest
 
-from tools_app import executions as module
-from tools_app.executions import ExecutionLog, ToolExecution, statistics
+from tools_app import execution_log as module
+from tools_app.execution_log import ExecutionLog, ToolExecution, statistics
 
 RECORD_MANY = """
 import asyncio, sys
 from pathlib import Path
-from tools_app import executions
-executions.TRIMMED_BEYOND_BYTES = 20_000
+from tools_app import execution_log
+execution_log.TRIMMED_BEYOND_BYTES = 20_000
 
 async def main():
-    log = executions.ExecutionLog(Path(sys.argv[1]))
+    log = execution_log.ExecutionLog(Path(sys.argv[1]))
     for number in range(int(sys.argv[3])):
-        log.record(executions.ToolExecution(
+        log.record(execution_log.ToolExecution(
             tool_name=sys.argv[2], session_id="", tool_call_id=str(number), started_at="",
             duration_ms=1, success=True,
         ))

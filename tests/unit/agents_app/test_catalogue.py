@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents_app.discovery import AgentCatalogue
+from agents_app.catalogue import AgentCatalogue
 from agents_app.errors import AgentInvalid, AgentNotFound
 from agents_app.folders import read_folders
 from tools_app.toolset import ToolInvocation
