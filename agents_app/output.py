@@ -6,15 +6,13 @@ import msgspec
 
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
-
-LIMIT_BYTES = 65_536
+from tools_app.text import cut_middle
 
 
 def output_of(session_id: str, messages: Sequence[Message], error: MochiError | None = None) -> str:
     """Return everything that happened since the instruction, after the session's id.
 
-    The end of a long run matters more than its middle: what passes 64 KiB is left out after the
-    first quarter.
+    Of more than 64 KiB the middle is left out: how a long run ends matters more.
 
     Args:
         session_id: The agent's session, in which it can be called again.
@@ -27,7 +25,7 @@ def output_of(session_id: str, messages: Sequence[Message], error: MochiError | 
     parts = [part for message in messages[begin + 1 :] for part in _told(message)]
     if error is not None:
         parts.append(f"[The agent stopped: {error.message}]")
-    return f"Session ID: {session_id}\n\n" + _fitting("\n\n".join(parts))
+    return f"Session ID: {session_id}\n\n" + cut_middle("\n\n".join(parts))
 
 
 def _told(message: Message) -> list[str]:
@@ -40,12 +38,3 @@ def _told(message: Message) -> list[str]:
     if isinstance(message, ToolMessage):
         return [f"[tool result] {message.tool_name}: {message.content}"]
     return []
-
-
-def _fitting(text: str) -> str:
-    data = text.encode()
-    if len(data) <= LIMIT_BYTES:
-        return text
-    head = data[: LIMIT_BYTES // 4].decode(errors="ignore")
-    tail = data[-(LIMIT_BYTES * 3 // 4) :].decode(errors="ignore")
-    return f"{head}\n\n[output cut: {len(data)} bytes in all]\n\n{tail}"

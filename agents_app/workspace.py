@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions_app.atomic import UnreadableFileError, read_regular
+from tools_app.text import clean
 
 MAX_FILE_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
@@ -330,7 +331,7 @@ class _Output:
 
 
 def _line_of(entry: os.DirEntry[str]) -> str:
-    name = entry.name.encode(errors="replace").decode()
+    name = clean(entry.name)
     if entry.is_symlink():
         return f"{name} (link)"
     if entry.is_dir(follow_symlinks=False):

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tools_app.text import shortened
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -48,9 +50,9 @@ def faults_of(
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     if not known:
-        return f"There is no argument {_short(name)!r}: the tool takes none."
+        return f"There is no argument {shortened(name, MAX_SHOWN_CHARS)!r}: the tool takes none."
     names = ", ".join(repr(one) for one in known)
-    return f"There is no argument {_short(name)!r}; the arguments are {names}."
+    return f"There is no argument {shortened(name, MAX_SHOWN_CHARS)!r}; the arguments are {names}."
 
 
 def _path(location: Sequence[int | str], arguments: Mapping[str, Any]) -> str:
@@ -61,7 +63,7 @@ def _path(location: Sequence[int | str], arguments: Mapping[str, Any]) -> str:
         if isinstance(part, int) and isinstance(value, list | tuple) and part < len(value):
             path += f"[{part}]"
         elif isinstance(value, Mapping) and part in value:
-            path += f".{_short(str(part))}" if path else str(part)
+            path += f".{shortened(str(part), MAX_SHOWN_CHARS)}" if path else str(part)
         else:
             continue
         value = value[part]
@@ -84,8 +86,4 @@ def _shown(detail: "ErrorDetails") -> str:
         text = json.dumps(detail["input"], ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # not from a model, but from a program
         text = type(detail["input"]).__name__
-    return f" (it is {_short(text)})"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 3] + "..."
+    return f" (it is {shortened(text, MAX_SHOWN_CHARS)})"

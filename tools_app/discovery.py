@@ -54,7 +54,7 @@ class ToolDiscoveryService:
         return self._discovered()[1].groups
 
     def is_destructive(self, name: str) -> bool:
-        """Whether ``confirm_destructive`` asks before this tool runs; as it does of unknown ones."""
+        """Whether ``confirm_destructive`` asks before this tool runs; it does of an unknown one."""
         tool = self._discovered()[1].tools.get(name)
         return tool is None or tool.destructive
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tools_app.text import clean, shortened
+
 if TYPE_CHECKING:
     from docstring_parser import Docstring
 
 MAX_CHARS = 16 * 1024
 """What of a docstring is read and shown to models; the rest is cut."""
 
-_CUT = " [...]"
 # Some patterns of the parser take time that grows with the cube of a line's length. What stands
 # before the colon in the line of a parameter is short; where it is not, they must find nothing.
 _MAX_HEAD_CHARS = 120
@@ -36,7 +37,7 @@ def read_docstring(text: str | None) -> Documentation:
     """Read a docstring, in time that is bounded whatever it contains."""
     if not text:
         return Documentation(description="")
-    cleaned = cut(inspect.cleandoc(cut(text.encode("utf-8", "replace").decode())))
+    cleaned = shortened(inspect.cleandoc(shortened(clean(text), MAX_CHARS)), MAX_CHARS)
     parsed = _parsed(_tamed(cleaned))
     if parsed is None:
         return Documentation(description=cleaned)
@@ -48,11 +49,6 @@ def read_docstring(text: str | None) -> Documentation:
         description=_restored(parsed.description or ""),
         parameters={name: text for name, text in parameters.items() if text},
     )
-
-
-def cut(text: str, limit: int = MAX_CHARS) -> str:
-    """Return the text, or its beginning and a mark that says so."""
-    return text if len(text) <= limit else text[: limit - len(_CUT)] + _CUT
 
 
 def _parsed(text: str) -> "Docstring | None":

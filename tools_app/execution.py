@@ -13,9 +13,9 @@ import msgspec
 
 from tools_app.discovery import ToolDiscoveryService
 from tools_app.errors import ToolError, ToolNotFound
-from tools_app.hosts.answers import text_of
 from tools_app.policy import ALWAYS_CONFIRM, CONFIRM_DESTRUCTIVE, NEVER_CONFIRM, must_ask
 from tools_app.schema import SchemaError, bind
+from tools_app.text import text_of, words_of
 
 KEPT = 100
 
@@ -123,7 +123,7 @@ class ToolExecutionService:
         except (ToolError, SchemaError, _Refused) as error:
             outcome = {"error_message": str(error)}
         except Exception as error:  # noqa: BLE001 - the tool's own, and told to whoever called it
-            outcome = {"error_message": f"{type(error).__name__}: {error}"}
+            outcome = {"error_message": words_of(error)}
         result = ToolExecutionResult(
             success="result" in outcome,
             execution_time=time.perf_counter() - started,

@@ -15,6 +15,7 @@ import msgspec
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 from sessions_app.errors import StorageFull
 from sessions_app.locks import FileLocks
+from tools_app.text import clean, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -179,10 +180,7 @@ def _newest(descriptor: int, limit: int) -> Iterator[ToolExecution]:
 def _capped(execution: ToolExecution) -> ToolExecution:
     if execution.error_message is None:
         return execution
-    message = execution.error_message
-    if len(message) > MAX_MESSAGE_CHARS:
-        message = message[: MAX_MESSAGE_CHARS - 1] + "…"
-    message = message.encode("utf-8", "replace").decode()  # a lone surrogate has no UTF-8
+    message = clean(shortened(execution.error_message, MAX_MESSAGE_CHARS))
     return msgspec.structs.replace(execution, error_message=message)
 
 

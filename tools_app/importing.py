@@ -22,6 +22,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import typing_extensions
 
+from tools_app.text import clean, shortened, words_of
 from tools_app.toolset import InvalidTool
 
 PREFIX = "mochi_tools_"
@@ -182,7 +183,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
 
     def fail(self, name: str, file: str, reason: str) -> None:
         """Note why a module can't be used."""
-        entry = InvalidTool(name=printable(name), file=printable(file), reason=printable(reason))
+        entry = InvalidTool(name=clean(name), file=clean(file), reason=clean(reason))
         self.failures.setdefault(name, entry)
 
     def is_skipped(self, name: str) -> bool:
@@ -301,11 +302,6 @@ def _typed_dicts_for_pydantic() -> Iterator[None]:
         typing.TypedDict = own
 
 
-def printable(text: str) -> str:
-    """Return the text as Unicode: names of files and words of errors can hold half a character."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _make_stub(module: ModuleType, file: str, reason: str) -> None:
     namespace = vars(module)
     for name in [name for name in namespace if not str(name).startswith("__")]:
@@ -343,11 +339,11 @@ def _why(error: BaseException, file: str) -> str:
     """Return what a person has to know to mend the file."""
     if isinstance(error, SyntaxError):
         where = f"line {error.lineno}" if error.filename == file else f"{error.filename}"
-        return _cut(f"{type(error).__name__}: {error.msg} ({where})")
+        return shortened(f"{type(error).__name__}: {error.msg} ({where})", MAX_REASON_CHARS)
     if isinstance(error, SystemExit):
         text = "It ends the process (sys.exit) while it is imported"
     else:
-        text = _words(error)
+        text = str(error) if type(error) is ModuleNotFoundError else words_of(error)
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
@@ -356,19 +352,4 @@ def _why(error: BaseException, file: str) -> str:
     text = f"{text} (line {lines[-1]})" if lines else text
     if isinstance(error, ModuleNotFoundError):
         text += "; install it where the server runs"
-    return _cut(text)
-
-
-def _words(error: BaseException) -> str:
-    kind = type(error).__name__
-    try:
-        words = str(error)
-    except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
-        return f"{kind} (whose text can't be shown: {type(broken).__name__})"
-    if isinstance(error, ModuleNotFoundError):
-        return words
-    return f"{kind}: {words}" if words else kind
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_REASON_CHARS else text[: MAX_REASON_CHARS - 3] + "..."
+    return shortened(text, MAX_REASON_CHARS)

@@ -17,8 +17,9 @@ from types import ModuleType
 from typing import Any
 
 from tools_app.functions import fault_of
-from tools_app.importing import INIT, FolderImports, printable
+from tools_app.importing import INIT, FolderImports
 from tools_app.schema import SchemaError, describe
+from tools_app.text import clean
 from tools_app.toolset import InvalidTool, Tool, ToolListing
 
 MAX_FILE_BYTES = 1 << 20
@@ -303,7 +304,7 @@ class _Collection:
         return frozenset(listed)
 
     def _refuse(self, name: str, file: str, reason: str) -> None:
-        entry = InvalidTool(name=printable(name), file=printable(file), reason=printable(reason))
+        entry = InvalidTool(name=clean(name), file=clean(file), reason=clean(reason))
         if entry not in self._invalid:
             self._invalid.append(entry)
 

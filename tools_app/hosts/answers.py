@@ -1,4 +1,4 @@
-"""Runs a function for the model and makes text of what comes of it. Runs in workers only."""
+"""Calls a function for the model and tells what came of it. Runs in workers only."""
 
 import asyncio
 import inspect
@@ -8,7 +8,7 @@ from typing import Any
 
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.messages import Answer, Failed, Returned
-from tools_app.output import cut
+from tools_app.text import clean, cut, text_of, words_of
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000
@@ -25,63 +25,21 @@ def answer(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Answer
         return failure(error)
 
 
-def text_of(value: object) -> str:
-    """Return what a function returned as text: a text as it is, anything else as JSON.
-
-    What is no JSON is written as Python's ``str`` writes it. Raises what the value's own methods
-    raise.
-    """
-    if not isinstance(value, str):
-        value = _decoded(value) if isinstance(value, _BYTES) else _json(value)
-    return clean(value)
-
-
-def clean(text: str) -> str:
-    """Return the text as Unicode: a lone surrogate is replaced by ``?``."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
 def failure(error: BaseException) -> Failed:
     """Return what the model and the log are told of an exception."""
     worn = isinstance(error, MemoryError)
     if worn:
         traceback.clear_frames(error.__traceback__)  # which hold what filled the memory
     return Failed(
-        message=clean(_words(error))[:MAX_MESSAGE_CHARS],
+        message=clean(words_of(error))[:MAX_MESSAGE_CHARS],
         code=EXECUTION_FAILED,
         traceback=clean(_traceback(error))[-MAX_TRACEBACK_CHARS:],
         worn=worn,
     )
 
 
-_BYTES = (bytes, bytearray, memoryview)
-
-
-def _decoded(data: bytes | bytearray | memoryview) -> str:
-    return bytes(data).decode("utf-8", errors="replace")
-
-
-def _json(value: object) -> str:
-    from pydantic_core import PydanticSerializationError, to_json  # noqa: PLC0415 - preloaded
-
-    try:
-        return to_json(value, serialize_unknown=True).decode("utf-8")
-    # Bytes that are no UTF-8, a lone surrogate, a list that contains itself.
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-        return str(value)
-
-
 async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
-
-
-def _words(error: BaseException) -> str:
-    kind = type(error).__name__
-    try:
-        words = str(error)
-    except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
-        return f"{kind} (whose text can't be shown: {type(broken).__name__})"
-    return f"{kind}: {words}" if words else kind
 
 
 def _traceback(error: BaseException) -> str:

@@ -29,7 +29,7 @@ from tools_app.hosts.messages import (
     frame,
 )
 from tools_app.hosts.output import OutputLog
-from tools_app.output import MAX_OUTPUT_BYTES, cut
+from tools_app.text import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolResult
 
 logger = logging.getLogger("tools_app.hosts")

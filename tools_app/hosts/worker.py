@@ -14,7 +14,7 @@ import msgspec
 
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
 from tools_app.hosts import processes
-from tools_app.hosts.answers import answer, clean, failure
+from tools_app.hosts.answers import answer, failure
 from tools_app.hosts.messages import (
     HEADER,
     MAX_REQUEST_BYTES,
@@ -27,6 +27,7 @@ from tools_app.hosts.messages import (
     frame,
     requests,
 )
+from tools_app.text import clean
 from tools_app.toolset import InvalidTool
 
 # Made while there is memory for it.

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from tools_app.text import shortened
+
 MAX_TEXT_CHARS = 500
 HIDDEN = "***"
 
@@ -12,4 +14,4 @@ def redacted(text: str, secrets: Iterable[str], *, limit: int = MAX_TEXT_CHARS) 
         text = text.replace(secret, HIDDEN)
     line = "".join(c if c.isprintable() else " " for c in text[: 2 * limit])
     line = " ".join(line.split())
-    return line if len(line) <= limit else line[: limit - 3] + "..."
+    return shortened(line, limit)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tools_app.docstrings import MAX_CHARS, cut, read_docstring
+from tools_app.docstrings import MAX_CHARS, read_docstring
 
 GOOGLE = """Do it.
 
@@ -120,15 +120,6 @@ def test_a_hostile_docstring_is_read_in_time(text: str) -> None:
 
     assert time.process_time() - started < 1
     assert len(read.description) <= MAX_CHARS
-
-
-@given(st.text(), st.integers(10, 100))
-def test_what_is_cut_is_short_enough_and_begins_the_same(text: str, limit: int) -> None:
-    shortened = cut(text, limit)
-
-    assert len(shortened) <= limit
-    assert (shortened == text) == (len(text) <= limit)
-    assert text.startswith(shortened.removesuffix(" [...]"))
 
 
 PIECES = [

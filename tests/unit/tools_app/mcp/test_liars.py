@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tools_app.output import MAX_OUTPUT_BYTES
+from tools_app.text import MAX_OUTPUT_BYTES
 from tools_app.toolset import ToolSelection
 
 

@@ -1,0 +1,83 @@
+"""Texts of tools, servers and exceptions, made fit for models and people to read. Pure."""
+
+MAX_OUTPUT_BYTES = 64 * 1024
+"""More than this of a tool's output is cut (as UTF-8)."""
+
+_BYTES = (bytes, bytearray, memoryview)
+_MORE = "..."
+
+
+def text_of(value: object) -> str:
+    """Return what a function returned as text: a text as it is, anything else as JSON.
+
+    What is no JSON is written as Python's ``str`` writes it. Raises what the value's own methods
+    raise.
+    """
+    if isinstance(value, _BYTES):
+        return bytes(value).decode("utf-8", errors="replace")
+    return clean(value if isinstance(value, str) else _json(value))
+
+
+def words_of(error: BaseException) -> str:
+    """Return an exception as people read it: its kind, and its words if it has some."""
+    kind = type(error).__name__
+    try:
+        words = str(error)
+    except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
+        return f"{kind} (whose text can't be shown: {type(broken).__name__})"
+    return f"{kind}: {words}" if words else kind
+
+
+def clean(text: str) -> str:
+    """Return the text as Unicode: half a character (a lone surrogate) is replaced by ``?``."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return the text, or its beginning and ``...``: ``limit`` characters at most."""
+    return text if len(text) <= limit else text[: limit - len(_MORE)] + _MORE
+
+
+def cut(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:
+    """Return the text, or its beginning and a marker that says how much is missing.
+
+    Args:
+        text: What a tool returned.
+        limit: How many bytes of UTF-8 are kept, before the marker.
+    """
+    if len(text) * 4 <= limit:
+        return text
+    data = text.encode("utf-8", errors="surrogatepass")
+    if len(data) <= limit:
+        return text
+    kept = data[:limit].decode("utf-8", errors="ignore")
+    return f"{kept}\n\n{_marker(len(data) - limit, len(data))}"
+
+
+def cut_middle(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:
+    """Return the text, or its first quarter, a marker and its end, which matters more.
+
+    Args:
+        text: What a long run said.
+        limit: How many bytes of UTF-8 are kept, beside the marker.
+    """
+    data = text.encode("utf-8", errors="surrogatepass")
+    if len(data) <= limit:
+        return text
+    head = data[: limit // 4].decode("utf-8", errors="ignore")
+    tail = data[len(data) - (limit - limit // 4) :].decode("utf-8", errors="ignore")
+    return f"{head}\n\n{_marker(len(data) - limit, len(data))}\n\n{tail}"
+
+
+def _marker(missing: int, size: int) -> str:
+    return f"[cut: {missing:,} of {size:,} bytes are not shown]"
+
+
+def _json(value: object) -> str:
+    from pydantic_core import PydanticSerializationError, to_json  # noqa: PLC0415 - only in hosts
+
+    try:
+        return to_json(value, serialize_unknown=True).decode("utf-8")
+    # Bytes that are no UTF-8, a lone surrogate, a list that contains itself.
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        return str(value)
