@@ -268,7 +268,7 @@ async def get_session_context(request: HttpRequest, session_id: str) -> ContextO
         strategy=strategy_of(session.metadata.context_strategy, services.settings.context_strategy),
         tools=tools.specs,
         max_context=model.context_length if model else None,
-        context_limit=None,
+        context_limit=model.context_limit if model else None,
         dynamic_allowed=services.settings.dynamic_context_window_enabled,
         now=utc_now(),
     )

@@ -181,7 +181,7 @@ class TurnPreparer:
         return ContextRules(
             strategy=strategy_of(session.metadata.context_strategy, self.context_strategy),
             max_context=info.context_length if info else None,
-            context_limit=getattr(info, "context_limit", None),
+            context_limit=info.context_limit if info else None,
             can_think=info.can_think if info else False,
         )
 
