@@ -130,7 +130,7 @@ class Host:
             await self.end()
             reason = "It takes too long to load."
             if module[0]:
-                reason = f"Importing it takes longer than {self._limits.import_seconds:g} seconds."
+                reason = f"Importing it takes longer than {_seconds(self._limits.import_seconds)}."
         except ConnectionLost:
             reason = f"While it was imported, its process {await self._end_of_worker()}."
         except Garbage as error:
@@ -179,8 +179,10 @@ class Host:
             return self._result(function, said)
         except TimeoutError:
             await self.end()
-            seconds = f"{timeout_seconds:g} second{'' if timeout_seconds == 1 else 's'}"
-            return _failed(f"{function} took longer than {seconds} and was stopped", TIMED_OUT)
+            return _failed(
+                f"{function} took longer than {_seconds(timeout_seconds)} and was stopped",
+                TIMED_OUT,
+            )
         except ConnectionLost:
             return _failed(f"{function} failed: the tool {await self._end_of_worker()}")
         except Garbage as error:
@@ -263,6 +265,10 @@ def _decoded(body: bytes) -> Loading | Loaded | Answer:
 
 def _failed(message: str, code: str = EXECUTION_FAILED) -> ToolResult:
     return ToolResult(success=False, error_message=message[:_MAX_MESSAGE_CHARS], error_code=code)
+
+
+def _seconds(number: float) -> str:
+    return f"{number:g} second{'' if number == 1 else 's'}"
 
 
 def _ending(lifeline: Lifeline) -> str:

@@ -1,6 +1,7 @@
 """Finding out what is in a folder, whatever its modules do while they are imported."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +40,7 @@ async def test_an_empty_or_missing_folder_has_no_tools(serve: Serve, tmp_path: P
 
 
 async def test_modules_that_hang_or_end_the_process_spoil_only_themselves(
-    serve: Serve, write: Write
+    serve: Serve, write: Write, logged: list[logging.LogRecord]
 ) -> None:
     hang = "__all__ = []\nwhile True:\n    pass"
     write(hang, name="a_hangs")
@@ -48,20 +49,21 @@ async def test_modules_that_hang_or_end_the_process_spoil_only_themselves(
     write("import sys\n__all__ = []\nsys.exit(1)", name="n_exits_politely")
     write("__all__ = []\nraise BaseException('no')", name="y_raises")
     write("__all__ = []\nimport os, threading\nos.kill(os.getppid(), 9)\n" + hang, name="z_warden")
-    hosts = serve(GOOD, import_seconds=0.5)
+    hosts = serve(GOOD, import_seconds=1.0)
 
     listing = await hosts.discover()
 
     assert list(listing.tools) == ["greet"]
     why = reasons(listing)
-    assert "longer than 0.5 seconds" in why["a_hangs"]
+    assert "longer than 1 second." in why["a_hangs"]
     assert "exit code 0" in why["b_exits"]
     assert "SIGSEGV" in why["m_crashes"]
     assert "BaseException: no" in why["y_raises"]
     assert why.keys() >= {"n_exits_politely", "z_warden"}
-    started = time.monotonic()
+    hosts.let_go()
     assert (await hosts.call("greet", {"name": "you"}, timeout_seconds=20)).result == "Hello you"
-    assert time.monotonic() - started < 0.5  # what hung once is not tried again
+    said = [record.getMessage() for record in logged]
+    assert len([line for line in said if "a_hangs" in line]) == 1  # it was not tried again
 
 
 async def test_a_module_that_hangs_does_not_hold_up_a_call_for_ever(
@@ -115,12 +117,12 @@ async def test_a_slow_folder_is_given_up_after_a_while(serve: Serve, write: Writ
     assert list(reasons(listing)) == ["tools"]
 
 
-async def test_what_is_printed_on_import_is_logged(serve: Serve, logged: list[object]) -> None:
+async def test_what_is_printed_on_import_is_logged(
+    serve: Serve, logged: list[logging.LogRecord]
+) -> None:
     await serve("print('hello')\n__all__ = []").discover()
 
-    assert [record.getMessage() for record in logged] == [  # type: ignore[attr-defined]
-        "tools, loading: hello"
-    ]
+    assert [record.getMessage() for record in logged] == ["tools, loading: hello"]
 
 
 async def test_a_retired_pool_sees_what_has_changed(serve: Serve, write: Write) -> None:

@@ -134,7 +134,7 @@ async def test_a_launcher_that_dies_while_it_is_asked_is_replaced(
 
 
 async def test_a_launcher_that_hangs_is_replaced(own_launcher: HostLauncher, serve: Serve) -> None:
-    hosts = serve(LOOK, launcher=own_launcher, start_seconds=2.0, kill_seconds=0.2)
+    hosts = serve(LOOK, launcher=own_launcher, start_seconds=3.0, kill_seconds=0.2)
     await look(hosts)
     hosts.retire()
     hung = own_launcher.process_id
