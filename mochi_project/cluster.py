@@ -19,7 +19,7 @@ _TIMED_OUT = 0
 _RECYCLED = -2
 
 
-class WholeSentinel(Sentinel):  # type: ignore[misc] - django-q2 has no types
+class WholeSentinel(Sentinel):  # type: ignore[misc]  # django-q2 has no types
     """Replaces only processes that ended in order."""
 
     def reincarnate(self, process: Any) -> None:
@@ -32,7 +32,7 @@ class WholeSentinel(Sentinel):  # type: ignore[misc] - django-q2 has no types
         super().reincarnate(process)
 
 
-class WholeCluster(Cluster):  # type: ignore[misc] - django-q2 has no types
+class WholeCluster(Cluster):  # type: ignore[misc]  # django-q2 has no types
     """A cluster with a ``WholeSentinel``, whose process ends with it when a signal stops it."""
 
     def start(self) -> int:

@@ -52,7 +52,7 @@ class TaskQueue:
         """
         from django_q.models import OrmQ  # noqa: PLC0415 - needs Django to be set up
 
-        return self._use(OrmQ.objects.count)
+        return int(self._use(OrmQ.objects.count))
 
     def _use(self, query: Callable[[], _T]) -> _T:
         if not self._database.exists():
@@ -69,7 +69,7 @@ def _later(delay_seconds: float) -> "ORM":
     """Return django-q2's broker, which hides a task from the worker until its lock is over."""
     from django_q.brokers.orm import ORM  # noqa: PLC0415 - not before the first task
 
-    class Later(ORM):  # type: ignore[misc] - django-q2 has no types
+    class Later(ORM):  # type: ignore[misc]  # django-q2 has no types
         def enqueue(self, task: str) -> object:
             lock = timezone.now() + timedelta(seconds=delay_seconds)
             return self.get_connection().create(key=self.list_key, payload=task, lock=lock).pk

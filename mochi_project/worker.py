@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
     from mochi_project.cluster import WholeCluster  # noqa: PLC0415 - needs Django
     from mochi_project.queue_database import prepare_queue_database  # noqa: PLC0415
 
-    prepare_queue_database(settings.DATABASES["default"]["NAME"])
+    prepare_queue_database(Path(str(settings.DATABASES["default"]["NAME"])))
     ForkWatch(lifeline).install()
     gc.collect()
     gc.freeze()  # what was imported is shared with the forked processes, and stays shared

@@ -39,12 +39,13 @@ class WorkerKeeper:
         chores: Called in the keeper's thread when the worker runs, and now and then while it does.
     """
 
-    def __init__(self, settings: MochiSettings, chores: Callable[[], None]) -> None:
+    def __init__(self, settings: MochiSettings, chores: Callable[[], object]) -> None:
         self._settings = settings
         self._chores = chores
         self._lock = WorkerLock(settings.resolved_state_dir / WORKER_LOCK_FILE)
         self._bell, self._ring = socket.socketpair()
-        self._stopping = False
+        self._stopped = threading.Event()
+        self._complaint = ""
         self._restarts = 0
         self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
 
@@ -54,7 +55,7 @@ class WorkerKeeper:
 
     def stop(self) -> None:
         """End the worker, if it is ours, and wait for that: for a running task a limited time."""
-        self._stopping = True
+        self._stopped.set()
         self._ring.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -63,24 +64,30 @@ class WorkerKeeper:
     def _run(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell, selectors.EVENT_READ)
-            while not self._stopping:
+            while not self._stopped.is_set():
                 try:
                     if self._lock.acquire():
                         self._keep(selector)
-                except OSError:
-                    logger.exception("the background worker can't be kept; it is tried again")
+                except OSError as error:
+                    self._complain(error)
                 finally:
                     self._lock.release()
                 self._sleep(selector, TAKE_OVER_SECONDS)
 
+    def _complain(self, error: OSError) -> None:
+        """Log why the worker can't be kept; once, it is tried again every two seconds."""
+        if str(error) != self._complaint:
+            self._complaint = str(error)
+            logger.error("the background worker can't be kept; it is tried again: %s", error)
+
     def _keep(self, selector: selectors.BaseSelector) -> None:
         """Run one worker after another, as long as the lock is ours."""
         pause = 0.5
-        while self._lock.is_held and not self._stopping:
+        while self._lock.is_held and not self._stopped.is_set():
             self._note(WorkerState(keeper=os.getpid(), restarts=self._restarts))
             began = time.monotonic()
             self._run_worker(selector)
-            if self._stopping or not self._lock.is_held:
+            if self._stopped.is_set() or not self._lock.is_held:
                 return
             pause = 0.5 if time.monotonic() - began > HEALTHY_SECONDS else pause * 2
             pause = min(pause, LONGEST_PAUSE_SECONDS)
@@ -96,7 +103,7 @@ class WorkerKeeper:
         running = False
         next_chores = 0.0
         try:
-            while not self._stopping and self._lock.is_held:
+            while not self._stopped.is_set() and self._lock.is_held:
                 ready = {key.fileobj for key, _ in selector.select(TAKE_OVER_SECONDS)}
                 if worker.lifeline in ready:
                     if not worker.lifeline.recv(64):
@@ -125,7 +132,7 @@ class WorkerKeeper:
             logger.warning("the worker's state can't be written down: %s", error)
 
     def _sleep(self, selector: selectors.BaseSelector, seconds: float) -> None:
-        if not self._stopping:
+        if not self._stopped.is_set():
             selector.select(seconds)
 
 
@@ -189,7 +196,8 @@ def worker_environment(settings: MochiSettings, inherited: Mapping[str, str]) ->
     }
     if settings.test_mode:
         for name, provider in settings.providers.items():
-            environment[f"MOCHI_PROVIDERS__{name.upper()}__BASE_URL"] = provider.base_url
+            if provider.base_url:
+                environment[f"MOCHI_PROVIDERS__{name.upper()}__BASE_URL"] = provider.base_url
     installed = {Path(folder).resolve() for folder in site.getsitepackages()}
     if _ROOT not in installed:  # a clone, which may be imported by its manage.py only
         paths = [str(_ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
