@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from sessions_app.identity import utc_now
-from tools_app.errors import ToolNotFound
+from tools_app.errors import CANCELLED, ToolNotFound
 from tools_app.execution_log import ExecutionLog, ToolExecution
 from tools_app.toolset import (
     InvalidTool,
@@ -54,7 +54,7 @@ class ToolCatalogue:
         toolset = await self._owner(invocation.name)
         started_at, started = utc_now(), time.perf_counter()
         result = ToolResult(
-            success=False, error_message="The call was cancelled.", error_code="CANCELLED"
+            success=False, error_message="The call was cancelled.", error_code=CANCELLED
         )
         try:
             result = await toolset.call_tool(invocation)

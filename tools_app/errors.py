@@ -22,6 +22,8 @@ EXECUTION_DENIED = "TOOL_EXECUTION_DENIED"
 CONFIRMATION_TIMEOUT = "TOOL_CONFIRMATION_TIMEOUT"
 INVALID_ARGUMENTS = "VALIDATION_ERROR"
 TIMED_OUT = "SERVICE_UNAVAILABLE"
+UNAVAILABLE = "SERVICE_UNAVAILABLE"
+CANCELLED = "CANCELLED"  # only in the record of calls: a cancelled call has no result
 
 
 class ToolError(MochiError):
@@ -59,7 +61,7 @@ class ToolServerNotFound(ToolError):
 class ToolServerUnavailable(ToolError):
     """An MCP server that is configured does not work now."""
 
-    code = "SERVICE_UNAVAILABLE"
+    code = UNAVAILABLE
     retryable = True
 
     def __init__(self, server: str, reason: str) -> None:

@@ -94,7 +94,7 @@ class ToolListOut(Schema):
                 {
                     "name": "send_mail",
                     "file": "mail.py",
-                    "reason": "It has no docstring; the model would not know what it does.",
+                    "reason": "It has no docstring, which tells the model what it does: add one.",
                 }
             ],
         }

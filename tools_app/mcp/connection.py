@@ -102,7 +102,7 @@ class SdkConnection:
         self._client = client
 
     async def list_tools(self) -> RemoteListing:
-        """Return what tools there are, at most 500 and 1 MiB of them."""
+        """Return what tools there are, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them."""
         tools: list[RemoteTool] = []
         size = 0
         cursor: str | None = None

@@ -20,16 +20,19 @@ from types import ModuleType
 from typing import Any, Literal
 
 from tools_app.mcp.config import HttpSpec, StdioSpec
-from tools_app.mcp.limits import McpLimits
+from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
 from tools_app.mcp.naming import NamedTools, name_tools
 from tools_app.mcp.redaction import redacted
 from tools_app.mcp.remote import Connection, OnProgress, RemoteError, RemoteResult
 from tools_app.mcp.stderr import ErrorOutput
-from tools_app.toolset import InvalidTool
+from tools_app.toolset import InvalidTool, ToolProgress
 
 State = Literal["stopped", "starting", "ready", "backing_off", "failed"]
 
-_ALL_LISTED = "Only its first 500 tools, and no more than 1 MiB of them, are listed."
+_CUT = (
+    f"Only its first {MAX_TOOLS} tools, and no more than {MAX_LISTING_BYTES >> 20} MiB of them, "
+    "are listed."
+)
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +121,7 @@ class ServerOwner:
         try:
             async with asyncio.timeout(self._limits.call) as clock:
 
-                def progressed(progress: Any) -> None:
+                def progressed(progress: ToolProgress) -> None:
                     if not finished and not clock.expired():
                         clock.reschedule(min(latest, loop.time() + self._limits.call))
                         on_progress(progress)
@@ -260,7 +263,7 @@ class ServerOwner:
         listing = await connection.list_tools()
         named = name_tools(self.name, listing.tools)
         if listing.cut:
-            more = InvalidTool(name=self.name, file=f"mcp.json: {self.name}", reason=_ALL_LISTED)
+            more = InvalidTool(name=self.name, file=f"mcp.json: {self.name}", reason=_CUT)
             named = NamedTools(
                 tools=named.tools, remote_names=named.remote_names, invalid=[*named.invalid, more]
             )

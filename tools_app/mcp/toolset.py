@@ -1,8 +1,7 @@
 """The tools of all MCP servers as one toolset."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,6 +10,7 @@ from tools_app.errors import (
     EXECUTION_FAILED,
     INVALID_ARGUMENTS,
     TIMED_OUT,
+    UNAVAILABLE,
     ToolNotFound,
     ToolServerNotFound,
     ToolServerUnavailable,
@@ -25,16 +25,13 @@ from tools_app.toolset import (
     Tool,
     ToolInvocation,
     ToolListing,
-    ToolProgress,
     ToolResult,
     ToolSelection,
 )
 
-UNAVAILABLE = "SERVICE_UNAVAILABLE"
 FILE = "mcp.json"
 
 _HOPEFUL = frozenset({"ready", "starting"})
-_REPORTED_EVERY_SECONDS = 0.1
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +132,7 @@ class McpTools:
             return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         try:
             result = await server.call_tool(
-                invocation.name, invocation.arguments, _seldom(invocation.report)
+                invocation.name, invocation.arguments, invocation.report
             )
         except ServerUnavailable as unavailable:
             return _failure(
@@ -244,19 +241,6 @@ def _usable(spec: Spec) -> bool:
 
 def _broken_file(error: str) -> McpServer:
     return McpServer(name=FILE, transport="", state="failed", error=error)
-
-
-def _seldom(report: Callable[[ToolProgress], None]) -> Callable[[ToolProgress], None]:
-    """Pass on ten reports a second at most: each becomes an event of the turn."""
-    reported_at = float("-inf")
-
-    def passed_on(progress: ToolProgress) -> None:
-        nonlocal reported_at
-        if time.monotonic() - reported_at >= _REPORTED_EVERY_SECONDS:
-            reported_at = time.monotonic()
-            report(progress)
-
-    return passed_on
 
 
 def _returned(server: ServerOwner, result: RemoteResult) -> ToolResult:
