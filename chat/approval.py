@@ -39,6 +39,7 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
         index: Its number within the turn.
         arguments: What it runs with: the model's, or what the person made of them.
         approved: Whether a person was asked and agreed; False also where nobody was asked.
+        was_edited: Whether the person changed the arguments.
         refusal: What the model is told instead of running it.
     """
 
@@ -46,12 +47,8 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     arguments: Mapping[str, Any]
     approved: bool = False
+    was_edited: bool = False
     refusal: ToolResult | None = None
-
-    @property
-    def was_edited(self) -> bool:
-        """Whether the person changed the arguments."""
-        return self.arguments != self.call.arguments
 
 
 class NobodyToAsk(Exception):
@@ -252,7 +249,11 @@ def _decided(item: NumberedCall, decision: Decision | None) -> DecidedCall:
         refusal = _refusal(EXECUTION_DENIED, "The approval of this call was used already.")
     elif decision.approved:
         return DecidedCall(
-            call=item.call, index=item.index, arguments=decision.arguments, approved=True
+            call=item.call,
+            index=item.index,
+            arguments=decision.arguments,
+            approved=True,
+            was_edited=decision.edited,
         )
     elif decision.reason == "timeout":
         refusal = _refusal(

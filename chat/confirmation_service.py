@@ -9,7 +9,7 @@ from chat.confirmations import ConfirmationStore
 from chat.errors import ConfirmationNotFound
 from chat.signals import TurnSignals
 from sessions_app.repository import SessionRepository
-from sessions_app.session import Session
+from sessions_app.session import Session, open_calls
 
 
 class ConfirmationService:
@@ -106,8 +106,8 @@ class ConfirmationService:
 def _still_asked(session: Session, asked: Confirmation) -> bool:
     """Whether the message that asked is still there: it may have been edited away.
 
-    An agent's message is in the agent's session.
+    An agent's message is in the agent's session; it asks while a call of an agent is open.
     """
     if asked.agent_name is not None:
-        return True
+        return bool(open_calls(session.messages))
     return any(message.message_id == asked.message_id for message in session.messages)

@@ -234,9 +234,16 @@ class ConfirmationStore:
         for confirmation_id in confirmation_ids:
             question = self._question(session_id, confirmation_id)
             if question is not None:
-                standing = self._claim(question, self._refusal(question, "withdrawn"))
+                standing = self.decision_of(question)
+                if standing is None:
+                    standing = self._claim(question, self._refusal(question, "withdrawn"))
                 if standing.approved:
                     self._use_up(question)
+
+    def withdraw_all(self, session_id: str) -> None:
+        """Take back whatever could still let a call of the session run."""
+        kinds_of = self._kinds(session_id)
+        self.withdraw(session_id, [known for known in kinds_of if USED not in kinds_of[known]])
 
     def pending(self, session_id: str) -> list[Confirmation]:
         """Return the questions that wait for an answer, oldest first."""

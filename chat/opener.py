@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from chat.confirmations import ConfirmationStore
+from chat.history import Continuation
 from chat.identity import new_turn_id
 from chat.job import TurnJob
 from chat.journal import JournalWriter, TurnJournal
@@ -131,7 +132,7 @@ class TurnOpener:
             self._forget(turn_id)
             raise
         try:
-            self._withdraw_questions(session_id, jobs[0].continuation.asking_id)
+            self._withdraw_questions(session_id, jobs[0].continuation)
             if turns:
                 self._recovery.end_journals(session)
             writer = self._journal.open(session_id, turn_id)
@@ -141,12 +142,20 @@ class TurnOpener:
             raise
         return replace(jobs[0], session=session), writer
 
-    def _withdraw_questions(self, session_id: str, asking_id: str) -> None:
-        """Take back what earlier turns asked, but for the message that this one resumes."""
+    def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
+        """Take back what earlier turns asked, but for the calls that this one resumes.
+
+        An agent's questions name a message of the agent's session. They are about calls that this
+        turn resumes: a turn that resumes nothing has taken all others back, the approved ones too,
+        for an agent may come to the same call again on behalf of another one.
+        """
+        if not continuation.open_calls:
+            self._confirmations.withdraw_all(session_id)
+            return
         stale = [
             asked.confirmation_id
             for asked in self._confirmations.pending(session_id)
-            if asked.message_id != asking_id
+            if asked.agent_name is None and asked.message_id != continuation.asking_id
         ]
         if stale:
             self._confirmations.withdraw(session_id, stale)

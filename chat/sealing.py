@@ -82,7 +82,7 @@ def read_remains(entries: Sequence[Entry]) -> Remains:
             call = dict(entry.value())
             calls[call["tool_call_id"]] = call
             asked.discard(call["tool_call_id"])
-        elif entry.event == "agent_tool_call":
+        elif entry.event in {"agent_tool_call", "agent_tool_result"}:  # approved; denied
             asked.discard(entry.value()["tool_call_id"])
         elif entry.event == "tool_call_confirmation_required":
             asked.add(entry.value()["tool_call_id"])
