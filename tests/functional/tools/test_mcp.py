@@ -1,0 +1,172 @@
+"""Tools of MCP servers in a chat: listed, offered, asked about, told and stopped as any other."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+PROGRAMS = Path(__file__).parents[2] / "unit" / "tools_app" / "mcp" / "programs"
+
+Script = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def server(start_once: Callable[..., Any]) -> Any:
+    """Return a server with an MCP server that works, one that is missing and one that hangs."""
+    server = start_once()
+    raw = ["-S", str(PROGRAMS / "raw_server.py"), "silent"]
+    servers = {
+        "works": {"command": sys.executable, "args": [str(PROGRAMS / "sdk_server.py")]},
+        "missing": {"command": "no-such-program-anywhere"},
+        "hangs": {"command": sys.executable, "args": raw},
+    }
+    (server.data_dir / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    return server
+
+
+def session_with(chat: Any, *tools: str, policy: str = "confirm_destructive") -> str:
+    return chat.new_session(tool_settings={"tools": list(tools), "execution_policy": policy})
+
+
+def calling(script: Script, name: str, **arguments: Any) -> str:
+    call = {"tool_call": [{"name": name, "args": arguments}]}
+    return script(call, "Done.", per_request=True)
+
+
+def of(events: list[Any], name: str) -> list[dict[str, Any]]:
+    return [event.data for event in events if event.name == name]
+
+
+def test_who_needs_no_mcp_server_waits_for_none(server: Any, chat: Any) -> None:
+    began = time.monotonic()
+
+    events = chat.say(chat.new_session(), "Hello.")
+
+    assert events[-1].name == "done"
+    assert time.monotonic() - began < 5
+    assert psutil.Process(server.process.pid).children() == []
+
+
+def test_a_tool_of_a_server_is_one_like_any_other(chat: Any, script: Script) -> None:
+    session_id = session_with(chat, "works__add")
+
+    events = chat.say(session_id, calling(script, "works__add", a=1, b=2))
+
+    assert of(events, "tool_call")[0]["tool_name"] == "works__add"
+    [result] = of(events, "tool_result")
+    assert (result["success"], result["result"], result["server"]) == (True, "3", "works")
+    assert of(events, "message_complete")[0]["content"] == "Done."
+    tool = chat.http.get("/tools/works__add").json()
+    assert (tool["server"], tool["groups"], tool["destructive"]) == ("works", ["works"], False)
+    last = chat.http.get("/tools/executions").json()["executions"][0]
+    assert (last["tool_name"], last["server"], last["session_id"]) == (
+        "works__add",
+        "works",
+        session_id,
+    )
+
+
+def test_a_group_is_a_server_and_its_progress_is_told(chat: Any, script: Script) -> None:
+    session_id = chat.new_session(
+        tool_settings={"tool_group": "works", "execution_policy": "confirm_destructive"}
+    )
+
+    events = chat.say(session_id, calling(script, "works__count", steps=3, pause=0.2))
+
+    told = [data for data in of(events, "status") if "progress" in data]
+    assert [(data["progress"], data["total"], data["message"]) for data in told] == [
+        (1.0, 3.0, "step 1"),
+        (2.0, 3.0, "step 2"),
+        (3.0, 3.0, "step 3"),
+    ]
+    assert of(events, "tool_result")[0]["result"] == "counted"
+
+
+def test_what_a_server_does_not_call_harmless_is_asked_about(
+    chat: Any, script: Script, tmp_path: Path
+) -> None:
+    session_id = session_with(chat, "works__wait")
+    message = calling(script, "works__wait", path=str(tmp_path / "mark"))
+
+    with chat.stream(session_id, message=message) as events:
+        asked = next(e.data for e in events if e.name == "tool_call_confirmation_required")
+        chat.http.post(
+            f"/chat/{session_id}/confirm-tool",
+            json={"confirmation_id": asked["confirmation_id"], "approved": False},
+        ).raise_for_status()
+        [result] = of(list(events), "tool_result")
+
+    assert result["error_code"] == "TOOL_EXECUTION_DENIED"
+    assert not (tmp_path / "mark").exists()
+
+
+def test_cancelling_a_turn_cancels_the_call_at_its_server(
+    chat: Any, script: Script, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    session_id = session_with(chat, "works__wait", policy="never_confirm")
+
+    with chat.stream(session_id, message=calling(script, "works__wait", path=str(mark))) as events:
+        next(event for event in events if event.name == "tool_call")
+        until(lambda: mark.exists() and mark.read_text() == "started")
+        cancelled = chat.cancel(session_id).json()
+        assert [event.name for event in events][-2:] == ["cancelled", "done"]
+
+    assert cancelled["stopped"]["tools"] == ["works__wait"]
+    until(lambda: mark.read_text() == "cancelled")
+
+
+def test_servers_that_do_not_work_cost_a_turn_nothing_but_their_tools(
+    chat: Any, script: Script
+) -> None:
+    session_id = session_with(chat, "missing__run", "works__add")
+
+    events = chat.say(session_id, calling(script, "missing__run"))
+    again = chat.say(session_id, calling(script, "works__add", a=2))
+
+    assert of(events, "tool_result")[0]["error_code"] == "TOOL_NOT_FOUND"
+    assert of(events, "message_complete")[0]["content"] == "Done."
+    assert of(again, "tool_result")[0]["result"] == "2"
+    servers = {s["name"]: s for s in chat.http.get("/mcp/servers").json()["servers"]}
+    assert servers["works"]["state"] == "ready"
+    assert servers["hangs"]["state"] == "stopped"  # nobody has asked for it
+    assert "not installed" in servers["missing"]["error"]
+
+
+def test_a_list_of_all_tools_does_not_wait_for_a_server_that_hangs(chat: Any) -> None:
+    began = time.monotonic()
+
+    listing = chat.http.get("/tools").json()
+
+    assert "works__add" in listing["tools"]
+    assert time.monotonic() - began < 8
+    restarted = chat.http.post("/mcp/servers/missing/restart")
+    assert (restarted.status_code, restarted.json()["error"]["code"]) == (
+        502,
+        "SERVICE_UNAVAILABLE",
+    )
+
+
+def test_no_route_takes_a_command(server: Any, chat: Any) -> None:
+    written = (server.data_dir / "mcp.json").read_bytes()
+    body = {"name": "mine", "command": "touch", "args": [str(server.data_dir / "touched")]}
+
+    for method in ("POST", "PUT", "PATCH"):
+        for path in ("/mcp/servers", "/mcp/servers/works", "/mcp/servers/mine"):
+            assert chat.http.request(method, path, json=body).status_code in {404, 405}
+    chat.http.post("/mcp/servers/works/restart", json=body)
+
+    assert (server.data_dir / "mcp.json").read_bytes() == written
+    assert not (server.data_dir / "touched").exists()
+
+
+def until(condition: Callable[[], Any], *, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.02)
