@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from chat.context.plan import ContextPlan, plan_request
 from chat.context.strategy import Strategy
 from chat.context.tokens import estimate_message, estimate_tools
@@ -39,24 +41,15 @@ def context_of(
         dynamic_allowed: Whether this server lets windows grow at all.
         now: The time (UTC, ISO 8601).
     """
-    metadata, window = session.metadata, session.window
-    limit = limit_of(window, max_context=max_context, context_limit=context_limit)
+    metadata = session.metadata
     plan = plan_request(
         session.messages,
         state=metadata.context_state,
         strategy=strategy,
-        limit=limit,
+        limit=limit_of(session.window, max_context=max_context, context_limit=context_limit),
         model=metadata.model,
         tools=tools,
         now=now,
-    )
-    decision = decide(
-        dynamic_enabled=dynamic_allowed and window.dynamic_enabled,
-        manual_override=window.manual_override,
-        current_window=window.current_window,
-        model_changed=model_changed(session),
-        max_context=max_context,
-        usage_tokens=plan.estimate.tokens,
     )
     return ContextOut(
         session_id=session.session_id,
@@ -67,18 +60,28 @@ def context_of(
         summary=plan.state.summary if plan.state else None,
         tools=len(tools),
         tool_tokens=plan.calibration.correct(estimate_tools(tools)),
-        window=decision.window,
-        limit=limit,
+        window=_window(session, plan, max_context, dynamic_allowed=dynamic_allowed),
+        limit=plan.limit,
         threshold=plan.threshold,
-        estimate=EstimateOut(
-            tokens=plan.estimate.tokens,
-            counted=plan.estimate.counted,
-            estimated=plan.estimate.estimated,
-        ),
+        estimate=EstimateOut.model_validate(msgspec.structs.asdict(plan.estimate)),
         last_count=_last_count(session, strategy, tools, now),
         tokens_per_estimated_token=round(plan.calibration.factor, 3),
         will_compress=plan.cutting is not None,
     )
+
+
+def _window(
+    session: Session, plan: ContextPlan, max_context: int | None, *, dynamic_allowed: bool
+) -> int | None:
+    window = session.window
+    return decide(
+        dynamic_enabled=dynamic_allowed and window.dynamic_enabled,
+        manual_override=window.manual_override,
+        current_window=window.current_window,
+        model_changed=model_changed(session),
+        max_context=max_context,
+        usage_tokens=plan.estimate.tokens,
+    ).window
 
 
 def _sent(session: Session, plan: ContextPlan) -> list[SentMessageOut]:

@@ -22,7 +22,6 @@ from chat.events import (
     ToolContinuationStarted,
     TurnStarted,
 )
-from chat.fitting import RequestFitter
 from chat.job import TurnJob
 from chat.opening import Opening
 from chat.outcome import Outcome
@@ -67,13 +66,7 @@ class TurnEngine:
         self._round: Round | None = None
         self._rounds = 0
         self._window = job.window
-        self._fitter = RequestFitter(
-            job.rules,
-            language_model=job.language_model,
-            model=job.model,
-            tools=job.offer.specs,
-            now=recorder.now,
-        )
+        self._fitter = job.fitter(recorder.now)
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()

@@ -1,9 +1,10 @@
 """Everything a turn needs to know before it starts, as a value."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chat.context.window import Decision
-from chat.fitting import ContextRules
+from chat.fitting import ContextRules, RequestFitter
 from chat.history import Continuation
 from chat.script import PlainScript, TurnScript
 from models_app.language_model import LanguageModel, Think
@@ -43,3 +44,13 @@ class TurnJob:
     max_rounds: int = 25
     script: TurnScript = field(default_factory=PlainScript)
     rules: ContextRules = field(default_factory=ContextRules)
+
+    def fitter(self, now: Callable[[], str]) -> RequestFitter:
+        """Return what makes this turn's requests fit."""
+        return RequestFitter(
+            self.rules,
+            language_model=self.language_model,
+            model=self.model,
+            tools=self.offer.specs,
+            now=now,
+        )

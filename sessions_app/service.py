@@ -238,11 +238,7 @@ class SessionManager:
             now = utc_now()
             if given:
                 session = with_metadata(session, now=now, **given)
-            if context_window is UNSET:
-                return session
-            if context_window is None:
-                return follow_usage(session, now=now)
-            return override_window(session, context_window, now=now)
+            return _with_window(session, context_window, now)
 
         return self.repository.update(session_id, change)
 
@@ -377,6 +373,14 @@ def _system_message(content: str, source_file: str | None, now: str) -> SystemMe
     return SystemMessage(
         content=content, source_file=source_file, message_id=new_message_id(), timestamp=now
     )
+
+
+def _with_window(session: Session, tokens: int | UnsetType | None, now: str) -> Session:
+    if tokens is UNSET:
+        return session
+    if tokens is None:
+        return follow_usage(session, now=now)
+    return override_window(session, tokens, now=now)
 
 
 def _searched_text(metadata: SessionMetadata) -> str:
