@@ -104,7 +104,8 @@ def test_an_approval_reaches_a_turn_of_another_worker_at_once(
             list(events)
     p95 = statistics.quantiles(seconds, n=20)[-1]
     record_property("p95_seconds", round(p95, 4))
-    assert p95 < 1, seconds
+    assert statistics.median(seconds) < 0.2, seconds
+    assert p95 < 1, seconds  # 0.2 where nothing else runs; a busy machine adds hiccups
 
 
 def test_a_call_nobody_answers_is_denied_when_the_time_is_over(begin, script, marker):
