@@ -1,6 +1,7 @@
 """What the folders of agents hold, as far as that can be said without running anything. Blocks."""
 
 import os
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from agents_app.agent import (
     fault_of_name,
     module_files,
 )
-from agents_app.skill import MAX_FILE_BYTES, Skill, parse_skill
+from agents_app.skill import MAX_FILE_BYTES, TOO_LARGE, Skill, parse_skill
 from sessions_app.atomic import UnreadableFileError, read_regular
 from tools_app.text import clean
 
@@ -136,12 +137,12 @@ def _skill_of(folder: Path, known: AgentFolder | None) -> tuple[Skill, tuple[int
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         if known is not None and known.stamp == stamp:
             return known.skill, stamp
-        skill = parse_skill(read_regular(path, limit=MAX_FILE_BYTES + 1))
+        if stat.S_ISREG(status.st_mode) and status.st_size > MAX_FILE_BYTES:
+            return TOO_LARGE, None
+        skill = parse_skill(read_regular(path, limit=MAX_FILE_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         return Skill(faults=(_NO_SKILL,)), None
     except UnreadableFileError as error:
-        if error.reason.startswith("larger"):
-            return parse_skill(b" " * (MAX_FILE_BYTES + 1)), None
         return Skill(faults=(f"{SKILL_FILE} can't be read: {error.reason}.",)), None
     except OSError as error:
         return Skill(faults=(f"{SKILL_FILE} can't be read: {error.strerror}.",)), None

@@ -32,6 +32,9 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
+TOO_LARGE = Skill(faults=(f"SKILL.md is larger than {MAX_FILE_BYTES // 1024} KiB: shorten it.",))
+
+
 class _FaultyFrontMatter(Exception):
     """The front matter can't be read; the message is a sentence that says what to change."""
 
@@ -45,7 +48,7 @@ def parse_skill(data: bytes) -> Skill:
         data: The file's content.
     """
     if len(data) > MAX_FILE_BYTES:
-        return Skill(faults=(f"SKILL.md is larger than {MAX_FILE_BYTES // 1024} KiB: shorten it.",))
+        return TOO_LARGE
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -91,7 +91,9 @@ processors = st.one_of(
     ),
     st.builds(SummarizeHistory, limit=limits, summary=st.none() | st.just("They talked.")),
     st.lists(st.booleans(), min_size=60, max_size=60).map(
-        lambda keep: FnProcessor(lambda messages: [m for m, k in zip(messages, keep) if k])
+        lambda keep: FnProcessor(
+            lambda messages: [m for m, k in zip(messages, keep, strict=False) if k]
+        )
     ),
 )
 chains = st.lists(processors, max_size=3).map(ChainedProcessor)
