@@ -14,18 +14,17 @@ from agents_app.catalogue import AgentCatalogue
 from chat.confirmation_service import ConfirmationService
 from chat.confirmations import ConfirmationStore
 from chat.housekeeping import Housekeeper
-from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
-from chat.remote import RemoteTurns
 from chat.service import ChatService
 from chat.signals import TurnSignals
 from chat.summaries import SummaryService
-from chat.turns import TurnLimits, TurnRegistry
+from chat.turns import TurnRegistry
 from mochi_project.assembly.agents import AgentRoom, build_agents
 from mochi_project.assembly.models import build_models
-from mochi_project.assembly.storage import ConversationStorage
+from mochi_project.assembly.storage import ConversationStorage, build_storage
 from mochi_project.assembly.summaries import build_summaries
 from mochi_project.assembly.tools import build_tools
+from mochi_project.assembly.turns import build_turns
 from mochi_project.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
@@ -70,16 +69,12 @@ _current: Services | None = None
 
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    state_dir = settings.resolved_state_dir
     models = build_models(settings)
     tools = build_tools(settings)
-    storage = ConversationStorage(
-        sessions_dir=settings.resolved_sessions_dir,
-        journals_dir=state_dir / "turns",
-        keys_dir=state_dir / "keys",
-    )
+    storage = build_storage(settings)
     questions = ConfirmationStore(
-        state_dir / "confirmations", timeout_seconds=settings.tool_confirmation_timeout_seconds
+        settings.resolved_state_dir / "confirmations",
+        timeout_seconds=settings.tool_confirmation_timeout_seconds,
     )
     summaries = build_summaries(settings, models=models, repository=storage.repository)
     preparer = TurnPreparer(
@@ -90,24 +85,11 @@ def build_services(settings: MochiSettings) -> Services:
         context_strategy=settings.context_strategy,
     )
     agents = build_agents(settings, tools=tools, preparer=preparer, confirmations=questions)
-    watcher = PathWatcher()
-    signals = TurnSignals(state_dir / "signals", watcher)
-    remote = RemoteTurns(
-        repository=storage.repository,
-        journal=storage.journal,
-        recovery=storage.recovery,
-        signals=signals,
-        watch=partial(storage.journal.watch, watcher),
-    )
-    turns = TurnRegistry(
-        repository=storage.repository,
-        journal=storage.journal,
-        recovery=storage.recovery,
-        signals=signals,
-        remote=remote,
+    turns = build_turns(
+        settings,
+        storage=storage,
         preparer=replace(preparer, delegate=agents.delegate),
-        limits=_turn_limits(settings),
-        confirmations=questions,
+        questions=questions,
         on_answer=summaries.notice_answer if summaries.enabled else None,
     )
     sessions = _build_sessions(storage, questions, summaries)
@@ -116,17 +98,16 @@ def build_services(settings: MochiSettings) -> Services:
         sessions=sessions,
         prompts=SystemPromptService(settings.resolved_system_prompts_dir),
         models=models,
-        turns=turns,
+        turns=turns.registry,
         chat=ChatService(
-            turns=turns, remote=remote, sessions=sessions, models=models, keys=storage.keys
+            turns=turns.registry,
+            remote=turns.remote,
+            sessions=sessions,
+            models=models,
+            keys=storage.keys,
         ),
-        confirmations=ConfirmationService(
-            store=questions,
-            repository=storage.repository,
-            signals=signals,
-            notice=turns.notice_decision,
-        ),
-        housekeeper=_build_housekeeper(settings, storage, agents, signals, questions),
+        confirmations=turns.confirmations,
+        housekeeper=_build_housekeeper(settings, storage, agents, turns.signals, questions),
         summaries=summaries,
         tools=tools.catalogue,
         folder_tools=tools.folder,
@@ -171,14 +152,6 @@ def _build_housekeeper(
             "sweep signals": partial(signals.sweep, age),
             "sweep questions": partial(questions.sweep, age),
         }
-    )
-
-
-def _turn_limits(settings: MochiSettings) -> TurnLimits:
-    return TurnLimits(
-        active=settings.max_active_turns,
-        seconds=settings.turn_timeout_seconds,
-        confirmation_seconds=settings.tool_confirmation_timeout_seconds,
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.recovery import TurnRecovery
+from mochi_project.config import MochiSettings
 from sessions_app.files import FileSessionRepository
 
 
@@ -27,3 +28,12 @@ class ConversationStorage:
         self.recovery = TurnRecovery(
             repository=self.repository, journal=self.journal, keys=self.keys
         )
+
+
+def build_storage(settings: MochiSettings) -> ConversationStorage:
+    """Build where people's conversations are kept; opens nothing."""
+    return ConversationStorage(
+        sessions_dir=settings.resolved_sessions_dir,
+        journals_dir=settings.resolved_state_dir / "turns",
+        keys_dir=settings.resolved_state_dir / "keys",
+    )

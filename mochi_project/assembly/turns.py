@@ -1,0 +1,75 @@
+"""Builds who runs the turns of people's conversations, stops them, and decides what they ask."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from chat.confirmation_service import ConfirmationService
+from chat.confirmations import ConfirmationStore
+from chat.journals.watcher import PathWatcher
+from chat.preparation import TurnPreparer
+from chat.remote import RemoteTurns
+from chat.signals import TurnSignals
+from chat.turns import TurnLimits, TurnRegistry
+from mochi_project.assembly.storage import ConversationStorage
+from mochi_project.config import MochiSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRoom:
+    """The services of turns: of this process, of others, and the signals between them."""
+
+    registry: TurnRegistry
+    remote: RemoteTurns
+    signals: TurnSignals
+    confirmations: ConfirmationService
+
+
+def build_turns(
+    settings: MochiSettings,
+    *,
+    storage: ConversationStorage,
+    preparer: TurnPreparer,
+    questions: ConfirmationStore,
+    on_answer: Callable[[str], None] | None,
+) -> TurnRoom:
+    """Build the registry of turns and what reaches turns of other processes.
+
+    Args:
+        settings: The configuration.
+        storage: Where the conversations are kept.
+        preparer: Decides what must be known before a model is asked.
+        questions: The questions to people, and their answers.
+        on_answer: Called with the session of every final answer, if somebody wants to know.
+    """
+    watcher = PathWatcher()
+    signals = TurnSignals(settings.resolved_state_dir / "signals", watcher)
+    remote = RemoteTurns(
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
+        signals=signals,
+        watch=partial(storage.journal.watch, watcher),
+    )
+    registry = TurnRegistry(
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
+        signals=signals,
+        remote=remote,
+        preparer=preparer,
+        limits=TurnLimits(
+            active=settings.max_active_turns,
+            seconds=settings.turn_timeout_seconds,
+            confirmation_seconds=settings.tool_confirmation_timeout_seconds,
+        ),
+        confirmations=questions,
+        on_answer=on_answer,
+    )
+    confirmations = ConfirmationService(
+        store=questions,
+        repository=storage.repository,
+        signals=signals,
+        notice=registry.notice_decision,
+    )
+    return TurnRoom(registry=registry, remote=remote, signals=signals, confirmations=confirmations)
