@@ -29,8 +29,9 @@ from chat.preparation import TurnPreparer
 from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import Input, State
+from sessions_app.errors import MochiError
 from sessions_app.session import AgentSettings
-from tools_app.errors import INVALID_ARGUMENTS
+from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, Toolset
 
 
@@ -78,22 +79,21 @@ class AgentDelegate:
         """Let an agent carry out an instruction; its tools ask whoever approves for the turn.
 
         Raises:
-            AgentNotFound, AgentInvalid, AgentSessionNotFound, SessionBusy: By the arguments.
+            AgentNotFound, AgentInvalid, AgentSessionNotFound, ArgumentsInvalid: By the arguments.
             NobodyToAsk: A tool of the agent waits for an approval, and nobody listens.
         """
-        try:
-            arguments = msgspec.convert(invocation.arguments, AgentArguments)
-        except msgspec.ValidationError as error:
-            return ToolResult(
-                success=False, error_code=INVALID_ARGUMENTS, error_message=f"agent: {error}."
-            )
+        arguments = _arguments(invocation)
         settings = turn.session.metadata.agent_settings or AgentSettings()
         if arguments.agent not in settings.enabled_agents:
             raise AgentNotFound(arguments.agent)
         agent = await self.agents.usable(arguments.agent)
         run = await self._prepare(agent, arguments, invocation, turn)
         turn.emit([run.narration.started(arguments.instruction)])
-        outcome = await run.finish()
+        try:
+            outcome = await run.finish()
+        except MochiError as error:
+            turn.emit([run.narration.completed(run.session_id, f"Error: {error.message}")])
+            return ToolResult(success=False, error_message=error.message, error_code=error.code)
         if outcome.state is State.SUSPENDED:
             raise NobodyToAsk(outcome.confirmations)
         output = output_of(run.session_id, run.messages, outcome.error)
@@ -238,6 +238,16 @@ class NarratedStream(TurnStream):
         super().note(name, value)
         if name == ToolCallStarted.event:
             self._tell([self._narration.retell_call(value)])
+
+
+def _arguments(invocation: ToolInvocation) -> AgentArguments:
+    try:
+        arguments = msgspec.convert(invocation.arguments, AgentArguments)
+    except msgspec.ValidationError as error:
+        raise ArgumentsInvalid([f"agent: {error}."]) from error
+    if not arguments.instruction.strip():
+        raise ArgumentsInvalid(["agent: `instruction` is empty. Say what the agent shall do."])
+    return arguments
 
 
 async def _undisturbed(task: "asyncio.Task[Any]") -> None:

@@ -74,7 +74,8 @@ class Narration:
         if isinstance(event, ToolResultReceived):
             return self._result(event)
         if isinstance(event, ToolConfirmationRequired):
-            return msgspec.structs.replace(event, **self._who)
+            inner = event.tool_call_id
+            return msgspec.structs.replace(event, **self._who, inner_tool_call_id=inner)
         if isinstance(event, StatusChanged):
             return msgspec.structs.replace(event, tool_call_id=self._who["tool_call_id"])
         return None

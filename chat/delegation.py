@@ -50,6 +50,7 @@ class Delegate(Protocol):
         A call that was suspended goes on where it was when it is run again.
 
         Raises:
+            MochiError: It can't be run, and nobody was told of it.
             NobodyToAsk: A call of the call waits for an approval, and nobody listens.
         """
         ...

@@ -54,7 +54,11 @@ class ToolCallStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
-    """The model asked for a tool that runs only if a person approves (``confirm-tool``)."""
+    """The model asked for a tool that runs only if a person approves (``confirm-tool``).
+
+    When an agent asks, ``tool_call_id`` is the call of the agent, and ``inner_tool_call_id`` the
+    call that is asked about.
+    """
 
     event: ClassVar[str] = "tool_call_confirmation_required"
     tool_name: str
@@ -63,6 +67,7 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str
     confirmation_id: str
     agent_name: str | UnsetType = UNSET
+    inner_tool_call_id: str | UnsetType = UNSET
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

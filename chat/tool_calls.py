@@ -32,7 +32,7 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         message: What the session keeps.
         event: What clients are told.
-        is_shown: Whether the event is sent; an agent has told of its end by itself.
+        is_shown: Whether the event is sent; an agent that ran has told of its end by itself.
         record: The entry of ``tool_calls_executed``.
     """
 
@@ -98,23 +98,19 @@ class ToolCallRunner:
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
         tasks = [asyncio.create_task(self._call(item, turn, message_id)) for item in calls]
-        quiet = asyncio.get_running_loop().call_later(
-            QUIET_SECONDS, turn.emit, [StatusChanged(state="waiting_for_tool")]
-        )
+        quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []
         try:
             for item, task in zip(calls, tasks, strict=True):
                 try:
-                    result, milliseconds = await task
+                    result, milliseconds, is_told = await task
                 except NobodyToAsk as nobody:
                     unasked += nobody.confirmations
                     self.running.remove(item.call)
                     continue
                 if item.refusal is None:
                     self.running.remove(item.call)
-                yield _outcome(
-                    item, result, milliseconds, is_shown=not self._offer.delegates(item.call.name)
-                )
+                yield _outcome(item, result, milliseconds, is_shown=not is_told)
         finally:
             quiet.cancel()
             for task in tasks:
@@ -138,6 +134,11 @@ class ToolCallRunner:
         """Return results with this text for calls that are running, and for others."""
         return [_message(call, content) for call in (*self.running, *others)]
 
+    def _tell_wait(self, emit: Emit) -> None:
+        """Say that tools take their time; agents are heard of by themselves."""
+        if not all(self._offer.delegates(call.name) for call in self.running):
+            emit([StatusChanged(state="waiting_for_tool")])
+
     def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
         shown = []
         for item in calls:
@@ -152,9 +153,11 @@ class ToolCallRunner:
 
     async def _call(
         self, item: DecidedCall, turn: CallingTurn, message_id: str
-    ) -> tuple[ToolResult, float]:
+    ) -> tuple[ToolResult, float, bool]:
+        """Run a call; return what came of it, the milliseconds, and whether an agent told of it."""
         if item.refusal is not None:
-            return item.refusal, 0.0
+            return item.refusal, 0.0, False
+        is_told = False
         started = time.perf_counter()
         invocation = ToolInvocation(
             name=item.call.name,
@@ -170,11 +173,12 @@ class ToolCallRunner:
                 raise ToolNotFound(item.call.name)
             if self._delegate is not None and self._offer.delegates(item.call.name):
                 result = await self._delegate.run(invocation, turn)
+                is_told = True
             else:
                 result = await self._toolset.call_tool(invocation)
         except MochiError as error:
             result = ToolResult(success=False, error_message=error.message, error_code=error.code)
-        return result, round((time.perf_counter() - started) * 1000, 3)
+        return result, round((time.perf_counter() - started) * 1000, 3), is_told
 
 
 class _ProgressReport:

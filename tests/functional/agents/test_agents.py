@@ -130,6 +130,7 @@ def test_a_session_that_is_not_the_agents_is_refused(make_scribe, script, whose)
         ({"agent": "nobody", "instruction": "x"}, "no agent named"),
         ({"agent": "scribe"}, "instruction"),
         ({"agent": "scribe", "instruction": 7}, "instruction"),
+        ({"agent": "scribe", "instruction": "  "}, "is empty"),
         ({"agent": "scribe", "instruction": "x", "speed": 1}, "speed"),
     ],
 )
@@ -139,6 +140,48 @@ def test_the_model_is_told_what_is_wrong_with_its_call(scribe, arguments, said):
     assert events[-1].name == "done"
     assert events[-2].name == "message_complete"
     assert said in scribe.chat.messages(session_id)[-2]["content"]
+    [told] = [event.data for event in events if event.name == "tool_result"]
+    assert (told["tool_name"], told["success"], told["call_index"]) == ("agent", False, 0)
+    assert told["error_code"] in {"AGENT_NOT_FOUND", "VALIDATION_ERROR"}
+    assert said in told["error_message"]
+
+
+def test_an_agent_that_is_busy_in_its_session_says_so_and_ends(scribe):
+    session_id = scribe.new_session()
+    events = scribe.chat.say(session_id, scribe.message(scribe.instruct(PLAN, "One.", "Two.")))
+    agent_session = next(e.data["session_id"] for e in events if e.name == "agent_complete")
+    both = [
+        scribe.instruct(
+            PLAN, calls(("ponder", {"seconds": 0.5})), "Done.", session_id=agent_session
+        )
+        for _ in range(2)
+    ]
+    events = scribe.chat.say(session_id, scribe.message(*both))
+    ends = [e.data["output"] for e in events if e.name == "agent_complete"]
+    assert len([e for e in events if e.name == "agent_start"]) == len(ends) == 2
+    assert sum(output.startswith("Error: ") for output in ends) == 1
+    assert not [e for e in events if e.name == "tool_result"]
+    assert sorted(call["success"] for call in events[-2].data["tool_calls"]) == [False, True]
+
+
+def test_a_question_of_an_agent_names_the_agents_call_and_its_own(scribe):
+    session_id = scribe.new_session("always_confirm")
+    call = scribe.instruct(PLAN, calls(("note", {"text": "milk"})), "Noted.")
+    asked = {}
+    with scribe.chat.stream(session_id, message=scribe.message(call)) as events:
+        for event in events:
+            if event.name == "tool_call_confirmation_required":
+                asked = event.data
+                [listed] = scribe.chat.http.get(f"/chat/{session_id}/confirmations").json()[
+                    "confirmations"
+                ]
+                assert listed["tool_call_id"] == asked["inner_tool_call_id"]
+                body = {"confirmation_id": asked["confirmation_id"], "approved": True}
+                scribe.chat.http.post(f"/chat/{session_id}/confirm-tool", json=body)
+            if event.name == "agent_tool_call":
+                assert event.data["inner_tool_call_id"] == asked["inner_tool_call_id"]
+                assert event.data["tool_call_id"] == asked["tool_call_id"]
+    assert scribe.runs() == ["milk"]
 
 
 def test_two_agents_of_one_round_run_at_the_same_time_and_tell_which_is_which(scribe):
