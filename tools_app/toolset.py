@@ -6,7 +6,6 @@ from typing import Any, Protocol
 import msgspec
 
 from sessions_app.messages import ToolSpec
-from tools_app.errors import ToolNotFound
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,19 +140,3 @@ class Toolset(Protocol):
             ToolNotFound: No tool of this name is in the set.
         """
         ...
-
-
-class NoTools:
-    """A toolset without tools: every call of a model is a call of an unknown tool."""
-
-    async def listing(self, selection: ToolSelection | None = None) -> ToolListing:  # noqa: ARG002
-        """Return nothing."""
-        return ToolListing()
-
-    async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
-        """Refuse the call.
-
-        Raises:
-            ToolNotFound: Always.
-        """
-        raise ToolNotFound(invocation.name)

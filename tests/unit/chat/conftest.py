@@ -23,9 +23,20 @@ from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
-from tools_app.toolset import NoTools, Toolset
+from tools_app.errors import ToolNotFound
+from tools_app.toolset import ToolListing, Toolset
 
 WATCHER = PathWatcher()
+
+
+class NoTools:
+    """A toolset without tools."""
+
+    async def listing(self, selection=None):
+        return ToolListing()
+
+    async def call_tool(self, invocation):
+        raise ToolNotFound(invocation.name)
 
 
 class ToldModel:

@@ -18,7 +18,8 @@ from chat.sealing import INTERRUPTED_CALL
 from chat.turn import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec
-from tools_app.toolset import NoTools, Tool, ToolListing, ToolResult
+from tests.unit.chat.conftest import NoTools
+from tools_app.toolset import Tool, ToolListing, ToolResult
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!")
