@@ -322,6 +322,7 @@ def test_health_answers_within_two_seconds_without_credentials(
         "ollama_host": f"http://127.0.0.1:{silent_port(host)}",
         "version": health["version"],
         "worker_alive": False,
+        "summaries_failing": 0,
         "test_mode": False,
         "providers": ["ollama"],
     }
