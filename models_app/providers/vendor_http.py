@@ -4,7 +4,9 @@ Importing this module imports httpx2 (about 100 ms) and making a client reads ce
 happen in a thread, and only for vendors that are used.
 """
 
+from collections.abc import AsyncGenerator
 from contextvars import ContextVar
+from functools import partial
 
 import httpx2
 
@@ -56,6 +58,7 @@ def open_client(
         }
 
     async def watch(response: httpx2.Response) -> None:
+        response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
         opened = opened_responses.get()
         if opened is not None:
             opened.append(response)
@@ -74,6 +77,27 @@ def open_client(
         event_hooks={"request": [limit_waiting], "response": [watch]},
         headers={"User-Agent": "mochi-server"},
     )
+
+
+async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:
+    """Yield the lines of a stream of events, which end in a newline and in nothing else.
+
+    ``Response.aiter_lines``, with which Google's SDK reads, also ends them at U+2028, U+0085 and
+    their like, which a model's text may hold: the rest of the answer would be lost.
+    """
+    begun: list[bytes] = []
+    async for data in response.aiter_bytes():
+        first, *others = data.split(b"\n")
+        begun.append(first)
+        for piece in others:
+            yield _decoded(begun)
+            begun = [piece]
+    if any(begun):
+        yield _decoded(begun)
+
+
+def _decoded(pieces: list[bytes]) -> str:
+    return b"".join(pieces).removesuffix(b"\r").decode(errors="replace")
 
 
 def redirected(vendor: Vendor, redirect: Redirected) -> ServiceUnavailable:

@@ -47,6 +47,20 @@ async def test_an_answer_is_text_an_end_and_its_counts(
 
 
 @every_provider
+async def test_what_looks_like_the_end_of_a_line_is_part_of_the_text(
+    provider: Provider, open_model: Opener
+) -> None:
+    said = block(
+        says("one\u2028two", "\u2029", "three\x85 {", "four\x0b\x0c\x1c\x1e", "\r\n", "five")
+    )
+
+    deltas = await ask(open_model(provider), provider, said)
+
+    assert text_of(deltas) == "one\u2028two\u2029three\x85 {four\x0b\x0c\x1c\x1e\r\nfive"
+    end_of(deltas)
+
+
+@every_provider
 async def test_pieces_come_one_by_one_while_the_model_still_speaks(
     provider: Provider, open_model: Opener, scripted: ScriptedModelServer
 ) -> None:
