@@ -40,7 +40,6 @@ from mochi_project.services import get_services
 from sessions_app.errors import ValidationFailed
 from sessions_app.identity import utc_now
 from sessions_app.schemas import ErrorResponse
-from tools_app.offer import NO_OFFER, offer, selection_of
 
 router = Router(tags=["chat"])
 
@@ -259,14 +258,11 @@ async def get_session_context(request: HttpRequest, session_id: str) -> ContextO
     services = get_services()
     session = await asyncio.to_thread(services.sessions.get, session_id)
     model = await services.models.look_up(session.metadata.model, must_exist=False)
-    selection = selection_of(session.metadata, None, ())
-    tools = NO_OFFER
-    if selection is not None:
-        tools = offer(await services.tools.listing(selection), session.metadata, None, ())
+    offered = await services.preparer.offer_of(session)
     return context_of(
         session,
         strategy=strategy_of(session.metadata.context_strategy, services.settings.context_strategy),
-        tools=tools.specs,
+        tools=offered.specs,
         max_context=model.context_length if model else None,
         context_limit=model.context_limit if model else None,
         dynamic_allowed=services.settings.dynamic_context_window_enabled,

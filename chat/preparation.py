@@ -128,6 +128,13 @@ class TurnPreparer:
             rules=self.rules(session, info),
         )
 
+    async def offer_of(self, session: Session) -> ToolOffer:
+        """Return what a session's next request would offer, agents too, if it selects nothing."""
+        selection = selection_of(session.metadata, None, ())
+        if selection is None:
+            return NO_OFFER
+        return offer(await self._list(selection), session.metadata, None, ())
+
     async def _list(self, selection: ToolSelection) -> ToolListing:
         listing = await self.toolset.listing(selection)
         if self.delegate is None or not selection.agents:

@@ -43,6 +43,7 @@ class Services:
     sessions: SessionManager
     prompts: SystemPromptService
     models: ModelCatalogue
+    preparer: TurnPreparer
     turns: TurnRegistry
     chat: ChatService
     confirmations: ConfirmationService
@@ -77,18 +78,13 @@ def build_services(settings: MochiSettings) -> Services:
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
     )
     summaries = build_summaries(settings, models=models, repository=storage.repository)
-    preparer = TurnPreparer(
-        models=models,
-        toolset=tools.catalogue,
-        max_rounds=settings.max_tool_rounds,
-        dynamic_window=settings.dynamic_context_window_enabled,
-        context_strategy=settings.context_strategy,
-    )
+    preparer = _build_preparer(settings, models, tools.catalogue)
     agents = build_agents(settings, tools=tools, preparer=preparer, confirmations=questions)
+    preparer = replace(preparer, delegate=agents.delegate)
     turns = build_turns(
         settings,
         storage=storage,
-        preparer=replace(preparer, delegate=agents.delegate),
+        preparer=preparer,
         questions=questions,
         on_answer=summaries.notice_answer if summaries.enabled else None,
     )
@@ -98,6 +94,7 @@ def build_services(settings: MochiSettings) -> Services:
         sessions=sessions,
         prompts=SystemPromptService(settings.resolved_system_prompts_dir),
         models=models,
+        preparer=preparer,
         turns=turns.registry,
         chat=ChatService(
             turns=turns.registry,
@@ -116,6 +113,18 @@ def build_services(settings: MochiSettings) -> Services:
         agents=agents.catalogue,
         agent_chats=agents.chats,
         _closing=tools.aclose,
+    )
+
+
+def _build_preparer(
+    settings: MochiSettings, models: ModelCatalogue, tools: ToolCatalogue
+) -> TurnPreparer:
+    return TurnPreparer(
+        models=models,
+        toolset=tools,
+        max_rounds=settings.max_tool_rounds,
+        dynamic_window=settings.dynamic_context_window_enabled,
+        context_strategy=settings.context_strategy,
     )
 
 

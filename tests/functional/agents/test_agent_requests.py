@@ -1,4 +1,4 @@
-"""Which model an agent runs with: its own, or the calling session's where there is none."""
+"""What an agent is asked with, and what calling one costs: models, and the tool that is offered."""
 
 import pytest
 
@@ -29,3 +29,12 @@ def test_an_agent_whose_model_is_missing_takes_the_callers(make_scribe, script, 
     kept = scribe.agent_chat(complete["session_id"])
     assert kept["metadata"]["model"] == used
     assert {m["model"] for m in kept["messages"] if m["role"] == "assistant"} == {used}
+
+
+def test_what_the_next_request_would_send_counts_the_tool_that_calls_agents(scribe):
+    without = scribe.chat.http.get(f"/sessions/{scribe.chat.new_session()}/context").json()
+    within = scribe.chat.http.get(f"/sessions/{scribe.new_session()}/context").json()
+
+    assert (without["tools"], without["tool_tokens"]) == (0, 0)
+    assert within["tools"] == 1
+    assert within["tool_tokens"] > 50
