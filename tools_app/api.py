@@ -55,7 +55,7 @@ async def list_executions(request: HttpRequest) -> dict[str, Any]:
 
 @router.post(
     "/tools/reload",
-    response={200: ToolListOut},
+    response={200: ToolListOut, 507: ErrorResponse},
     summary="Reload the tools folder",
     description=(
         "Reads the tools folder again, in fresh processes, and lists what is there now. Calls that "

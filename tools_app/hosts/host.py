@@ -130,7 +130,10 @@ class Host:
             await self.end()
             reason = "It takes too long to load."
             if module[0]:
-                reason = f"Importing it takes longer than {_seconds(self._limits.import_seconds)}."
+                limit = _seconds(self._limits.import_seconds)
+                reason = (
+                    f"Importing it takes longer than {limit}: move what it does into its functions."
+                )
         except ConnectionLost:
             reason = f"While it was imported, its process {await self._end_of_worker()}."
         except Garbage as error:

@@ -77,20 +77,20 @@ class Command(ReportCommand):
         table.add_row("Destructive", _yes_no(tool))
         table.add_row("Does", printable(tool.spec.description))
         for name, known in tool.parameters.items():
-            table.add_row(name, printable(f"{known['type']}: {known['description']}"))
+            said = [known["type"], known["description"]]
+            table.add_row(name, printable(": ".join(filter(None, said))))
         self.print_rich(table)
 
     def _run(self, options: Mapping[str, Any]) -> None:
         name, arguments = options["name"], _parsed(options["arguments"])
-        if not options["yes"]:
-            tool = ask(lambda services: services.tools.find(name))
-            if tool.destructive:
-                self._ask_person(name)
-        result = ask(
-            lambda services: services.tools.call_tool(
-                ToolInvocation(name=name, arguments=arguments)
-            )
+        invocation = ToolInvocation(name=name, arguments=arguments)
+        result = (
+            None if options["yes"] else ask(lambda services: _if_harmless(services, invocation))
         )
+        if result is None:
+            if not options["yes"]:
+                self._ask_person(name)
+            result = ask(lambda services: services.tools.call_tool(invocation))
         if options["json"]:
             self.print_json(msgspec.to_builtins(result))
         elif result.success:
@@ -141,6 +141,12 @@ class Command(ReportCommand):
 async def _everything(services: Services) -> ToolListing:
     await start_servers(services)
     return await services.tools.listing()
+
+
+async def _if_harmless(services: Services, invocation: ToolInvocation) -> ToolResult | None:
+    """Call the tool; None when a person must be asked first."""
+    tool = await services.tools.find(invocation.name)
+    return None if tool.destructive else await services.tools.call_tool(invocation)
 
 
 def _parsed(text: str) -> dict[str, Any]:

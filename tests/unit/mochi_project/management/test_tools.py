@@ -217,3 +217,16 @@ def test_the_check_of_the_examples_finds_nothing_to_say(examples: None, run: Run
 
 def test_without_a_folder_the_check_says_where_to_begin(run: Run) -> None:
     assert "mochi-server init" in run("check")
+
+
+def test_a_harmless_call_by_hand_reads_the_folder_once(tools_dir: Path, run: Run) -> None:
+    (tools_dir / "slow.py").write_text(
+        '"""Slow to import."""\n'
+        "with open('imports', 'a') as file:\n    file.write('x')\n"
+        "__all__ = ['hello']\n__destructive__ = []\n\n\n"
+        'def hello(name: str = "") -> str:\n    """Greet."""\n    return f"Hello {name}"\n'
+    )
+
+    assert "Hello" in run("run", "hello")
+    assert (tools_dir.parent / "imports").read_text() == "x"
+    assert "str: " not in run("show", "hello")
