@@ -86,7 +86,7 @@ async def get_chat(request: HttpRequest, session_id: str) -> HttpResponse:
     summary="Get an agent",
     description=(
         "One agent with its system prompt and its tools. One that can't be used is answered too, "
-        "with `valid: false` and the reasons; using it is 422 `AGENT_INVALID`."
+        "with `valid: false` and the reasons; a call of it fails with `AGENT_INVALID`."
     ),
     operation_id="get_agent",
 )

@@ -86,6 +86,8 @@ WindowSize = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
 class ToolSettingsIn(BaseModel):
     """Which tools the model may call, and who is asked before they run."""
 
+    model_config = ConfigDict(extra="forbid")  # a misspelt key would silently offer nothing
+
     tools: list[Name] = Field(default_factory=list, description="Names of single tools")
     tool_group: str | None = Field(None, description="A group whose tools are offered too")
     execution_policy: ExecutionPolicy = Field("always_confirm", description="Who must be asked")
@@ -105,6 +107,8 @@ class ToolSettingsIn(BaseModel):
 
 class AgentSettingsIn(BaseModel):
     """Which agents the model may call."""
+
+    model_config = ConfigDict(extra="forbid")
 
     enabled_agents: list[Name] = Field(default_factory=list, description="Names of agents")
     selection_metadata: dict[str, Any] | None = Field(

@@ -246,6 +246,11 @@ async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
         ),
         ({"model": "qwen3:14b", "tool_settings": {"tools": "add"}}, "tool_settings.tools"),
         ({"model": "qwen3:14b", "agent_settings": []}, "agent_settings"),
+        ({"model": "qwen3:14b", "tool_settings": {"tool": ["add"]}}, "tool_settings.tool"),
+        (
+            {"model": "qwen3:14b", "agent_settings": {"agents": ["coder"]}},
+            "agent_settings.agents",
+        ),
     ],
 )
 async def test_a_wrong_field_is_named_and_makes_no_session(
