@@ -83,10 +83,8 @@ Name = Annotated[str, Field(min_length=1, max_length=300)]
 WindowSize = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
 
 
-class ToolSettingsIn(BaseModel):
+class ToolSettingsIn(BaseModel, extra="forbid"):
     """Which tools the model may call, and who is asked before they run."""
-
-    model_config = ConfigDict(extra="forbid")  # a misspelt key would silently offer nothing
 
     tools: list[Name] = Field(default_factory=list, description="Names of single tools")
     tool_group: str | None = Field(None, description="A group whose tools are offered too")
@@ -105,10 +103,8 @@ class ToolSettingsIn(BaseModel):
         )
 
 
-class AgentSettingsIn(BaseModel):
+class AgentSettingsIn(BaseModel, extra="forbid"):
     """Which agents the model may call."""
-
-    model_config = ConfigDict(extra="forbid")
 
     enabled_agents: list[Name] = Field(default_factory=list, description="Names of agents")
     selection_metadata: dict[str, Any] | None = Field(
