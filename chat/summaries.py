@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -33,17 +34,15 @@ LONGEST_SECONDS = 300.0
 TOLERANCE_SECONDS = 0.5
 OVERDUE_SECONDS = 10.0
 QUEUED_AT_ONCE = 50
+QUEUED_AGAIN_SECONDS = 900.0
+"""When a summary that was found overdue is queued again, should its task be lost too."""
 
 
 class SummaryQueue(Protocol):
-    """Where summaries wait for the background worker. Calls block for milliseconds."""
+    """Where summaries wait for the background worker."""
 
     def add(self, session_id: str, *, delay_seconds: float) -> bool:
-        """Queue the session's summary; False when that can't be done just now."""
-        ...
-
-    def is_empty(self) -> bool:
-        """Whether nothing waits and nothing is being done; False when nobody knows."""
+        """Queue the session's summary; False when that can't be done just now. Takes a moment."""
         ...
 
 
@@ -105,6 +104,7 @@ class SummaryService:
         self._interval_seconds = interval_seconds
         self._now = now
         self._queueing: set[asyncio.Task[None]] = set()
+        self._found: dict[str, tuple[tuple[str, int], float]] = {}
 
     # After an answer
 
@@ -131,15 +131,25 @@ class SummaryService:
 
         Blocks; the keeper of the worker calls it now and then. Returns how many were queued.
         """
-        if not self.enabled or not self._queue.is_empty():
+        if not self.enabled:
             return 0
+        overdue = {
+            metadata.session_id: metadata.summary_due
+            for metadata in self._repository.list().sessions
+            if metadata.summary_due is not None
+            and self._age(metadata.summary_due) >= self._interval_seconds + OVERDUE_SECONDS
+        }
+        self._found = {key: found for key, found in self._found.items() if key in overdue}
         queued = 0
-        for metadata in self._repository.list().sessions:
-            due = metadata.summary_due
-            if due is None or self._age(due) < self._interval_seconds + OVERDUE_SECONDS:
+        for session_id, due in overdue.items():
+            found = (due, self._failures.attempts(session_id, due))
+            before, until = self._found.get(session_id, (found, 0.0))
+            waits = before == found and time.monotonic() < until
+            if waits or queued >= QUEUED_AT_ONCE or not self._failures.may_try(session_id, due):
                 continue
-            if queued < QUEUED_AT_ONCE and self._failures.may_try(metadata.session_id, due):
-                queued += self._queue.add(metadata.session_id, delay_seconds=0)
+            if self._queue.add(session_id, delay_seconds=0):
+                self._found[session_id] = (found, time.monotonic() + QUEUED_AGAIN_SECONDS)
+                queued += 1
         return queued
 
     async def run_due(self, session_id: str) -> str:

@@ -63,6 +63,11 @@ class SummaryFailures:
             return False
         return self._clock() - found.at >= PAUSES[min(found.attempts, len(PAUSES)) - 1]
 
+    def attempts(self, session_id: str, due: str) -> int:
+        """Return how often the summary that is due since then was tried."""
+        found = self._find(session_id)
+        return found.attempts if found is not None and found.due == due else 0
+
     def begin(self, session_id: str, due: str) -> None:
         """Note down that it is tried now."""
         found = self._find(session_id)

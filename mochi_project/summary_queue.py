@@ -23,10 +23,3 @@ class SummaryTasks:
             logger.debug("a summary was not queued: %s", error)
             return False
         return True
-
-    def is_empty(self) -> bool:
-        """Whether nothing waits and nothing is being done; False when nobody knows."""
-        try:
-            return self._queue.length() == 0
-        except QueueUnavailable:
-            return False

@@ -1,9 +1,8 @@
 """Puts tasks on the queue that the background worker reads. Needs Django to be set up."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from django.db import DatabaseError, connections
 from django.utils import timezone
@@ -11,15 +10,13 @@ from django.utils import timezone
 if TYPE_CHECKING:
     from django_q.brokers.orm import ORM
 
-_T = TypeVar("_T")
-
 
 class QueueUnavailable(Exception):
     """The queue's database is not there yet, or can't be used just now."""
 
 
 class TaskQueue:
-    """The queue of one data directory. Every call blocks for milliseconds.
+    """The queue of one data directory. A call blocks for milliseconds.
 
     Args:
         database: Its file, which the worker makes: whoever queues never does, so that its rights
@@ -42,23 +39,10 @@ class TaskQueue:
         """
         from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
 
-        self._use(lambda: async_task(function, *arguments, broker=_later(delay_seconds)))
-
-    def length(self) -> int:
-        """Return how many tasks wait or run.
-
-        Raises:
-            QueueUnavailable: That can't be said just now.
-        """
-        from django_q.models import OrmQ  # noqa: PLC0415 - needs Django to be set up
-
-        return int(self._use(OrmQ.objects.count))
-
-    def _use(self, query: Callable[[], _T]) -> _T:
         if not self._database.exists():
             raise QueueUnavailable("no worker has made the queue yet")
         try:
-            return query()
+            async_task(function, *arguments, broker=_later(delay_seconds))
         except DatabaseError as error:
             raise QueueUnavailable(str(error)) from error
         finally:

@@ -48,7 +48,14 @@ def test_an_answer_is_summarised_in_the_background(start):
     metadata = server.session_file(session_id)["metadata"]
     assert "summary_due" not in metadata
     assert metadata["message_count"] == 2
+
+    for number in range(6):
+        chat.say(session_id, f"Message {number}.")
+    until(lambda: "summary_due" not in server.session_file(session_id)["metadata"])
+    assert len(chat.messages(session_id)) == 14
     assert chat.http.get("/health").json()["summaries_failing"] == 0
+    for file in (server.data_dir / ".mochi").glob("queue.sqlite3*"):
+        assert b"Good morning" not in file.read_bytes()
     family = psutil.Process(server.process.pid).children(recursive=True)
     assert server.stop() < 5
     assert not any(member.is_running() for member in family)
@@ -88,22 +95,3 @@ def test_what_was_due_when_the_server_was_killed_is_found_in_its_files(start):
     server = start(MOCHI_WORKER="true")
 
     until(lambda: summary_of(server, session_id))
-
-
-def test_a_conversation_goes_on_while_its_summary_is_written(start):
-    server = start(
-        MOCHI_WORKER="true",
-        MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0",
-        MOCHI_TEST_WORDS_PER_SECOND="0",
-    )
-    chat = server.chat()
-    until(lambda: runs(chat))
-    session_id = chat.new_session()
-
-    for number in range(8):
-        chat.say(session_id, f"Message {number}.")
-
-    until(lambda: "summary_due" not in server.session_file(session_id)["metadata"])
-    session = server.session_file(session_id)
-    assert session["metadata"]["summary"]
-    assert len(session["messages"]) == 16

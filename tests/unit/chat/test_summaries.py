@@ -59,14 +59,10 @@ class Models:
 class Queue:
     def __init__(self):
         self.added = []
-        self.empty = True
 
     def add(self, session_id, *, delay_seconds):
         self.added.append((session_id, delay_seconds))
         return True
-
-    def is_empty(self):
-        return self.empty
 
 
 class House:
@@ -307,8 +303,13 @@ async def test_what_is_overdue_is_found_in_the_files(house):
     assert house.queue.added == [(lost, 0)]
     assert fresh not in dict(house.queue.added)
 
-    house.queue.empty = False
-    assert house.service.queue_due() == 0
+    assert house.service.queue_due() == 0  # it waits in the queue now
+    house.clock[0] += 20
+    assert house.service.queue_due() == 1
+    assert house.queue.added[-1] == (failed, 0)
+    house.failures.begin(failed, ANSWERED)  # which died again
+    house.clock[0] += 120
+    assert house.service.queue_due() == 1
 
 
 async def test_an_answer_is_queued_for_when_the_session_is_quiet(house):
