@@ -31,6 +31,7 @@ from chat.tool_calls import ToolCallRunner
 from chat.turn import Input, State
 from sessions_app.errors import MochiError
 from sessions_app.session import AgentSettings
+from sessions_app.waiting import to_the_end
 from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, Toolset
 
@@ -186,12 +187,14 @@ class AgentRun:
                 self.turn.children.discard(beginning.result())
 
     async def _stop(self, beginning: "asyncio.Task[TurnEngine]") -> None:
-        await _undisturbed(beginning)
+        with suppress(asyncio.CancelledError, MochiError):
+            await to_the_end(beginning)
         if beginning.exception() is not None:
             return  # it never began
         engine, error = beginning.result(), self.turn.why_stopped()
         engine.stop(Input.CANCEL_REQUESTED if error is None else Input.SHUTDOWN, error)
-        await _undisturbed(engine.ended)
+        with suppress(asyncio.CancelledError):
+            await to_the_end(engine.ended)
 
     async def _begin(self) -> TurnEngine:
         opened = self._opened = await self.opener.open(
@@ -248,10 +251,3 @@ def _arguments(invocation: ToolInvocation) -> AgentArguments:
     if not arguments.instruction.strip():
         raise ArgumentsInvalid(["agent: `instruction` is empty. Say what the agent shall do."])
     return arguments
-
-
-async def _undisturbed(task: "asyncio.Task[Any]") -> None:
-    """Wait for the end of a task, however often the waiting is cancelled."""
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait({task})

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from sessions_app.waiting import to_the_end
+
 Result = TypeVar("Result")
 
 
@@ -15,7 +17,8 @@ async def run_to_end(work: Callable[[], Result]) -> Result:
     """
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
-        return await asyncio.shield(task)
+        return await to_the_end(task)
     except asyncio.CancelledError:
-        await task
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error from None
         raise

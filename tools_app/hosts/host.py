@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sessions_app.waiting import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
-from tools_app.hosts.inlets import CallSocket, ConnectionLost, Garbage, Lifeline, to_the_end
+from tools_app.hosts.inlets import CallSocket, ConnectionLost, Garbage, Lifeline
 from tools_app.hosts.limits import KIBIBYTE, HostedFolder, HostLimits
 from tools_app.hosts.messages import (
     MAX_ANSWER_BYTES,

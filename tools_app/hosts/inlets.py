@@ -261,18 +261,3 @@ async def _waited(event: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-async def to_the_end(task: asyncio.Task[T]) -> T:
-    """Await a task to its end; if that was cancelled meanwhile, the cancellation goes on then."""
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
-        if not task.cancelled():
-            task.exception()  # seen, in favour of the cancellation
-        raise asyncio.CancelledError
-    return task.result()

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from sessions_app.waiting import to_the_end
 from tools_app.hosts.host import HostEnds
-from tools_app.hosts.inlets import to_the_end
 from tools_app.hosts.program import REQUEST
 
 logger = logging.getLogger("tools_app.hosts")

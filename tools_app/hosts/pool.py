@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.waiting import to_the_end
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.host import Host, LoadFailed
-from tools_app.hosts.inlets import to_the_end
 from tools_app.hosts.launcher import HostLauncher, LauncherUnavailable
 from tools_app.hosts.limits import HostedFolder, HostLimits
 from tools_app.toolset import InvalidTool, ToolListing, ToolResult
