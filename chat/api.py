@@ -34,7 +34,7 @@ from chat.schemas import (
     SuspendedOut,
 )
 from chat.service import ChatRequest
-from chat.status import status_of
+from chat.status import status_of, tools_of_group
 from chat.turn import State
 from mochi_project.services import get_services
 from sessions_app.errors import ValidationFailed
@@ -241,6 +241,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
         active,
         max_context=model.context_length if model else None,
         dynamic_allowed=services.settings.dynamic_context_window_enabled,
+        group_tools=await tools_of_group(session, services.tools),
     )
 
 

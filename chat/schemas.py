@@ -310,7 +310,7 @@ class StatusOut(Schema):
     message_count: int
     context_window: WindowStatusOut
     tools_enabled: bool
-    active_tools: list[str]
+    active_tools: list[str] = Field(description="The session's tools, those of its group too")
     execution_policy: str
     agents_enabled: bool
     enabled_agents: list[str]

@@ -1,12 +1,40 @@
 """What ``/sessions/{id}/status`` tells (seed 000 section 9.9)."""
 
+import asyncio
+from collections.abc import Sequence
+
 from chat.remote import ActiveTurn
 from chat.schemas import ActiveTurnOut, StatusOut, WindowStatusOut
 from sessions_app.session import AgentSettings, Session, ToolSettings
+from tools_app.toolset import ToolSelection, Toolset
+
+GROUP_SECONDS = 2.0
+
+
+async def tools_of_group(session: Session, toolset: Toolset) -> Sequence[str]:
+    """Return the names of the tools of the session's group.
+
+    None when it has no group, or when its tools are not known within two seconds: an MCP server
+    that starts just now must not hold up whoever asks for a status.
+    """
+    group = (session.metadata.tool_settings or ToolSettings()).tool_group
+    if group is None:
+        return ()
+    try:
+        async with asyncio.timeout(GROUP_SECONDS):
+            listing = await toolset.listing(ToolSelection(group=group))
+    except TimeoutError:
+        return ()
+    return listing.groups.get(group, ())
 
 
 def status_of(
-    session: Session, active: ActiveTurn | None, *, max_context: int | None, dynamic_allowed: bool
+    session: Session,
+    active: ActiveTurn | None,
+    *,
+    max_context: int | None,
+    dynamic_allowed: bool,
+    group_tools: Sequence[str] = (),
 ) -> StatusOut:
     """Gather the status of a session.
 
@@ -15,6 +43,7 @@ def status_of(
         active: The turn that runs on it.
         max_context: The model's longest context in tokens; None when it is not known just now.
         dynamic_allowed: Whether this server lets windows grow at all.
+        group_tools: The tools of the session's group.
     """
     metadata, window = session.metadata, session.window
     tools = metadata.tool_settings or ToolSettings()
@@ -31,7 +60,7 @@ def status_of(
             manual_override=window.manual_override,
         ),
         tools_enabled=bool(tools.tools or tools.tool_group),
-        active_tools=list(tools.tools),
+        active_tools=list(dict.fromkeys([*tools.tools, *group_tools])),
         execution_policy=tools.execution_policy,
         agents_enabled=bool(agents),
         enabled_agents=agents,

@@ -85,6 +85,19 @@ def test_a_group_is_a_server_and_its_progress_is_told(chat: Any, script: Script)
         (3.0, 3.0, "step 3"),
     ]
     assert of(events, "tool_result")[0]["result"] == "counted"
+    status = chat.http.get(f"/sessions/{session_id}/status").json()
+    assert status["tools_enabled"] is True
+    assert "works__count" in status["active_tools"]
+
+
+def test_a_group_that_does_not_answer_holds_up_no_status(chat: Any) -> None:
+    session_id = chat.new_session(tool_settings={"tools": ["a"], "tool_group": "hangs"})
+    began = time.monotonic()
+
+    status = chat.http.get(f"/sessions/{session_id}/status").json()
+
+    assert time.monotonic() - began < 8
+    assert status["active_tools"] == ["a"]
 
 
 def test_what_a_server_does_not_call_harmless_is_asked_about(
