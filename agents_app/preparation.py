@@ -65,6 +65,7 @@ class AgentPreparation:
             offer=offered,
             max_rounds=self.max_iterations,
             script=self.script,
+            follows_settings=False,
             rules=self.preparer.rules(refreshed, self.info),
         )
 

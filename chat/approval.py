@@ -69,7 +69,6 @@ class Approver:
         offer: What the model may call, and who is asked.
         interactive: Whether somebody listens to the turn's events.
         timeout_seconds: How long an answer may take; after that it is a no.
-        agent_name: The agent whose calls these are, if it is one.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Approver:
         offer: ToolOffer,
         interactive: bool,
         timeout_seconds: float,
-        agent_name: str | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -89,7 +87,6 @@ class Approver:
         self._offer = offer
         self._interactive = interactive
         self._timeout = timeout_seconds
-        self._agent_name = agent_name
         self._agents: list[Approver] = []
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
@@ -98,6 +95,12 @@ class Approver:
     def settings(self) -> ToolSettings:
         """The session's policies."""
         return self._offer.settings
+
+    def follow(self, settings: ToolSettings | None) -> None:
+        """Let these policies hold from now on, for the agents that run too."""
+        self._offer = msgspec.structs.replace(self._offer, settings=settings or ToolSettings())
+        for agent in self._agents:
+            agent.follow(settings)
 
     def notice(self) -> None:
         """Look for answers now: somebody has decided something."""
@@ -114,10 +117,9 @@ class Approver:
             self._store,
             session_id=self._session_id,
             turn_id=self._turn_id,
-            offer=ToolOffer(tools=tools, settings=self._offer.settings),
+            offer=ToolOffer(tools=tools, settings=self._offer.settings, agent_name=agent_name),
             interactive=self._interactive,
             timeout_seconds=self._timeout,
-            agent_name=agent_name,
         )
         self._agents.append(agent)
         return agent
@@ -184,7 +186,7 @@ class Approver:
                     call=item.call,
                     call_index=item.index,
                     turn_id=self._turn_id,
-                    agent_name=self._agent_name,
+                    agent_name=self._offer.agent_name,
                 )
             )
         return decisions, questions

@@ -250,6 +250,8 @@ class TurnEngine:
     async def _ask_approval(self) -> Input:
         self._opening.commit()
         calls = self._tools.number(self._open_calls)
+        if self._job.follows_settings:  # somebody may have changed them while the model answered
+            self._approver.follow(self._recorder.session.metadata.tool_settings)
         try:
             self._decided_calls = await self._approver.decide(
                 calls, message_id=self._asking_id, emit=self._stream.emit

@@ -29,6 +29,8 @@ class TurnJob:
         offer: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
         script: How its rounds follow each other.
+        follows_settings: Whether the session's own policies hold, as they are by then; an agent's
+            session has none.
         rules: How its requests are made to fit.
     """
 
@@ -43,6 +45,7 @@ class TurnJob:
     offer: ToolOffer = NO_OFFER
     max_rounds: int = 25
     script: TurnScript = field(default_factory=PlainScript)
+    follows_settings: bool = True
     rules: ContextRules = field(default_factory=ContextRules)
 
     def fitter(self, now: Callable[[], str]) -> RequestFitter:

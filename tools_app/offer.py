@@ -20,11 +20,13 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         resumed: Tools of calls that an earlier turn left open, by name. They may run although
             they are not offered now, and always after asking: that turn may have been told to
             offer them (``selected_tools``).
+        agent_name: The agent whose tools these are, if they are one's.
     """
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     settings: ToolSettings = msgspec.field(default_factory=ToolSettings)
     resumed: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    agent_name: str | None = None
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
@@ -49,6 +51,7 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
             destructive=tool.destructive,
             policy=self.settings.execution_policy,
             overrides=self.settings.tool_policies,
+            agent_name=self.agent_name,
         )
 
 

@@ -9,7 +9,12 @@ CONFIRM_DESTRUCTIVE: Final = "confirm_destructive"
 
 
 def must_ask(
-    *, tool_name: str, destructive: bool, policy: str, overrides: Mapping[str, str]
+    *,
+    tool_name: str,
+    destructive: bool,
+    policy: str,
+    overrides: Mapping[str, str],
+    agent_name: str | None = None,
 ) -> bool:
     """Whether a person must approve a call of the tool before it runs.
 
@@ -18,11 +23,22 @@ def must_ask(
         destructive: Whether the tool counts as destructive.
         policy: What holds for all tools. A policy that is not known here (a newer program may have
             written it) counts as ``always_confirm``.
-        overrides: Policies of single tools, by name; one of these wins over ``policy``.
+        overrides: Policies of single tools, by name; one of these wins over ``policy``. A tool of
+            an agent is named ``agent.tool``. Its bare name may be another tool's, which was meant:
+            that can only make somebody be asked, not keep somebody from being asked.
+        agent_name: The agent whose tool it is, if it is one's.
     """
-    effective = overrides.get(tool_name, policy)
-    if effective == NEVER_CONFIRM:
+    if agent_name is None:
+        return _asks(overrides.get(tool_name, policy), destructive=destructive)
+    own = f"{agent_name}.{tool_name}"
+    if own in overrides:
+        return _asks(overrides[own], destructive=destructive)
+    return _asks(policy, destructive=destructive) or (
+        tool_name in overrides and _asks(overrides[tool_name], destructive=destructive)
+    )
+
+
+def _asks(policy: str, *, destructive: bool) -> bool:
+    if policy == NEVER_CONFIRM:
         return False
-    if effective == CONFIRM_DESTRUCTIVE:
-        return destructive
-    return True
+    return destructive if policy == CONFIRM_DESTRUCTIVE else True

@@ -42,7 +42,7 @@ class NoTools:
 class ToldModel:
     """A language model that answers what it was told, one script a request.
 
-    A script is a list of batches; an exception in it is raised, ``...`` waits until closed.
+    A script is a list of batches; an exception in it is raised, ``...`` waits to be told to go on.
     """
 
     def __init__(self) -> None:
@@ -53,6 +53,7 @@ class ToldModel:
         )
         self.closed = 0
         self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
 
     def say(self, *script: object) -> None:
         self.scripts.append(list(script))
@@ -67,7 +68,7 @@ class ToldModel:
             for step in self.scripts.pop(0):
                 if step is ...:
                     self.asked.set()
-                    await asyncio.Event().wait()
+                    await self.go_on.wait()
                 elif isinstance(step, Exception):
                     raise step
                 else:

@@ -200,6 +200,22 @@ async def test_the_policy_says_who_is_asked(house, tools, settings, asked):
     assert results == ["read", "delete"]
 
 
+async def test_a_policy_that_is_changed_while_the_model_answers_holds_for_what_it_asks(
+    house, tools
+):
+    house.model.say([TextDelta("Let me.")], ..., [call("c1")], [Finished()])
+    house.model.say_text("Done.")
+    session_id = await house.new_session(tools=["read", "delete"], policy="never_confirm")
+    turn = await begin(house, session_id)
+    await house.model.asked.wait()
+    stricter = ToolSettings(tools=["read", "delete"], execution_policy="always_confirm")
+    await asyncio.to_thread(house.sessions.update, session_id, tool_settings=stricter)
+    house.model.go_on.set()
+    await turn.until("tool_call_confirmation_required")
+    assert tools.ran == []
+    await house.turns.cancel(session_id)
+
+
 async def test_a_tool_that_is_not_offered_does_not_run_although_it_exists(house, tools):
     house.model.say([call("c1", "hidden")], [Finished()])
     house.model.say_text("Oh.")
