@@ -62,6 +62,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         context_window: Tokens of context to reserve (``num_ctx``); None leaves it to the provider.
         options: Sampling options (temperature, seed, ...) by Ollama's names, which Ollama gets as
             they are and other providers as far as they know them.
+        answer_schema: A JSON schema that the answer is held to, where the model can be; others
+            must be told in words. Not together with tools.
     """
 
     model: str
@@ -70,6 +72,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     think: Think | None = None
     context_window: int | None = None
     options: Mapping[str, Any] = NO_EXTRA
+    answer_schema: Mapping[str, Any] | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):

@@ -48,7 +48,7 @@ class StructuredAnswers(Protocol):
 
 
 class StructuredModels:
-    """Asks Ollama's models through ollama-instructor, and all others for JSON in words.
+    """Asks Ollama's models through ollama-instructor, all others in their provider's own way.
 
     Args:
         resolve: Says who runs a model, and its name there.
@@ -78,7 +78,7 @@ class StructuredModels:
         if isinstance(language_model, OllamaModel):
             return await self._ask_ollama(name, question, form)
         provider = model.partition(":")[0]
-        return await ask_in_words(language_model, name, question, form, provider=provider)
+        return await ask_for_json(language_model, name, question, form, provider=provider)
 
     async def _ask_ollama(self, name: str, question: Question, form: type[Form]) -> Form:
         module = await asyncio.to_thread(
@@ -103,7 +103,7 @@ class StructuredModels:
         return form.model_validate_json(response.message.content)
 
 
-async def ask_in_words(
+async def ask_for_json(
     language_model: LanguageModel,
     name: str,
     question: Question,
@@ -113,21 +113,30 @@ async def ask_in_words(
 ) -> Form:
     """Ask any model to answer in JSON, and look for it in what it says.
 
+    It is told in words what the answer must be like, and first held to that by its provider; where
+    the provider does not take the schema, or what comes of it is of no use, the words alone count.
+
     Raises:
         ModelError: The provider can't be asked, or gave no answer of that form (retryable).
     """
-    schema = msgspec.json.encode(form.model_json_schema()).decode()
+    schema = form.model_json_schema()
     instructions = (
         f"{question.instructions}\n\nAnswer with one JSON object and nothing else. "
-        f"It must fit this JSON schema:\n{schema}"
+        f"It must fit this JSON schema:\n{msgspec.json.encode(schema).decode()}"
     )
     messages: Sequence[Message] = [
         SystemMessage(content=instructions, message_id="", timestamp=""),
         UserMessage(content=question.text, message_id="", timestamp=""),
     ]
-    request = ModelRequest(model=name, messages=messages, context_window=question.context_window)
-    for _ in range(ATTEMPTS):
-        text = await whole_answer(language_model, request)
+    in_words = ModelRequest(model=name, messages=messages, context_window=question.context_window)
+    held = msgspec.structs.replace(in_words, answer_schema=schema)
+    for request in [held, *[in_words] * (ATTEMPTS - 1)]:
+        try:
+            text = await whole_answer(language_model, request)
+        except ServiceUnavailable:  # compatible servers refuse what they don't know
+            if request is held:
+                continue
+            raise
         try:
             return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
         except ValidationError:

@@ -50,6 +50,7 @@ def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
             think=request.think,
             context_window=context_window,
             options=request.options,
+            answer_schema=request.answer_schema,
         )
     )
 
@@ -62,6 +63,7 @@ def chat_body(
     think: Think | None = None,
     context_window: int | None = None,
     options: Mapping[str, Any] | None = None,
+    answer_schema: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the body of a streaming chat request, as a JSON-compatible dict.
 
@@ -78,6 +80,8 @@ def chat_body(
         body["tools"] = tools
     if think is not None:
         body["think"] = think
+    if answer_schema is not None:
+        body["format"] = answer_schema
     settings = dict(options or {})
     if context_window is not None:
         settings["num_ctx"] = context_window

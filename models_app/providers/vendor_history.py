@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
 from models_app.providers.tool_schemas import inline_references
@@ -69,9 +70,21 @@ def model_messages(messages: Sequence[Message], vendor: str) -> list[ModelMessag
     return history.finish()
 
 
-def request_parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
-    """Return the tools as a request offers them; their schemas are sent whole."""
+def request_parameters(
+    tools: Sequence[ToolSpec], answer_schema: Mapping[str, Any] | None = None
+) -> ModelRequestParameters:
+    """Return the tools as a request offers them; their schemas are sent whole.
+
+    An answer's schema is sent as the vendor takes it; its model must know structured answers.
+    """
+    form = (
+        OutputObjectDefinition(json_schema=dict(answer_schema), name="answer")
+        if answer_schema is not None
+        else None
+    )
     return ModelRequestParameters(
+        output_mode="native" if form else "text",
+        output_object=form,
         function_tools=[
             ToolDefinition(
                 name=tool.name,
@@ -80,7 +93,7 @@ def request_parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
                 strict=False,  # strict mode would rewrite the schema
             )
             for tool in tools
-        ]
+        ],
     )
 
 

@@ -175,7 +175,9 @@ def _openrouter(vendor: Vendor, key: str, http_client: httpx2.AsyncClient) -> Mo
             )
         model = OpenRouterModel(name, provider=provider)
         ours = OpenAIModelProfile(
-            openai_chat_streaming_requires_finish_reason=True, supports_thinking=True
+            openai_chat_streaming_requires_finish_reason=True,
+            supports_thinking=True,
+            supports_json_schema_output=True,  # who does not is asked in words
         )
         return OpenRouterModel(name, provider=provider, profile=merge_profile(model.profile, ours))
 

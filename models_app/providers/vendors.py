@@ -145,18 +145,21 @@ class VendorModels:
 
         reader = DeltaReader(self.vendor.name, request.model)
         messages = model_messages(request.messages, self.vendor.name)
-        tools = request_parameters(request.tools)
         opened: list[httpx2.Response] = []
         with typed_errors(self.vendor, request.model, clients.key):
             try:
                 model = clients.make_model(request.model)
                 settings = self._settings(request, model)
+                takes_schemas = model.profile.get("supports_json_schema_output", False)
+                parameters = request_parameters(
+                    request.tools, request.answer_schema if takes_schemas else None
+                )
                 opened_responses.set(opened)
                 async with model_request_stream(
                     model,
                     messages,
                     model_settings=settings,
-                    model_request_parameters=tools,
+                    model_request_parameters=parameters,
                     instrument=False,
                 ) as stream:
                     opened_responses.set(None)

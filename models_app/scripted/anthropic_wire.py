@@ -69,9 +69,15 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         ],
         stream=body.get("stream") is True,
         think=think,
+        format=_format(body.get("output_config")),
     )
     check_length(request, "prompt is too long: {tokens} tokens > {limit} maximum")
     return request
+
+
+def _format(config: Any) -> Mapping[str, Any] | None:
+    asked = config.get("format") if isinstance(config, dict) else None
+    return asked.get("schema") if isinstance(asked, dict) else None
 
 
 def find_model(name: Any) -> ModelCard:

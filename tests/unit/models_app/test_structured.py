@@ -27,6 +27,8 @@ class Speaker:
     async def stream(self, request):
         self.requests.append(request)
         text = self.texts.pop(0)
+        if isinstance(text, Exception):
+            raise text
         yield [ThinkingDelta('{"not": "this"}'), TextDelta(text[:7])]
         yield [TextDelta(text[7:]), Finished()]
 
@@ -69,6 +71,18 @@ async def test_other_models_are_asked_in_words_and_json_is_found_among_theirs():
     assert request.messages[0].content.startswith("Describe it.")
     assert '"legs"' in request.messages[0].content
     assert request.messages[1].content == "A cat."
+    assert request.answer_schema == Animal.model_json_schema()
+
+
+async def test_a_provider_that_refuses_the_schema_is_asked_in_words_alone():
+    refusal = ServiceUnavailable("This response_format type is unavailable now", retryable=False)
+    model = Speaker(refusal, '{"name": "cat", "legs": 4}')
+
+    assert (await asking(model).ask("mine:m", QUESTION, Animal)).legs == 4
+    assert [request.answer_schema is None for request in model.requests] == [False, True]
+
+    with pytest.raises(ServiceUnavailable, match="unavailable now"):
+        await asking(Speaker(refusal, refusal)).ask("mine:m", QUESTION, Animal)
 
 
 async def test_an_answer_of_another_form_is_asked_for_again_and_then_given_up():
