@@ -25,6 +25,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from blockbuster import BlockBuster, blockbuster_ctx  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+# An example that takes long says something about the machine, which may be busy.
+settings.register_profile("mochi", deadline=None)
+settings.load_profile("mochi")
 
 
 @pytest.fixture(autouse=True)
