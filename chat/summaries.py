@@ -126,6 +126,11 @@ class SummaryService:
         except Exception:
             logger.exception("a summary could not be queued", extra={"session_id": session_id})
 
+    async def aclose(self) -> None:
+        """Wait for what is being queued; that takes a moment."""
+        if self._queueing:
+            await asyncio.wait(set(self._queueing))
+
     def queue_due(self) -> int:
         """Queue what is overdue: found in the sessions' files, whatever became of its task.
 

@@ -70,7 +70,10 @@ def logging_config(settings: MochiSettings) -> dict[str, Any]:
             # In detail these log whom they talk to, with headers, or whole calls, with prompts.
             **{
                 name: to_root("WARNING")
-                for name in ("aiohttp", "asyncio", "httpcore", "httpcore2", "httpx", "httpx2")
+                for name in (
+                    *("aiohttp", "asyncio", "httpcore", "httpcore2", "httpx", "httpx2"),
+                    "ollama_instructor",
+                )
             },
             # Its errors quote what servers and models said; tools_app.mcp says what went wrong.
             "mcp": to_root("CRITICAL"),

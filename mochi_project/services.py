@@ -60,6 +60,7 @@ class Services:
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
         await self.turns.shutdown(grace_seconds=0)
+        await self.summaries.aclose()
         await self.agents.aclose()
         await self._closing()
         await self.models.aclose()
