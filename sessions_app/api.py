@@ -73,7 +73,7 @@ async def list_sessions(
     description=(
         "With only `system_prompt_source_file`, that prompt file's text is loaded. A model that "
         "its provider does not know is 404; when the provider can't be reached, the session is "
-        "made all the same."
+        "made all the same. An enabled agent must be there (404) and valid (422 `AGENT_INVALID`)."
     ),
     operation_id="create_session",
 )
@@ -135,7 +135,8 @@ async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
     description=(
         "What is absent stays as it is. `tool_settings` and `agent_settings` are replaced whole. "
         "`context_window` sets the window by hand, null lets it grow by itself again. Works while "
-        "a turn runs; that turn goes on with the settings that it began with."
+        "a turn runs: its policies hold from that turn's next calls on, the rest from the next "
+        "turn on."
     ),
     operation_id="update_session",
 )
@@ -279,7 +280,9 @@ async def _prompt_text(filename: str) -> str:
 
 
 async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
-    """Refuse a model that can't write summaries, and a strategy that nobody knows."""
+    """Refuse what would be of no effect: models, strategies and agents that can't be used."""
+    for agent in body.agent_settings.enabled_agents if body.agent_settings else ():
+        await get_services().agents.usable(agent)
     if body.summary_model is not None:
         await get_services().summaries.check_model(body.summary_model, field="summary_model")
     if body.context_strategy is not None and body.context_strategy not in STRATEGIES:

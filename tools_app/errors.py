@@ -64,5 +64,6 @@ class ToolServerUnavailable(ToolError):
     code = UNAVAILABLE
     retryable = True
 
-    def __init__(self, server: str, reason: str) -> None:
+    def __init__(self, server: str, reason: str, *, retryable: bool = True) -> None:
         super().__init__(f"The MCP server {server!r} can't be used: {reason}", server=server)
+        self.retryable = retryable

@@ -173,7 +173,11 @@ class McpTools:
             await self._servers[name].restart()
         status = self._status(name, self._config.servers[name])
         if status.state not in _HOPEFUL:
-            raise ToolServerUnavailable(name, status.error or f"It is {status.state}.")
+            raise ToolServerUnavailable(
+                name,
+                status.error or f"It is {status.state}.",
+                retryable=name in self._servers,  # else its entry must be changed first
+            )
         return status
 
     async def aclose(self) -> None:

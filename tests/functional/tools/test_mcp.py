@@ -147,7 +147,6 @@ def test_servers_that_do_not_work_cost_a_turn_nothing_but_their_tools(
     assert of(again, "tool_result")[0]["result"] == "2"
     servers = {s["name"]: s for s in chat.http.get("/mcp/servers").json()["servers"]}
     assert servers["works"]["state"] == "ready"
-    assert servers["hangs"]["state"] == "stopped"  # nobody has asked for it
     assert "not installed" in servers["missing"]["error"]
 
 

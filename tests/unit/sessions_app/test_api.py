@@ -11,6 +11,7 @@ import pytest
 from django.test import AsyncClient
 from pydantic import BaseModel
 
+from agents_app.errors import AgentInvalid, AgentNotFound
 from chat.summaries import SummaryService
 from mochi_project.api import api
 from mochi_project.services import install_services
@@ -52,6 +53,16 @@ class Provider:
         return [await self.describe("qwen3:14b")]
 
 
+class Agents:
+    """One agent that works, and one that does not."""
+
+    async def usable(self, name: str) -> None:
+        if name == "broken":
+            raise AgentInvalid(name, "It has no description.")
+        if name != "coder":
+            raise AgentNotFound(name)
+
+
 @pytest.fixture
 def provider() -> Provider:
     return Provider()
@@ -90,7 +101,7 @@ def client(
         interval_seconds=3,
     )
     services: Any = SimpleNamespace(
-        sessions=manager, models=models, prompts=prompts, summaries=summaries
+        sessions=manager, models=models, prompts=prompts, summaries=summaries, agents=Agents()
     )
     install_services(services)
     yield AsyncClient()
@@ -161,6 +172,22 @@ async def test_a_session_is_created_as_it_was_asked_for(client: AsyncClient) -> 
     assert detail["format_version"] == "1.3"
     assert detail["messages"][0]["content"] == body["system_prompt"]
     assert detail["messages"][0]["source_file"] == "not-even-there.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [("broken", 422, "AGENT_INVALID"), ("nobody", 404, "AGENT_NOT_FOUND")],
+)
+async def test_an_agent_that_cannot_be_used_is_refused_when_it_is_enabled(
+    client: AsyncClient, talk: str, name: str, status: int, code: str
+) -> None:
+    settings = {"agent_settings": {"enabled_agents": ["coder", name]}}
+    created = {"model": "qwen3:14b", **settings}
+    for answer in (
+        await client.post(URL, created, content_type=JSON),
+        await client.patch(f"{URL}/{talk}", settings, content_type=JSON),
+    ):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("name", ["missing", "gpt-oss:20b"])
