@@ -30,6 +30,11 @@ MODELS = {
     "openai": "gpt-5-mini",
     "openrouter": "openai/gpt-5-mini",
 }
+VARIABLES = {name: f"MOCHI_E2E_{name.upper()}_API_KEY" for name in MODELS}
+VENDORS = [name for name, variable in VARIABLES.items() if os.environ.get(variable)]
+if not VENDORS:
+    pytest.skip(f"none of {', '.join(VARIABLES.values())} is set", allow_module_level=True)
+
 TIME = ToolSpec(
     name="time_in",
     description="Tells the time in a city.",
@@ -43,11 +48,9 @@ TIME = ToolSpec(
 pytestmark = [pytest.mark.e2e, pytest.mark.allow_blocking, pytest.mark.timeout(180)]
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=VENDORS)
 async def vendor(request: pytest.FixtureRequest) -> AsyncIterator[VendorModels]:
-    variable = f"MOCHI_E2E_{request.param.upper()}_API_KEY"
-    if not os.environ.get(variable):
-        pytest.skip(f"{variable} is not set")
+    variable = VARIABLES[request.param]
     models = VendorModels(make_vendor(request.param, base_url=None, key_variable=variable))
     yield models
     await models.aclose()
