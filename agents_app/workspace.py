@@ -7,7 +7,6 @@ messages of the exceptions are written for a model. Everything blocks: these run
 import os
 import re
 import selectors
-import signal
 import stat
 import subprocess
 import time
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions_app.atomic import UnreadableFileError, read_regular
+from tools_app.mcp.warden import warden_command
 from tools_app.text import clean
 
 MAX_FILE_BYTES = 1 << 20
@@ -24,6 +24,10 @@ MAX_OUTPUT_BYTES = 32 * 1024
 
 _PIECE = 64 * 1024
 _LOOK_AGAIN_SECONDS = 0.2
+# A warden gives up earlier; it does not end at all when the command has stopped it.
+_WARDEN_SECONDS = 8.0
+# The command must not read what its warden listens to.
+_SHELL = ("/bin/sh", "-c", 'exec /bin/sh -c "$0" < /dev/null')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -162,7 +166,8 @@ class Workspace:
     def run_cli_command(self, command: str, timeout_seconds: float = 30) -> str:
         """Run a shell command in the directory and return its exit code and output.
 
-        What it leaves running is ended with it. Standard input is empty.
+        What it leaves running is ended with it, by SIGTERM, and a second later by SIGKILL; also
+        what has put itself into a session of its own, on Linux. Standard input is empty.
 
         Args:
             command: As for ``sh -c``.
@@ -171,11 +176,10 @@ class Workspace:
         Raises:
             WorkspaceError: It took too long, and was ended.
         """
-        process = subprocess.Popen(  # noqa: S602 - running what it is told is what it is for
-            command,
-            shell=True,
+        process = subprocess.Popen(  # noqa: S603 - running what it is told is what it is for
+            warden_command([*_SHELL, command]),
             cwd=self._root(),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # the warden's, whom its closing tells that we have ended
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
@@ -303,9 +307,12 @@ def _followed(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, b
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """Have the warden end the command and all that came of it; returns when that is done."""
+    with process:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_WARDEN_SECONDS)
+        process.kill()
 
 
 class _Output:

@@ -231,6 +231,7 @@ def test_a_command_tells_its_exit_code_and_all_that_it_printed(workspace: Worksp
     assert workspace.run_cli_command("echo out; echo err >&2; exit 3") == "exit code 3\nout\nerr"
     assert workspace.run_cli_command("true") == "exit code 0"
     assert workspace.run_cli_command("cat") == "exit code 0"
+    assert workspace.run_cli_command("kill -9 $$") == "exit code 137"
     assert "not found" in workspace.run_cli_command("no-such-command")
 
 

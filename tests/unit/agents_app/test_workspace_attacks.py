@@ -1,6 +1,7 @@
 """What a command leaves running ends with it, also what hides in a session of its own."""
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -37,10 +38,9 @@ def has_ended(path: Path) -> bool:
 
 HIDE = "setsid sh -c 'echo $$ > pid; exec sleep 60' > /dev/null 2>&1"
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="such processes are found on Linux only"),
-    pytest.mark.xfail(strict=True, reason="run_cli_command ends the process group only"),
-]
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="such processes are found on Linux only"
+)
 
 
 def test_a_process_in_a_session_of_its_own_ends_with_its_command(
@@ -56,3 +56,22 @@ def test_a_process_in_a_session_of_its_own_ends_when_the_time_is_over(
     with pytest.raises(WorkspaceError, match="was ended"):
         workspace.run_cli_command(f"{HIDE} & while :; do sleep 0.1; done", timeout_seconds=0.5)
     assert has_ended(hidden)
+
+
+def test_a_process_that_no_parent_knows_and_that_will_not_end_ends(
+    workspace: Workspace, hidden: Path
+) -> None:
+    (workspace.directory / "stubborn.sh").write_text(
+        "trap '' TERM HUP INT\necho $$ > pid\nwhile :; do sleep 60; done\n"
+    )
+    workspace.run_cli_command(
+        "(setsid sh -c '(setsid sh stubborn.sh &)' &); while [ ! -s pid ]; do sleep 0.01; done"
+    )
+    assert has_ended(hidden)
+
+
+def test_processes_that_the_caller_has_itself_are_left_alone(workspace: Workspace) -> None:
+    with subprocess.Popen(["sleep", "60"]) as own:
+        assert workspace.run_cli_command("sleep 60 & echo done") == "exit code 0\ndone"
+        assert own.poll() is None
+        own.kill()
