@@ -29,7 +29,7 @@ from tools_app.hosts.messages import (
     answers,
     frame,
 )
-from tools_app.hosts.output import OutputLog
+from tools_app.hosts.output import OutputLog, printable, printable_end
 from tools_app.text import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolResult
 
@@ -252,7 +252,8 @@ class Host:
             raise Garbage("no answer")
         self._worn = said.worn
         if said.traceback:
-            logger.warning("%s, %s failed: %s", self._folder.name, function, said.traceback.strip())
+            words = printable_end(said.traceback)
+            logger.warning("%s, %s failed:\n%s", self._folder.name, function, words)
         return _failed(said.message, said.code)
 
     def _in(self, seconds: float) -> float:
@@ -263,7 +264,7 @@ def _decoded(body: bytes) -> Loading | Loaded | Answer:
     try:
         said: Loading | Loaded | Answer = answers.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbage(str(error)) from error
+        raise Garbage(printable(str(error))) from error
     return said
 
 

@@ -12,6 +12,11 @@ from tools_app.hosts.limits import KIBIBYTE, HostLimits
 # The name that the person knows, whichever module of this package logs.
 logger = logging.getLogger("tools_app.hosts")
 
+MAX_CHARS = 16_000
+"""How much of a traceback is logged."""
+MAX_LINES = 200
+"""How many lines of a traceback are logged."""
+
 _LOADING = "loading"
 _MAX_LINE_BYTES = 8 * KIBIBYTE
 # A pipe holds so much that nobody waits for us meanwhile, unless they print 100 MB a second.
@@ -93,9 +98,19 @@ class OutputLog(Inlet):
         return not self._is_dropping
 
 
-def printable(line: bytes) -> str:
+def printable(line: bytes | str) -> str:
     """Return the line without what would steer a terminal or look like another line."""
-    text = line.decode("utf-8", errors="replace").rstrip("\r")
+    text = line if isinstance(line, str) else line.decode("utf-8", errors="replace")
+    text = text.rstrip("\r")
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def printable_end(text: str) -> str:
+    """Return the end of a text as lines of one message: indented, so that none passes for another.
+
+    At most ``MAX_CHARS`` characters of it are kept, and ``MAX_LINES`` lines.
+    """
+    kept = text.strip()[-MAX_CHARS:].split("\n")[-MAX_LINES:]
+    return "\n".join(f"    {printable(line)}" for line in kept)

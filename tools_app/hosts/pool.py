@@ -12,6 +12,7 @@ from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.host import Host, LoadFailed
 from tools_app.hosts.launcher import HostLauncher, LauncherUnavailable
 from tools_app.hosts.limits import HostedFolder, HostLimits
+from tools_app.hosts.output import printable
 from tools_app.toolset import InvalidTool, ToolListing, ToolResult
 
 logger = logging.getLogger("tools_app.hosts")
@@ -166,7 +167,7 @@ class ToolHosts:
                 break
             else:
                 skip[module] = reason
-                logger.warning("%s, %s: %s", self._folder.name, module, reason)
+                logger.warning("%s, %s: %s", self._folder.name, printable(module), reason)
                 if generation == self._generation:
                     self._skip[module] = reason
             if asyncio.get_running_loop().time() >= deadline:

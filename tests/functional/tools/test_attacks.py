@@ -110,9 +110,6 @@ def test_nothing_that_a_tool_says_is_taken_for_an_event(chat, script):
     assert len(chat.http.get("/tools/executions").json()["executions"]) >= 2 * len(KINDS)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tools_app/hosts/host.py logs the traceback of a tool as the tool wrote it"
-)
 def test_what_a_tool_raises_neither_steers_the_terminal_nor_forges_a_line_of_the_log(
     server, chat, script
 ):

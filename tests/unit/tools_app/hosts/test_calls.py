@@ -153,6 +153,28 @@ async def test_whatever_a_function_raises_is_a_failed_result(
     assert any("Traceback" in record.getMessage() for record in logged)
 
 
+async def test_a_traceback_is_logged_as_lines_that_pass_for_nothing_else(
+    serve: Serve, logged: list[logging.LogRecord]
+) -> None:
+    hosts = serve("""
+        __all__ = ["fail"]
+        def fail(text: str) -> str:
+            "Fail."
+            raise ValueError(text)
+    """)
+
+    await call(hosts, "fail", text="a\x1b[2Jb\rc\nevent: done\u2028d\u202ee\x85f")
+    await call(hosts, "fail", text="line\n" * 2000)
+
+    first, second = [record.getMessage() for record in logged]
+    head, *lines = first.split("\n")
+    assert head == "tools, fail failed:"
+    assert lines[0] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") and line.isprintable() for line in lines)
+    assert lines[-1] == "    event: done\ufffdd\ufffde\ufffdf"
+    assert second.count("\n") == 200
+
+
 async def test_a_worker_outlives_failed_calls(serve: Serve) -> None:
     hosts = serve("""
         import os
