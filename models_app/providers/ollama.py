@@ -1,7 +1,7 @@
 """Ollama as a language model.
 
-Importing this module is cheap. The HTTP clients behind it (aiohttp for chat, the ollama library
-for everything else) are imported and opened on first use, or ahead of it by ``warm_up``.
+Importing this module is cheap. The HTTP clients behind it (one of our own for chat, the ollama
+library for everything else) are imported and opened on first use, or ahead of it by ``warm_up``.
 """
 
 import asyncio

@@ -169,7 +169,7 @@ class OllamaClient(ollama.Client):
 
 
 class AsyncOllamaClient(ollama.AsyncClient):
-    """Ollama for asynchronous programs; its chat runs on a pooled aiohttp session.
+    """Ollama for asynchronous programs; its chat runs on kept connections of our own.
 
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.

@@ -22,6 +22,7 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.providers import ollama_errors
+from models_app.providers.call_arguments import arguments_of
 from models_app.providers.tool_schemas import inline_references
 from sessions_app.messages import (
     AssistantMessage,
@@ -338,9 +339,8 @@ class ReplyParser:
         while not call_id or call_id in self._call_ids:
             call_id = f"call_{secrets.token_hex(4)}"
         self._call_ids.add(call_id)
-        return ToolCall(
-            id=call_id, name=wire.function.name, arguments=wire.function.arguments or {}
-        )
+        arguments = arguments_of(wire.function.arguments or {})
+        return ToolCall(id=call_id, name=wire.function.name, arguments=arguments)
 
     def _fail(self, error: ModelError) -> None:
         if self.failure is None:

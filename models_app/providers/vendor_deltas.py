@@ -27,11 +27,9 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
+from models_app.providers.call_arguments import arguments_of
 from models_app.providers.vendor_state import STATE_KEY
 from sessions_app.messages import ToolCall
-
-INVALID_ARGUMENTS = "INVALID_JSON"
-"""The one argument of a call whose arguments are no JSON object; its value is their text."""
 
 _DONE_REASONS = {"stop": "stop", "length": "length", "tool_call": "tool_calls"}
 
@@ -155,13 +153,12 @@ def _arguments(raw: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
     if raw is None or raw == "":
         return {}
     if isinstance(raw, Mapping):
-        return dict(raw)
+        return arguments_of(dict(raw))
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError):
         value = None
-    # The tool then refuses the call, and its model learns why.
-    return value if isinstance(value, dict) else {INVALID_ARGUMENTS: raw}
+    return arguments_of(value, raw)
 
 
 def _state_of(part: ThinkingPart) -> dict[str, Any]:

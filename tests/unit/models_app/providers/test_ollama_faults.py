@@ -225,8 +225,7 @@ async def test_a_body_cut_short_is_an_error(ollama, fake, wire):
     assert outcome.error.retryable
 
 
-async def test_broken_chunk_framing_is_an_error(ollama, fake, wire, monkeypatch):
-    monkeypatch.setattr("models_app.providers.ollama_transport._WATCH_SECONDS", 0.05)
+async def test_broken_chunk_framing_is_an_error(ollama, fake, wire):
 
     async def answer(exchange):
         await exchange.begin_stream()

@@ -1,0 +1,252 @@
+"""The connection on which answers stream, against servers that write raw bytes."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from models_app.providers.http_stream import (
+    BUFFERED_BYTES,
+    MAX_HEAD_BYTES,
+    ConnectionLost,
+    HttpPool,
+    NotHttp,
+    Silent,
+    request_bytes,
+)
+
+ASK = request_bytes("POST", "/x", host="h", headers={"A": "b"}, body=b"{}")
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@asynccontextmanager
+async def serving(*answers):
+    """Serve connections in turn, each by a function of reader and writer, and yield a pool."""
+    waiting = list(answers)
+    running = set()
+
+    async def serve(reader, writer):
+        running.add(asyncio.current_task())
+        try:
+            await waiting.pop(0)(reader, writer)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    pool = HttpPool("127.0.0.1", port, secure=False, connect_timeout=5, keep_seconds=30)
+    try:
+        yield pool
+    finally:
+        pool.close()
+        server.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def request_of(reader):
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return head + await reader.readexactly(length)
+
+
+def saying(*pieces, then=None):
+    """Answer one request with these bytes, each in a write of its own."""
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        if then == "wait":
+            await reader.read()
+
+    return answer
+
+
+async def body_of(connection, body=None):
+    body = bytearray() if body is None else body
+    while data := await connection.read():
+        body += data
+    return bytes(body)
+
+
+async def answer_of(pool, silence_timeout):
+    return await body_of(await pool.send(ASK, silence_timeout=silence_timeout))
+
+
+async def test_a_request_is_sent_whole_and_its_answer_read():
+    seen = []
+
+    async def answer(reader, writer):
+        seen.append(await request_of(reader))
+        writer.write(CHUNKED + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+        await reader.read()
+
+    async with serving(answer) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert connection.status == 200
+        assert await body_of(connection) == b"abcde"
+        pool.give_back(connection)
+    assert seen == [b"POST /x HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 2\r\n\r\n{}"]
+
+
+async def test_a_kept_connection_is_used_again():
+    async def answer(reader, writer):
+        for _ in range(3):
+            await request_of(reader)
+            writer.write(EMPTY)
+
+    async with serving(answer) as pool:
+        used = set()
+        for _ in range(3):
+            connection = await pool.send(ASK, silence_timeout=5)
+            used.add(id(connection))
+            assert await body_of(connection) == b""
+            pool.give_back(connection)
+        assert len(used) == 1
+
+
+async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
+    async def close_after_the_second_request(reader, writer):
+        await request_of(reader)
+        writer.write(EMPTY)
+        await request_of(reader)  # and not a byte in answer
+
+    async with serving(close_after_the_second_request, saying(EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        pool.give_back(connection)
+        again = await pool.send(ASK, silence_timeout=5)
+        assert again is not connection
+        assert again.status == 200
+
+
+async def test_a_new_connection_that_closes_without_an_answer_is_an_error():
+    async with serving(saying()) as pool:
+        with pytest.raises(ConnectionLost):
+            await pool.send(ASK, silence_timeout=5)
+
+
+async def test_an_answer_that_is_cut_off_hands_out_what_came_first():
+    async with serving(saying(CHUNKED + b"3\r\nabc\r\n", b"5\r\nde")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        came = bytearray()
+        with pytest.raises(ConnectionLost):
+            await body_of(connection, came)
+        assert came == b"abcde"
+        pool.give_back(connection)
+        assert not connection.is_usable
+
+
+async def test_a_body_without_a_length_ends_with_the_connection():
+    async with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", b"abc", b"def")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await body_of(connection) == b"abcdef"
+        assert not connection.may_be_kept()
+
+
+async def test_an_interim_answer_is_followed_by_the_real_one():
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    async with serving(saying(interim, EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert (connection.status, "link" in connection.headers) == (200, False)
+
+
+async def test_a_connection_that_the_server_wants_closed_is_not_kept():
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"
+    async with serving(saying(closing, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        assert not connection.may_be_kept()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"this is not HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * (MAX_HEAD_BYTES + 10),
+        b"HTTP/1.1 200 OK\r\nContent-Length: zwei\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_is_an_error(answer):
+    async with serving(saying(answer, then="wait")) as pool:
+        with pytest.raises(NotHttp):
+            await pool.send(ASK, silence_timeout=5)
+
+
+async def test_more_than_was_asked_for_makes_the_connection_useless():
+    async with serving(saying(EMPTY, b"HTTP/1.1 200 OK\r\n", then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        async with asyncio.timeout(5):
+            while connection.is_usable:
+                await asyncio.sleep(0.001)
+        assert not connection.may_be_kept()
+
+
+@pytest.mark.parametrize("pieces", [(), (CHUNKED,), (CHUNKED, b"1\r\na\r\n")])
+async def test_silence_is_an_error(pieces):
+    async with serving(saying(*pieces, then="wait")) as pool:
+        with pytest.raises(Silent):
+            await answer_of(pool, 0.1)
+
+
+async def test_a_slow_reader_holds_the_server_up_and_gets_everything():
+    piece = b"x" * 65536
+    written = []
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (400 * len(piece)))
+        for _ in range(400):
+            writer.write(piece)
+            written.append(len(piece))
+            await writer.drain()
+
+    async with serving(answer) as pool:
+        connection = await pool.send(ASK, silence_timeout=0.2)
+        async with asyncio.timeout(10):
+            while not connection._paused:
+                await asyncio.sleep(0.001)
+        assert connection._buffered < BUFFERED_BYTES + 300_000
+        await asyncio.sleep(0.3)  # longer than the silence that is allowed: it is we who are silent
+        assert sum(written) < 400 * len(piece)
+        assert len(await body_of(connection)) == 400 * len(piece)
+
+
+async def test_a_cancelled_request_closes_its_connection():
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        asked.set()
+        await reader.read()
+        closed.set()
+
+    async with serving(answer) as pool:
+        asking = asyncio.create_task(pool.send(ASK, silence_timeout=5))
+        await asked.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert not pool._used
+
+
+async def test_an_unused_connection_is_closed_after_a_while():
+    async with serving(saying(EMPTY, then="wait")) as pool:
+        pool._keep_seconds = 0.05
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        pool.give_back(connection)
+        async with asyncio.timeout(5):
+            while connection.is_usable:
+                await asyncio.sleep(0.005)
+        assert pool._take() is None
