@@ -24,6 +24,8 @@ from tests.contract.language_model.cases import (
     Provider,
     Serve,
     ask,
+    block,
+    calls,
     calls_of,
     end_of,
     every_provider,
@@ -147,6 +149,28 @@ async def test_arguments_that_are_no_object_reach_the_tool_as_what_they_are(
     (made,) = calls_of(deltas)
     assert made.arguments == {"INVALID_JSON": arguments}
     assert end_of(deltas).done_reason == "tool_calls"
+
+
+@every_provider
+@pytest.mark.parametrize(("levels", "is_taken"), [(64, True), (65, False), (400, False)])
+async def test_arguments_nested_too_deeply_reach_the_tool_as_text(
+    provider: Provider, open_model: Opener, levels: int, is_taken: bool
+) -> None:
+    nested: Any = "end"
+    for level in range(levels - 1):
+        nested = [nested] if level % 2 else {"in": nested}
+    arguments = {"zone": nested}
+
+    deltas = await ask(
+        open_model(provider), provider, block(calls(("now", arguments))), tools=[NOW]
+    )
+
+    (made,) = calls_of(deltas)
+    if is_taken:
+        assert made.arguments == arguments
+    else:
+        assert list(made.arguments) == ["JSON_NESTED_TOO_DEEPLY"]
+        assert json.loads(made.arguments["JSON_NESTED_TOO_DEEPLY"]) == arguments
 
 
 async def test_calls_of_one_id_get_two(open_model: Opener, serve: Serve) -> None:

@@ -168,6 +168,19 @@ def test_the_model_is_told_of_an_edit_that_python_takes_for_equal(chat, script, 
     assert len(runs()) == 1
 
 
+def test_arguments_nested_too_deeply_run_nothing_and_the_model_is_told(chat, script, runs):
+    nested: Any = "end"
+    for _ in range(300):
+        nested = [nested]
+    session_id = session(chat, "never_confirm")
+    message = script(call("note", text=nested), "Then not.", per_request=True)
+    answer = chat.http.post(f"/chat/{session_id}", json={"message": message})
+    assert answer.status_code == 200, answer.text
+    [told] = [m["content"] for m in chat.messages(session_id) if m["role"] == "tool"]
+    assert "There is no argument 'JSON_NESTED_TOO_DEEPLY'" in told
+    assert runs() == []
+
+
 @pytest.mark.parametrize("policy", ["never_confirm", "always_confirm"])
 @pytest.mark.parametrize("name", ["agent", "server__tool", "../hostile", "note\n\nevent: done"])
 def test_a_call_of_what_was_not_offered_runs_nothing_and_asks_nobody(chat, script, policy, name):
