@@ -18,7 +18,7 @@ from agents_app.preparation import AgentPreparation
 from agents_app.prompts import EphemeralPrompts
 from agents_app.script import AgentScript
 from agents_app.sessions import AgentSessions
-from agents_app.tool_text import AGENT_TOOL, agent_tool
+from agents_app.tool_text import agent_tool
 from chat.approval import NobodyToAsk
 from chat.delegation import CallingTurn
 from chat.engine import TurnEngine
@@ -33,7 +33,7 @@ from sessions_app.errors import MochiError
 from sessions_app.session import AgentSettings
 from sessions_app.waiting import to_the_end
 from tools_app.errors import ArgumentsInvalid
-from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, Toolset
+from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResult, Toolset
 
 
 class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 from agents_app.agent import AgentDefinition
 from sessions_app.messages import ToolSpec
-from tools_app.toolset import Tool
-
-AGENT_TOOL = "agent"
+from tools_app.toolset import AGENT_TOOL, Tool
 
 _AGENT = "The name of the agent to invoke."
 _INSTRUCTION = "A clear, detailed instruction."

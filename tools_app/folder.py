@@ -8,6 +8,7 @@ from tools_app.functions import NAME
 from tools_app.hosts.pool import ToolHosts
 from tools_app.looks import FolderLooks, Look
 from tools_app.toolset import (
+    AGENT_TOOL,
     InvalidTool,
     Tool,
     ToolInvocation,
@@ -141,7 +142,8 @@ def _checked(reported: ToolListing) -> ToolListing:
     invalid = list(reported.invalid)
     for name, tool in reported.tools.items():
         is_object = tool.spec.parameters.get("type") == "object"
-        if not NAME.fullmatch(name) or tool.name != name or not is_object:
+        is_name = NAME.fullmatch(name) and name != AGENT_TOOL
+        if not is_name or tool.name != name or not is_object:
             reason = "What its process reports of it is no description of a tool."
             invalid.append(InvalidTool(name=name, file=_file(tool) or "?", reason=reason))
             continue

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools_app.importing import Placeholder
+from tools_app.toolset import AGENT_TOOL
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """Names that every provider lets a model call."""
@@ -29,6 +30,8 @@ def fault_of(name: str, value: object) -> str | None:
             "A model can't call a tool of this name: use 1 to 64 ASCII letters, digits and '_', "
             "beginning with a letter or '_'."
         )
+    if name == AGENT_TOOL:
+        return f"{name!r} is the name of the tool that calls agents: give it another one."
     if inspect.isclass(value):
         return "It is a class: export a function that uses it."
     if not callable(value):

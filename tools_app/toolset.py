@@ -7,6 +7,9 @@ import msgspec
 
 from sessions_app.messages import ToolSpec
 
+AGENT_TOOL = "agent"
+"""The name of the tool through which a model calls agents, which no other tool can have."""
+
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool and what is known of it beside what the model is told.

@@ -219,6 +219,16 @@ async def test_a_tool_that_is_invalid_does_not_spoil_the_agent(
     assert [entry.name for entry in agent.invalid_tools] == ["no"]
 
 
+async def test_an_agent_has_no_tool_of_the_name_of_the_one_that_calls_agents(
+    folders, agents_dir: Path, catalogue: AgentCatalogue
+) -> None:
+    folders.write_agent("a", init="from .a import tell as agent\n__all__ = ['agent']")
+
+    found = await catalogue.get("a")
+
+    assert "agent: 'agent' is the name of the tool that calls agents" in (found.error_message or "")
+
+
 @pytest.mark.parametrize("name", ["", "nobody", "..", ".", "/etc", "a/../a", "a\0", "agent_chats"])
 async def test_only_names_that_were_found_lead_anywhere(
     folders, agents_dir: Path, catalogue: AgentCatalogue, name: str

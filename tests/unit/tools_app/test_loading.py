@@ -294,6 +294,15 @@ def test_a_name_that_no_model_can_call_is_listed(write_tools: WriteTools, name: 
     assert "can't call a tool of this name" in reasons(loaded)[name]
 
 
+def test_the_name_of_the_tool_that_calls_agents_is_taken(write_tools: WriteTools) -> None:
+    loaded = load(
+        write_tools(bad=f"__all__ = ['agent', 'f']\n{function('agent')}\n{function('f')}")
+    )
+
+    assert list(loaded.functions) == ["f"]
+    assert "the tool that calls agents" in reasons(loaded)["agent"]
+
+
 @pytest.mark.parametrize("exported", ["'f'", "['f', 3]", "None"])
 def test_an_all_that_is_no_list_of_names_is_told(write_tools: WriteTools, exported: str) -> None:
     loaded = load(write_tools(bad=f"__all__ = {exported}\n{function('f')}"))
