@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,10 +144,10 @@ class Server:
         """Kill every process at once, as a power cut of the machine's processes would."""
         family = [psutil.Process(self.process.pid)]
         family += family[0].children(recursive=True)
-        for member in family:
-            member.send_signal(signal.SIGSTOP)  # nobody sees the others die
-        for member in family:
-            member.kill()
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped, nobody sees the others die
+            for member in family:
+                with suppress(psutil.NoSuchProcess):  # one that ended by itself, or with another
+                    member.send_signal(number)
         self.process.wait(timeout=10)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
@@ -185,7 +185,10 @@ def launch(
     assert process.stdout
     line = process.stdout.readline()
     match = LISTENING.match(line)
-    assert match, f"printed {line!r}; log: {log.read_text()[-2000:]}"
+    if not match:
+        process.kill()
+        process.communicate()
+        pytest.fail(f"printed {line!r}; log: {log.read_text()[-2000:]}")
     return Server(process, match[1], data_dir, log)
 
 
@@ -193,10 +196,9 @@ def end(server: Server) -> None:
     for client in server.clients:
         client.http.close()
     if server.process.poll() is None:
-        try:
+        with suppress(psutil.NoSuchProcess):
             server.kill()
-        except psutil.NoSuchProcess:
-            server.process.wait(timeout=10)
+        server.process.wait(timeout=10)
     if server.process.stdout:
         server.process.stdout.close()
 

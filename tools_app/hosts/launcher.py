@@ -90,7 +90,7 @@ class HostLauncher:
 
     async def aclose(self) -> None:
         """End the launcher. Close the pools before: it lives until its last host has ended."""
-        if self._starting is not None:
+        if self._starting is not None and not self._starting.done():
             with suppress(LauncherUnavailable):
                 await to_the_end(self._starting)
         if self._control is not None:
@@ -112,18 +112,24 @@ class HostLauncher:
             logger.warning("the process that starts tools has ended; starting another")
             self._abandon()
             await asyncio.to_thread(self._process.wait)
+        try:
+            await asyncio.to_thread(self._exec)
+        except OSError as error:
+            raise LauncherUnavailable(f"No process can be started: {error}") from error
+
+    def _exec(self) -> None:
+        """Start the process. A thread runs to its end: what it starts is known, and is closed."""
         control, theirs = socket.socketpair()
         control.setblocking(False)
-        try:
-            self._process = await asyncio.to_thread(self._exec, theirs)
-        except OSError as error:
-            control.close()
-            raise LauncherUnavailable(f"No process can be started: {error}") from error
-        finally:
-            theirs.close()
+        with theirs:
+            try:
+                self._process = self._start_process(theirs)
+            except BaseException:
+                control.close()
+                raise
         self._control = control
 
-    def _exec(self, control: socket.socket) -> subprocess.Popen[bytes]:
+    def _start_process(self, control: socket.socket) -> subprocess.Popen[bytes]:
         environment = os.environ if self._environment is None else self._environment
         return subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-c", _BOOTSTRAP, str(control.fileno()), str(_ROOT)],

@@ -154,6 +154,22 @@ async def test_a_launcher_that_can_not_start_is_a_failed_call(serve: Serve, tmp_
     assert "No process can be started" in (result.error_message or "")
 
 
+def test_a_launcher_whose_start_was_cancelled_is_known_and_ends(tmp_path: Path) -> None:
+    launcher = HostLauncher(tmp_path)
+
+    async def begin() -> None:
+        opening = asyncio.create_task(launcher.open())
+        while launcher.process_id is None:
+            await asyncio.sleep(0)
+        assert not opening.done()
+
+    asyncio.run(begin())  # cancels every task, and waits for threads
+    process = psutil.Process(launcher.process_id)
+    asyncio.run(launcher.aclose())
+
+    assert not process.is_running()
+
+
 async def test_the_launcher_ends_with_the_server_and_nothing_starts_before_it_is_needed(
     tmp_path: Path, serve: Serve
 ) -> None:
