@@ -272,6 +272,8 @@ class ProfileService:
             raise ProfileNotFound(name, error.reason) from error
         except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError) as error:
             raise ProfileNotFound(name, str(error)) from error
+        except RecursionError as error:
+            raise ProfileNotFound(name, "nested too deeply") from error
         except ValidationFailed as error:
             raise ProfileNotFound(name, error.message) from error
         return profile
@@ -323,13 +325,28 @@ def _check_address(profile: Profile) -> None:
     if profile.base_url is not None:
         if profile.provider == OLLAMA:
             raise ValidationFailed("Ollama is at MOCHI_OLLAMA_HOST.", field="base_url")
-        parts = urlsplit(profile.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValidationFailed("A base URL starts with http:// or https://.", field="base_url")
+        _check_url(profile.base_url)
     if profile.api_key_env is not None and _VARIABLE.fullmatch(profile.api_key_env) is None:
         raise ValidationFailed(
             "`api_key_env` is the name of an environment variable, not a key.",
             field="api_key_env",
+        )
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets, ports and characters that no address has
+        is_address = False
+    if not is_address or not url.isprintable() or " " in url:
+        raise ValidationFailed(
+            "A base URL is an address that starts with http:// or https://.", field="base_url"
+        )
+    if parts.username is not None or parts.password is not None:  # profiles are shown to clients
+        raise ValidationFailed(
+            "A base URL holds no name and no password: `api_key_env` names the key's variable.",
+            field="base_url",
         )
 
 

@@ -91,7 +91,15 @@ def test_a_hostile_name_is_refused(profiles, name):
         '{"provider": "openai", "model": "m", "parameters": {"temperature": 3}}',
         '{"provider": "custom", "model": "m", "base_url": "file:///etc/passwd"}',
         '{"provider": "openai", "model": "m", "api_key_env": "sk-not a name"}',
+        '{"provider": "custom", "model": "m", "base_url": "http://["}',
+        '{"provider": "custom", "model": "m", "base_url": "http://\u2100.example"}',
+        '{"provider": "custom", "model": "m", "base_url": "http://host:99999"}',
+        '{"provider": "custom", "model": "m", "base_url": "http://a b"}',
+        '{"provider": "custom", "model": "m", "base_url": "http://host\\n.example"}',
+        '{"a":' * 100_000 + "1" + "}" * 100_000,
+        "[" * 500_000,
     ],
+    ids=range(16),
 )
 def test_a_broken_file_costs_that_profile_alone(profiles, content):
     profiles.create(profile("good"))
@@ -104,6 +112,16 @@ def test_a_broken_file_costs_that_profile_alone(profiles, content):
     assert listing.unreadable[0].reason
     with pytest.raises(ProfileNotFound, match="can't be used"):
         profiles.get("broken")
+
+
+def test_an_address_with_a_password_is_no_profile_and_is_not_told(profiles):
+    url = "http://bob:canary@gpu-box:8080/v1"
+    write(profiles, "mine.json", {"provider": "custom", "model": "m", "base_url": url})
+
+    (unreadable,) = profiles.list().unreadable
+
+    assert "api_key_env" in unreadable.reason
+    assert "canary" not in unreadable.reason
 
 
 def test_links_are_not_followed(profiles, tmp_path):
@@ -125,6 +143,8 @@ def test_links_are_not_followed(profiles, tmp_path):
         ({"provider": "custom", "base_url": "http://169.254.169.254/v1"}, "base_url"),
         ({"base_url": "http://evil.example"}, "base_url"),
         ({"base_url": "gopher://x"}, "base_url"),
+        ({"base_url": "http://["}, "base_url"),
+        ({"base_url": "http://bob:secret@gpu-box:8080/v1"}, "base_url"),
         ({"provider": "ollama", "base_url": "http://x"}, "base_url"),
         ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, "api_key_env"),
         ({"api_key_env": "GPU_KEY"}, "api_key_env"),
