@@ -53,9 +53,19 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         """Return the key; None where none is needed.
 
         Raises:
-            Unauthorized: None is set; the message names the variable.
+            Unauthorized: None is set, or what is set can't be a key; the message names the
+                variable.
         """
         key = self.key(look_up)
+        if key is not None and not (key.isascii() and key.isprintable()):
+            # Refused here, without it: what an HTTP client says of such a header quotes it.
+            names = " or ".join(self.key_variables)
+            raise Unauthorized(
+                f"The API key for '{self.name}' in {names} holds characters that no key has, such "
+                "as a line break: set it again and restart the server.",
+                provider=self.name,
+                variables=list(self.key_variables),
+            )
         if key is None and self.key_variables:
             names = " or ".join(self.key_variables)
             raise Unauthorized(

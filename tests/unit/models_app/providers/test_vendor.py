@@ -122,6 +122,14 @@ def test_a_missing_key_is_named_and_another_is_not_told() -> None:
     assert not error.retryable
 
 
+@pytest.mark.parametrize("key", ["canary-1\ncanary-2", "canary-ключ", "canary\x00"])
+def test_a_key_that_no_header_can_hold_is_refused_without_being_told(key: str) -> None:
+    with pytest.raises(Unauthorized, match="OPENAI_API_KEY") as raised:
+        make_vendor("openai", base_url=None, key_variable=None).require_key(lambda _: key)
+
+    assert "canary" not in repr((raised.value.message, raised.value.details))
+
+
 def test_a_vendors_usual_key_is_not_sent_to_an_address_of_ones_own() -> None:
     environment = {"OPENAI_API_KEY": "canary", "MY_KEY": "mine"}.get
     moved = make_vendor("openai", base_url="http://proxy.example/v1", key_variable=None)
