@@ -16,7 +16,7 @@ from agents_app.schemas import (
 )
 from mochi_project.services import get_services
 from sessions_app.codec import to_json
-from sessions_app.schemas import ErrorResponse
+from sessions_app.error_schemas import ErrorResponse
 
 router = Router(tags=["agents"])
 

@@ -37,9 +37,9 @@ from chat.service import ChatRequest
 from chat.status import status_of, tools_of_group
 from chat.turn import State
 from mochi_project.services import get_services
+from sessions_app.error_schemas import ErrorResponse
 from sessions_app.errors import ValidationFailed
 from sessions_app.identity import utc_now
-from sessions_app.schemas import ErrorResponse
 
 router = Router(tags=["chat"])
 

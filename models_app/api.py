@@ -16,7 +16,7 @@ from models_app.profile_schemas import (
 )
 from models_app.profiles import Profile, ProfileListing, profile_from
 from models_app.schemas import ModelListOut, ModelOut
-from sessions_app.schemas import ErrorResponse
+from sessions_app.error_schemas import ErrorResponse
 
 router = Router(tags=["models"])
 

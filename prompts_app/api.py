@@ -13,7 +13,7 @@ from prompts_app.schemas import (
     PromptOut,
     PromptUpdateIn,
 )
-from sessions_app.schemas import ErrorResponse
+from sessions_app.error_schemas import ErrorResponse
 
 router = Router(tags=["system prompts"])
 

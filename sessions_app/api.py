@@ -10,6 +10,7 @@ from ninja import Query, Router, Status
 from chat.context.strategy import STRATEGIES
 from mochi_project.services import get_services
 from sessions_app.codec import to_json
+from sessions_app.error_schemas import ErrorResponse
 from sessions_app.errors import ValidationFailed
 from sessions_app.payloads import (
     listing_entry,
@@ -19,7 +20,6 @@ from sessions_app.payloads import (
     session_overview,
 )
 from sessions_app.schemas import (
-    ErrorResponse,
     ForkIn,
     MessageEditIn,
     MessageEditOut,

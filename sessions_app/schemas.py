@@ -1,4 +1,4 @@
-"""Bodies of the ``/sessions`` routes, and the one error envelope that every app declares."""
+"""Bodies of the ``/sessions`` routes."""
 
 from typing import Annotated, Any, Literal
 
@@ -48,32 +48,6 @@ def _example(value: dict[str, Any]) -> ConfigDict:
 def _request(example: dict[str, Any]) -> ConfigDict:
     """A body's configuration: a misspelt field is refused, not ignored."""
     return ConfigDict(extra="forbid", json_schema_extra={"example": example})
-
-
-class ErrorInfo(BaseModel):
-    """What went wrong: a stable code for programs, a sentence for people, facts for both."""
-
-    code: str = Field(description="Stable, machine-readable name of what happened")
-    message: str = Field(description="A sentence that says what to change")
-    details: dict[str, Any] = Field(
-        description="Facts for programs; always has `retryable`, often `field` or `provider`"
-    )
-
-
-class ErrorResponse(BaseModel):
-    """The body of every error answer."""
-
-    model_config = _example(
-        {
-            "error": {
-                "code": "SESSION_NOT_FOUND",
-                "message": "Session with ID 'a1b2c3d4e5' not found.",
-                "details": {"session_id": "a1b2c3d4e5", "retryable": False},
-            }
-        }
-    )
-
-    error: ErrorInfo
 
 
 # --- What is sent ------------------------------------------------------------------------------

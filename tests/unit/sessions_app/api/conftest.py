@@ -1,0 +1,134 @@
+"""The routes over a directory of sessions, with a provider and agents that can fail."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from django.test import AsyncClient
+from pydantic import BaseModel
+
+from agents_app.errors import AgentInvalid, AgentNotFound
+from chat.summaries import SummaryService
+from mochi_project.services import install_services
+from models_app.catalogue import ModelCatalogue
+from models_app.errors import ModelNotFound, OllamaUnreachable
+from models_app.language_model import ModelInfo
+from models_app.providers.ollama import OllamaModel
+from prompts_app.service import SystemPromptService
+from sessions_app.error_schemas import ErrorResponse
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+
+URL = "/api/v1/sessions"
+JSON = "application/json"
+NOW = "2026-11-21T10:00:00.000000+00:00"
+UNKNOWN_ID = "ffffffffff"
+
+MakeSession = Callable[..., Session]
+
+
+class Provider:
+    """A provider with one model, that can go away."""
+
+    def __init__(self) -> None:
+        self.reachable = True
+        self.silent = False
+
+    async def describe(self, name: str) -> ModelInfo:
+        if self.silent:
+            await asyncio.Event().wait()
+        if not self.reachable:
+            raise OllamaUnreachable("No connection.")
+        if name != "qwen3:14b":
+            raise ModelNotFound(f"Model {name!r} not found.", model=name)
+        return ModelInfo(name=name, size_mb=1.0, context_length=40960)
+
+    async def list_models(self) -> list[ModelInfo]:
+        return [await self.describe("qwen3:14b")]
+
+
+class Agents:
+    """One agent that works, and one that does not."""
+
+    async def usable(self, name: str) -> None:
+        if name == "broken":
+            raise AgentInvalid(name, "It has no description.")
+        if name != "coder":
+            raise AgentNotFound(name)
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> SystemPromptService:
+    service = SystemPromptService(tmp_path / "system_prompts")
+    service.create("helpful.md", "Be helpful.")
+    return service
+
+
+@pytest.fixture
+def deleted() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def manager(sessions_dir: Path, deleted: list[str]) -> SessionManager:
+    return SessionManager(sessions_dir=sessions_dir, on_delete=deleted.append)
+
+
+@pytest.fixture
+def client(
+    manager: SessionManager, provider: Provider, prompts: SystemPromptService
+) -> Iterator[AsyncClient]:
+    models = ModelCatalogue(cast("OllamaModel", provider))
+    summaries = SummaryService(
+        repository=manager.repository,
+        answers=cast("Any", None),
+        models=models,
+        queue=cast("Any", None),
+        failures=cast("Any", None),
+        unsupported=["gpt-oss:20b"],
+        enabled=True,
+        interval_seconds=3,
+    )
+    services: Any = SimpleNamespace(
+        sessions=manager, models=models, prompts=prompts, summaries=summaries, agents=Agents()
+    )
+    install_services(services)
+    yield AsyncClient()
+    install_services(None)
+
+
+@pytest.fixture
+def talk(manager: SessionManager, make_session: MakeSession) -> str:
+    """Return a session with two questions and answers."""
+    session = make_session("one", "answer", "two", "answer")
+    manager.repository.create(session)
+    return session.session_id
+
+
+def shaped(answer: Any, status: int, schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the answer's body, which has the status and every field that the schema names."""
+    assert answer.status_code == status, answer.content
+    assert answer["Content-Type"] == "application/json; charset=utf-8"
+    body: dict[str, Any] = answer.json()
+    schema.model_validate(body)
+    unknown = body.keys() - schema.model_fields.keys()
+    assert not unknown, unknown
+    return body
+
+
+def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """Return the details of an error answer."""
+    error = shaped(answer, status, ErrorResponse)["error"]
+    assert error["code"] == code
+    assert error["message"]
+    assert isinstance(error["details"]["retryable"], bool)
+    details: dict[str, Any] = error["details"]
+    return details

@@ -1,0 +1,155 @@
+"""Sessions over HTTP: changed, forked, deleted."""
+
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+
+from sessions_app import schemas
+from tests.unit.sessions_app.api.conftest import JSON, URL, refused, shaped
+
+
+async def test_patch_changes_what_is_given_and_nothing_else(client: AsyncClient, talk: str) -> None:
+    url = f"{URL}/{talk}"
+    before = (await client.get(url)).json()
+    body = {"tool_settings": {"tools": ["a"]}, "context_window": 16384, "options": {"seed": 1}}
+    patched = shaped(await client.patch(url, body, content_type=JSON), 200, schemas.SessionOut)
+    assert patched["tool_settings"] == {
+        "tools": ["a"],
+        "tool_group": None,
+        "execution_policy": "always_confirm",
+    }
+    assert patched["options"] == {"seed": 1}
+    after = shaped(await client.get(url), 200, schemas.SessionDetailOut)
+    assert after["context_window_config"]["current_window"] == 16384
+    assert after["context_window_config"]["manual_override"] is True
+    assert (after["model"], after["messages"]) == (before["model"], before["messages"])
+
+    await client.patch(
+        url, {"tool_settings": None, "context_window": None, "options": None}, content_type=JSON
+    )
+    reset = shaped(await client.get(url), 200, schemas.SessionDetailOut)
+    assert reset["tool_settings"]["tools"] == []
+    assert reset["context_window_config"]["manual_override"] is False
+    assert "options" not in reset
+
+
+async def test_an_empty_patch_changes_nothing(client: AsyncClient, talk: str) -> None:
+    before = (await client.get(f"{URL}/{talk}")).json()
+    shaped(await client.patch(f"{URL}/{talk}", {}, content_type=JSON), 200, schemas.SessionOut)
+    assert (await client.get(f"{URL}/{talk}")).json() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"model": "nope"}, 404, "MODEL_NOT_FOUND"),
+        ({"model": None}, 422, "VALIDATION_ERROR"),
+        ({"context_window": 40961}, 422, "VALIDATION_ERROR"),
+        ({"context_window": 0}, 422, "VALIDATION_ERROR"),
+        ({"context_window": True}, 422, "VALIDATION_ERROR"),
+        ({"context_window": "8192"}, 422, "VALIDATION_ERROR"),
+        ({"options": []}, 422, "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_patch_that_can_not_be_changes_nothing(
+    client: AsyncClient, talk: str, body: dict[str, Any], status: int, code: str
+) -> None:
+    before = (await client.get(f"{URL}/{talk}")).json()
+    details = refused(await client.patch(f"{URL}/{talk}", body, content_type=JSON), status, code)
+    assert status != 422 or details["field"] == next(iter(body))
+    assert (await client.get(f"{URL}/{talk}")).json() == before
+
+
+async def test_an_edit_replaces_the_text_and_cuts_off_the_rest(
+    client: AsyncClient, talk: str
+) -> None:
+    answer = await client.put(f"{URL}/{talk}/messages/0", {"content": "new"}, content_type=JSON)
+    body = shaped(answer, 200, schemas.MessageEditOut)
+    assert body["message"]["content"] == "new"
+    assert body["message"]["message_id"] == "0000000000"
+    assert (body["session_id"], body["message_index"]) == (talk, 0)
+    assert (body["message_count"], body["removed"]) == (1, 3)
+    messages = (await client.get(f"{URL}/{talk}/messages")).json()["messages"]
+    assert messages == [body["message"]]
+
+
+@pytest.mark.parametrize(
+    ("index", "body", "status", "code"),
+    [
+        ("1", {"content": "x"}, 400, "INVALID_MESSAGE_INDEX"),
+        ("4", {"content": "x"}, 400, "INVALID_MESSAGE_INDEX"),
+        ("-1", {"content": "x"}, 400, "INVALID_MESSAGE_INDEX"),
+        ("zero", {"content": "x"}, 422, "VALIDATION_ERROR"),
+        ("0", {"content": " "}, 422, "VALIDATION_ERROR"),
+        ("0", {}, 422, "VALIDATION_ERROR"),
+        ("0", {"content": None}, 422, "VALIDATION_ERROR"),
+        ("0", {"content": "x", "message_id": "another"}, 409, "MESSAGE_CHANGED"),
+    ],
+)
+async def test_an_edit_that_can_not_be_changes_nothing(
+    client: AsyncClient, talk: str, index: str, body: dict[str, Any], status: int, code: str
+) -> None:
+    before = (await client.get(f"{URL}/{talk}")).json()
+    answer = await client.put(f"{URL}/{talk}/messages/{index}", body, content_type=JSON)
+    refused(answer, status, code)
+    assert (await client.get(f"{URL}/{talk}")).json() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "content", "label"),
+    [
+        ({"content": "Be brief."}, "Be brief.", None),
+        ({"source_file": "helpful.md"}, "Be helpful.", "helpful.md"),
+        ({"content": "Be brief.", "source_file": "x.md"}, "Be brief.", "x.md"),
+    ],
+)
+async def test_a_system_prompt_is_set_and_removed(
+    client: AsyncClient, talk: str, body: dict[str, Any], content: str, label: str | None
+) -> None:
+    url = f"{URL}/{talk}/system-prompt"
+    answer = shaped(await client.put(url, body, content_type=JSON), 200, schemas.SystemPromptOut)
+    assert answer == {"content": content, "source_file": label, "message_index": 0}
+    messages = (await client.get(f"{URL}/{talk}/messages")).json()["messages"]
+    assert (messages[0]["role"], messages[0]["content"], len(messages)) == ("system", content, 5)
+    removed = await client.delete(url)
+    assert (removed.status_code, removed.content) == (204, b"")
+    refused(await client.delete(url), 404, "PROMPT_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({}, 422, "VALIDATION_ERROR"),
+        ({"content": ""}, 422, "VALIDATION_ERROR"),
+        ({"source_file": "missing.md"}, 404, "PROMPT_NOT_FOUND"),
+        ({"source_file": "../secret.md"}, 422, "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_system_prompt_that_can_not_be_changes_nothing(
+    client: AsyncClient, talk: str, body: dict[str, Any], status: int, code: str
+) -> None:
+    answer = await client.put(f"{URL}/{talk}/system-prompt", body, content_type=JSON)
+    refused(answer, status, code)
+    assert len((await client.get(f"{URL}/{talk}/messages")).json()["messages"]) == 4
+
+
+async def test_a_fork_copies_up_to_a_message(client: AsyncClient, talk: str) -> None:
+    answer = await client.post(f"{URL}/{talk}/fork", {"message_index": 1}, content_type=JSON)
+    fork = shaped(answer, 201, schemas.SessionOut)
+    assert fork["message_count"] == 2
+    assert fork["forked_from"] == {"session_id": talk, "message_index": 1}
+    answer = await client.post(f"{URL}/{talk}/fork", "", content_type=JSON)
+    whole = shaped(answer, 201, schemas.SessionOut)
+    assert whole["message_count"] == 4
+    answer = await client.post(f"{URL}/{talk}/fork", {"message_index": 4}, content_type=JSON)
+    refused(answer, 400, "INVALID_MESSAGE_INDEX")
+
+
+async def test_a_deleted_session_is_gone_and_its_journals_are_told(
+    client: AsyncClient, talk: str, deleted: list[str]
+) -> None:
+    answer = await client.delete(f"{URL}/{talk}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert deleted == [talk]
+    refused(await client.get(f"{URL}/{talk}"), 404, "SESSION_NOT_FOUND")

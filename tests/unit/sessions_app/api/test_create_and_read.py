@@ -1,0 +1,257 @@
+"""Sessions over HTTP: made, listed, shown."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+
+from sessions_app import schemas
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import append_messages, with_metadata
+from tests.unit.sessions_app.api.conftest import (
+    JSON,
+    NOW,
+    URL,
+    Provider,
+    refused,
+    shaped,
+)
+
+# --- Create ------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_created_as_it_was_asked_for(client: AsyncClient) -> None:
+    body = {
+        "model": "qwen3:14b",
+        "system_prompt": "You are a helpful assistant.",
+        "system_prompt_source_file": "not-even-there.md",
+        "tool_settings": {
+            "tools": ["add_numbers"],
+            "tool_group": None,
+            "execution_policy": "never_confirm",
+            "tool_policies": {"add_numbers": "always_confirm"},
+        },
+        "agent_settings": {"enabled_agents": ["coder"]},
+        "options": {"temperature": 0.1, "seed": 7},
+        "summary_model": "qwen3:14b",
+        "context_strategy": "truncate_by_tokens",
+    }
+    created = shaped(await client.post(URL, body, content_type=JSON), 201, schemas.SessionOut)
+    assert created["message_count"] == 1
+    assert created["tool_settings"] == body["tool_settings"]
+    assert created["agent_settings"] == {"enabled_agents": ["coder"], "selection_metadata": None}
+    assert created["options"] == body["options"]
+    assert created["created_at"].endswith("+00:00")
+
+    detail = shaped(
+        await client.get(f"{URL}/{created['session_id']}"), 200, schemas.SessionDetailOut
+    )
+    assert {key: detail[key] for key in created} == created
+    assert detail["summary_model"] == "qwen3:14b"
+    assert detail["context_strategy"] == "truncate_by_tokens"
+    assert detail["format_version"] == "1.3"
+    assert detail["messages"][0]["content"] == body["system_prompt"]
+    assert detail["messages"][0]["source_file"] == "not-even-there.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [("broken", 422, "AGENT_INVALID"), ("nobody", 404, "AGENT_NOT_FOUND")],
+)
+async def test_an_agent_that_cannot_be_used_is_refused_when_it_is_enabled(
+    client: AsyncClient, talk: str, name: str, status: int, code: str
+) -> None:
+    settings = {"agent_settings": {"enabled_agents": ["coder", name]}}
+    created = {"model": "qwen3:14b", **settings}
+    for answer in (
+        await client.post(URL, created, content_type=JSON),
+        await client.patch(f"{URL}/{talk}", settings, content_type=JSON),
+    ):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("name", ["missing", "gpt-oss:20b"])
+async def test_a_summary_model_that_cannot_is_refused_with_those_that_can(
+    client: AsyncClient, talk: str, name: str
+) -> None:
+    body = {"model": "qwen3:14b", "summary_model": name}
+    for answer in (
+        await client.post(URL, body, content_type=JSON),
+        await client.patch(f"{URL}/{talk}", {"summary_model": name}, content_type=JSON),
+    ):
+        details = refused(answer, 422, "VALIDATION_ERROR")
+        assert (details["field"], details["allowed"]) == ("summary_model", ["qwen3:14b"])
+
+
+async def test_a_strategy_that_nobody_knows_is_refused_with_those_there_are(
+    client: AsyncClient, talk: str
+) -> None:
+    answer = await client.patch(f"{URL}/{talk}", {"context_strategy": "forget"}, content_type=JSON)
+    assert "summarize_history" in refused(answer, 422, "VALIDATION_ERROR")["allowed"]
+    changed = await client.patch(f"{URL}/{talk}", {"context_strategy": "none"}, content_type=JSON)
+    assert shaped(changed, 200, schemas.SessionOut)["context_strategy"] == "none"
+
+
+async def test_the_least_that_is_needed_is_a_model(client: AsyncClient) -> None:
+    answer = await client.post(URL, {"model": "qwen3:14b"}, content_type=JSON)
+    created = shaped(answer, 201, schemas.SessionOut)
+    assert created.keys() == {
+        "session_id",
+        "model",
+        "created_at",
+        "updated_at",
+        "message_count",
+        "tool_settings",
+        "agent_settings",
+    }
+
+
+async def test_a_prompt_file_alone_is_loaded(client: AsyncClient) -> None:
+    body = {"model": "qwen3:14b", "system_prompt_source_file": "helpful.md"}
+    created = (await client.post(URL, body, content_type=JSON)).json()
+    (prompt,) = (await client.get(f"{URL}/{created['session_id']}/messages")).json()["messages"]
+    assert (prompt["content"], prompt["source_file"]) == ("Be helpful.", "helpful.md")
+
+
+async def test_a_prompt_file_that_is_not_there_makes_no_session(client: AsyncClient) -> None:
+    body = {"model": "qwen3:14b", "system_prompt_source_file": "missing.md"}
+    refused(await client.post(URL, body, content_type=JSON), 404, "PROMPT_NOT_FOUND")
+    assert (await client.get(URL)).json()["total"] == 0
+
+
+async def test_an_unknown_model_makes_no_session(client: AsyncClient) -> None:
+    refused(await client.post(URL, {"model": "nope"}, content_type=JSON), 404, "MODEL_NOT_FOUND")
+    assert (await client.get(URL)).json()["total"] == 0
+
+
+@pytest.mark.parametrize("trouble", ["unreachable", "silent"])
+async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
+    client: AsyncClient, provider: Provider, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setattr("models_app.catalogue.LOOK_UP_SECONDS", 0.01)
+    provider.reachable, provider.silent = trouble != "unreachable", trouble == "silent"
+    answer = await client.post(URL, {"model": "anything"}, content_type=JSON)
+    created = shaped(answer, 201, schemas.SessionOut)
+    url = f"{URL}/{created['session_id']}"
+    answer = await client.patch(url, {"model": "else", "context_window": 10**6}, content_type=JSON)
+    assert shaped(answer, 200, schemas.SessionOut)["model"] == "else"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "model"),
+        ({"model": ""}, "model"),
+        ({"model": 5}, "model"),
+        ({"model": None}, "model"),
+        ({"model": "qwen3:14b", "system_prompt": " \n"}, "system_prompt"),
+        ({"model": "qwen3:14b", "system_prompt": ["x"]}, "system_prompt"),
+        ({"model": "qwen3:14b", "options": "hot"}, "options"),
+        (
+            {"model": "qwen3:14b", "tool_settings": {"execution_policy": "yolo"}},
+            "tool_settings.execution_policy",
+        ),
+        ({"model": "qwen3:14b", "tool_settings": {"tools": "add"}}, "tool_settings.tools"),
+        ({"model": "qwen3:14b", "agent_settings": []}, "agent_settings"),
+        ({"model": "qwen3:14b", "tool_settings": {"tool": ["add"]}}, "tool_settings.tool"),
+        (
+            {"model": "qwen3:14b", "agent_settings": {"agents": ["coder"]}},
+            "agent_settings.agents",
+        ),
+    ],
+)
+async def test_a_wrong_field_is_named_and_makes_no_session(
+    client: AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    details = refused(await client.post(URL, body, content_type=JSON), 422, "VALIDATION_ERROR")
+    assert details["field"] == field
+    assert (await client.get(URL)).json()["total"] == 0
+
+
+# --- Read --------------------------------------------------------------------------------------
+
+
+async def test_sessions_are_listed_with_what_is_unreadable(
+    client: AsyncClient, talk: str, sessions_dir: Path
+) -> None:
+    (sessions_dir / "0000000000.json").touch()
+    listed = shaped(await client.get(URL), 200, schemas.SessionListOut)
+    assert listed["sessions"] == [
+        {
+            "session_id": talk,
+            "model": "qwen3:14b",
+            "created_at": NOW,
+            "updated_at": NOW,
+            "message_count": 4,
+            "summary": None,
+            "preview": "one",
+        }
+    ]
+    assert listed["total"] == 1
+    assert listed["unreadable"] == [{"file": "0000000000.json", "reason": "empty"}]
+
+
+async def test_the_list_is_paged_and_searched(
+    client: AsyncClient, manager: SessionManager, talk: str
+) -> None:
+    await asyncio.to_thread(
+        manager.repository.update,
+        talk,
+        lambda session: with_metadata(
+            session, now=NOW, summary={"summary": "Counting.", "topics": ["numbers"]}
+        ),
+    )
+    for query, count, total in (
+        ("q=NUMB", 1, 1),
+        ("q=birds", 0, 0),
+        ("limit=1", 1, 1),
+        ("offset=1", 0, 1),
+    ):
+        listed = shaped(await client.get(f"{URL}?{query}"), 200, schemas.SessionListOut)
+        assert (len(listed["sessions"]), listed["total"]) == (count, total), query
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [("limit=0", "limit"), ("limit=x", "limit"), ("offset=-1", "offset")]
+)
+async def test_a_page_that_makes_no_sense_is_refused(
+    client: AsyncClient, query: str, field: str
+) -> None:
+    assert refused(await client.get(f"{URL}?{query}"), 422, "VALIDATION_ERROR")["field"] == field
+
+
+async def test_messages_are_given_out_as_they_are_kept(
+    client: AsyncClient, manager: SessionManager, talk: str
+) -> None:
+    more: tuple[Message, ...] = (
+        AssistantMessage(
+            content="",
+            model="m",
+            message_id="x",
+            timestamp=NOW,
+            thinking="Hmm.",
+            cancelled=True,
+            tool_calls=(ToolCall(id="c1", name="add", arguments={"a": 2**70}),),
+        ),
+        ToolMessage(content="3", message_id="y", timestamp=NOW, tool_name="add", tool_call_id="c1"),
+    )
+    await asyncio.to_thread(
+        manager.repository.update, talk, lambda session: append_messages(session, *more, now=NOW)
+    )
+    body = shaped(await client.get(f"{URL}/{talk}/messages"), 200, schemas.MessagesOut)
+    assert body["session_id"] == talk
+    assert body["messages"][0] == {
+        "role": "user",
+        "content": "one",
+        "message_id": "0000000000",
+        "timestamp": NOW,
+    }
+    assert body["messages"][4]["tool_calls"] == [
+        {"id": "c1", "function": {"name": "add", "arguments": {"a": 2**70}}}
+    ]
+    assert body["messages"][5]["tool_call_id"] == "c1"
+    detail = shaped(await client.get(f"{URL}/{talk}"), 200, schemas.SessionDetailOut)
+    assert detail["messages"] == body["messages"]
