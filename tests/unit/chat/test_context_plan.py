@@ -132,7 +132,7 @@ def test_a_second_cut_extends_the_first_and_tells_what_is_new():
 def test_a_summary_is_sent_in_the_place_of_what_it_tells_of():
     _, planned = carried_out(conversation(20), "summarize_history")
 
-    assert planned.messages[0].content.endswith("They talked.")
+    assert planned.messages[0].content.endswith("They talked.\n</summary>")
     assert {item.reason for item in planned.left_out} == {"summarized"}
 
 
