@@ -16,6 +16,8 @@ from models_app.providers.ollama import OllamaModel
 from sessions_app.messages import Message, SystemMessage, UserMessage
 
 ATTEMPTS = 3
+LONGEST_ANSWER = 100_000
+"""Characters of JSON; a model that is caught in a loop writes until somebody stops it."""
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -132,7 +134,7 @@ async def ask_for_json(
     held = msgspec.structs.replace(in_words, answer_schema=schema)
     for request in [held, *[in_words] * (ATTEMPTS - 1)]:
         try:
-            text = await whole_answer(language_model, request)
+            text = await whole_answer(language_model, request, enough=LONGEST_ANSWER)
         except ServiceUnavailable:  # compatible servers refuse what they don't know
             if request is held:
                 continue
@@ -149,19 +151,28 @@ async def ask_for_json(
     )
 
 
-async def whole_answer(language_model: LanguageModel, request: ModelRequest) -> str:
+async def whole_answer(language_model: LanguageModel, request: ModelRequest, *, enough: int) -> str:
     """Return a model's answer as one clean text, without its reasoning.
+
+    Args:
+        language_model: Who answers.
+        request: What it is asked.
+        enough: Characters after which the model is stopped: what it said by then is the answer.
 
     Raises:
         ModelError: The provider can't be asked, or its answer broke off.
     """
     cleaner = StreamCleaner()
     parts: list[str] = []
+    length = 0
     async with aclosing(language_model.stream(request)) as batches:
         async for batch in batches:
             for delta in batch:
                 if isinstance(delta, TextDelta):
                     parts.append(cleaner.feed_text(delta.text)[0])
+                    length += len(parts[-1])
                 elif isinstance(delta, Finished):
                     parts.append(cleaner.finish()[0])
+            if length > enough:
+                break
     return "".join(parts)

@@ -168,8 +168,11 @@ class _History:
         if self.state is not None:
             start, stop = min(start, self._span.start), max(stop, self._span.stop)
         covered = self._messages[start:stop]
-        # The question of a long turn is still sent itself; one day only the summary will tell it.
-        new = [at for at in range(start, stop) if at not in self._span]
+        previous = self.state.summary if self.state else None
+        # What has no summary because the model failed gets it now. The question of a long turn is
+        # still sent itself; one day only the summary will tell it.
+        told = self._span if previous or not self._strategy.summarises else range(0)
+        new = [at for at in range(start, stop) if at not in told]
         return Cutting(
             state=ContextState(
                 strategy=self._strategy.name,
@@ -180,7 +183,7 @@ class _History:
                 created_at=now,
             ),
             messages=for_model([self._messages[at] for at in new]),
-            previous=self.state.summary if self.state else None,
+            previous=previous,
             summarise=self._strategy.summarises,
         )
 

@@ -5,15 +5,17 @@ import asyncio
 import msgspec
 import pytest
 
+from chat import fitting
 from chat.context.strategy import STRATEGIES
 from chat.context.window import Decision
-from chat.fitting import SUMMARY_LENGTH, ContextRules, RequestFitter
+from chat.fitting import MOST_PIECES, SUMMARY_LENGTH, ContextRules, RequestFitter
 from models_app.errors import OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
 from sessions_app.session import Session, SessionMetadata, with_metadata
 
 MAX_CONTEXT = 4000  # a limit of 3600, a threshold of 2520
+FOR_EVER = "for ever"
 STEADY = Decision(window=3600, reason="no_adjustment")
 
 
@@ -23,6 +25,7 @@ class Summariser:
     def __init__(self, *summaries):
         self.summaries = list(summaries)
         self.requests = []
+        self.said = 0
 
     async def stream(self, request):
         self.requests.append(request)
@@ -31,6 +34,10 @@ class Summariser:
             raise summary
         if summary is ...:
             await asyncio.Event().wait()
+        if summary == FOR_EVER:
+            while True:
+                self.said += 1
+                yield [TextDelta("and on ")]
         yield [TextDelta(summary), Finished()]
 
 
@@ -87,7 +94,7 @@ async def test_what_is_left_out_is_summarised_once_by_the_model_itself():
     fitted = await house.fit()
     again = await house.fit()
 
-    assert fitted.messages[0].content.endswith("They counted.")
+    assert fitted.messages[0].content.endswith("They counted.\n</summary>")
     assert again.messages == fitted.messages
     assert fitted.messages[-1] == house.session.messages[-1]
     (request,) = house.model.requests
@@ -108,7 +115,7 @@ async def test_what_is_longer_than_the_window_is_read_in_pieces():
     for request in house.model.requests:
         assert sum(len(message.content) for message in request.messages) < 3600 * 4
     assert "What was left out before:\nOne." in house.model.requests[1].messages[1].content
-    assert fitted.messages[0].content.endswith("More.")
+    assert fitted.messages[0].content.endswith("More.\n</summary>")
 
 
 async def test_without_a_summary_the_conversation_goes_on_all_the_same():
@@ -129,6 +136,55 @@ async def test_an_endless_summary_is_cut_and_an_empty_one_is_none():
     house = House("  ")
     await house.fit()
     assert house.kept[0].summary is None
+
+
+async def test_a_model_that_does_not_stop_is_stopped():
+    house = House(FOR_EVER)
+
+    await house.fit()
+
+    assert len(house.kept[0].summary) == SUMMARY_LENGTH
+    assert house.model.said < SUMMARY_LENGTH
+
+
+async def test_a_model_that_never_answers_costs_a_limited_time(monkeypatch):
+    monkeypatch.setattr(fitting, "LONGEST_SECONDS", 0.05)
+    house = House(...)
+
+    fitted = await house.fit()
+
+    assert house.kept[0].summary is None
+    assert len(fitted.messages) < 14
+
+
+async def test_a_history_of_a_far_larger_model_is_not_read_for_ever():
+    house = House(*["More."] * MOST_PIECES, turns=300, size=4000)
+
+    await house.fit()
+
+    assert len(house.model.requests) == MOST_PIECES
+    read = "".join(request.messages[1].content for request in house.model.requests)
+    assert "298" in read
+    assert "User: 0000" not in read
+
+
+async def test_what_a_model_failed_to_summarise_is_in_the_next_summary():
+    house = House(OllamaUnreachable("Ollama is not there."), *["They counted."] * 3)
+    await house.fit()
+    longer = [
+        AssistantMessage(content="y" * 800, message_id=f"b{turn}", timestamp="1", model="m")
+        if turn % 2 == 0
+        else UserMessage(content="z" * 800, message_id=f"v{turn}", timestamp="1")
+        for turn in range(8)
+    ]
+    house.session = msgspec.structs.replace(
+        house.session, messages=(*house.session.messages, *longer)
+    )
+
+    await house.fit()
+
+    assert house.kept[1].summary == "They counted."
+    assert "0000" in house.model.requests[1].messages[1].content
 
 
 async def test_truncation_asks_no_model():

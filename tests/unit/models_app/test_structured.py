@@ -7,7 +7,7 @@ from models_app.errors import ModelNotFound, OllamaUnreachable, ServiceUnavailab
 from models_app.language_model import Finished, TextDelta, ThinkingDelta
 from models_app.providers.ollama import OllamaModel
 from models_app.scripted.server import ScriptedModelServer
-from models_app.structured import Question, StructuredModels
+from models_app.structured import ATTEMPTS, Question, StructuredModels
 
 QUESTION = Question(instructions="Describe it.", text="A cat.", context_window=4096)
 
@@ -93,3 +93,20 @@ async def test_an_answer_of_another_form_is_asked_for_again_and_then_given_up():
         await asking(Speaker("No.", "No!", "Never.")).ask("openai:gpt", QUESTION, Animal)
     assert failed.value.details["provider"] == "openai"
     assert failed.value.retryable
+
+
+async def test_a_model_that_does_not_stop_is_stopped():
+    closed = []
+
+    class Babbler:
+        async def stream(self, request):
+            try:
+                while True:
+                    yield [TextDelta("x" * 1000)]
+            finally:
+                closed.append(request)
+
+    with pytest.raises(ServiceUnavailable, match="form Animal"):
+        await asking(Babbler()).ask("mine:m", QUESTION, Animal)
+
+    assert len(closed) == ATTEMPTS
