@@ -32,11 +32,6 @@ def characters_of(message: Message) -> int:
     return count
 
 
-def estimate_text(text: str, *, chars_per_token: float = CHARACTERS_PER_TOKEN) -> int:
-    """Estimate the tokens of a text."""
-    return int(len(text) / chars_per_token)
-
-
 def estimate_message(message: Message, *, chars_per_token: float = CHARACTERS_PER_TOKEN) -> int:
     """Estimate the tokens of one message as it is sent."""
     return int(characters_of(message) / chars_per_token) + TOKENS_AROUND_MESSAGE
@@ -107,7 +102,7 @@ def calibrate(messages: Sequence[Message], model: str) -> Calibration:
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         between += estimate_message(message) if later is not None else 0
-        if not isinstance(message, AssistantMessage) or message.prompt_eval_count is None:
+        if not isinstance(message, AssistantMessage) or not message.prompt_eval_count:
             continue
         if message.model == model and later is not None and later.prompt_eval_count is not None:
             more = later.prompt_eval_count - message.prompt_eval_count
@@ -154,7 +149,7 @@ def estimate_request(
     """
     for index in range(len(messages) - 1, -1, -1):
         answer = messages[index]
-        if not isinstance(answer, AssistantMessage) or answer.prompt_eval_count is None:
+        if not isinstance(answer, AssistantMessage) or not answer.prompt_eval_count:
             continue
         if answer.model != model or answer.timestamp <= since:
             break

@@ -11,7 +11,6 @@ from chat.context.tokens import (
     estimate_message,
     estimate_messages,
     estimate_request,
-    estimate_text,
     estimate_tools,
 )
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
@@ -27,7 +26,6 @@ def answer(content="Hi", at="2", **how):
 
 
 def test_four_characters_are_a_token_and_every_message_costs_a_little_more():
-    assert estimate_text("x" * 400) == 100
     assert estimate_message(said("x" * 400)) == 100 + TOKENS_AROUND_MESSAGE
     assert estimate_messages([said("x" * 4)] * 3) == 3 * (1 + TOKENS_AROUND_MESSAGE)
 
@@ -120,6 +118,15 @@ def test_a_count_of_another_model_or_another_beginning_is_none():
     assert estimate_request(history, tools, model="other").tokens == everything
     assert estimate_request(history, tools, model="m", since="2").tokens == everything
     assert estimate_request(history, tools, model="m", since="1").counted == 9020
+
+
+def test_a_count_of_nothing_is_no_count():
+    history = [said("x" * 4000), answer("Yes.", prompt_eval_count=0, eval_count=2)]
+
+    estimate = estimate_request(history, [], model="m")
+
+    assert estimate.counted == 0
+    assert estimate.tokens > 1000
 
 
 def test_the_prediction_of_a_long_conversation_is_close():
