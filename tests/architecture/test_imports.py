@@ -13,7 +13,9 @@ PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 LATE = (
     "aiohttp",
     "anthropic",
+    "google.genai",
     "httpx",
+    "httpx2",
     "mcp",
     "ollama",
     "ollama_instructor",
