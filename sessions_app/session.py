@@ -189,7 +189,8 @@ def edit_user_message(
 ) -> Session:
     """Change what a person said, and cut off everything after it.
 
-    The message keeps its id; its timestamp is renewed.
+    The message keeps its id; its timestamp is renewed. A summary of the conversation goes too: it
+    tells of what was cut off, and the next one would repeat it.
 
     Args:
         session: The session.
@@ -219,7 +220,8 @@ def edit_user_message(
             message_id=message.message_id,
         )
     edited = msgspec.structs.replace(message, content=content, timestamp=now)
-    return with_messages(session, (*session.messages[:index], edited), now=now)
+    cut = with_messages(session, (*session.messages[:index], edited), now=now)
+    return with_metadata(cut, now=now, summary=None, summary_due=None)
 
 
 def set_system_prompt(session: Session, prompt: SystemMessage, *, now: str) -> Session:

@@ -31,6 +31,7 @@ from sessions_app.session import (
     preview_of,
     remove_system_prompt,
     set_system_prompt,
+    with_metadata,
 )
 
 LATER = "2026-11-21T11:00:00.000000+00:00"
@@ -83,6 +84,21 @@ def test_editing_a_user_message_cuts_off_what_came_after(make_session: MakeSessi
     assert edited.messages[2].message_id == session.messages[2].message_id
     assert edited.messages[2].timestamp == LATER
     assert edited.metadata.message_count == 3
+
+
+def test_a_summary_of_what_was_cut_off_goes_with_it(make_session: MakeSession) -> None:
+    session = with_metadata(
+        make_session("one", "answer", "my password", "answer"),
+        now=LATER,
+        summary={"summary": "They told a password.", "topics": []},
+        summary_model="qwen3:14b",
+        summary_due=LATER,
+    )
+
+    edited = edit_user_message(session, 2, "three", now=LATER).metadata
+
+    assert (edited.summary, edited.summary_due) == (None, None)
+    assert edited.summary_model == "qwen3:14b"
 
 
 @pytest.mark.parametrize("index", [-1, 1, 4, 10**30])
