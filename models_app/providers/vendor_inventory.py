@@ -228,7 +228,8 @@ def _anthropic_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], An
 
 
 def _google_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], Any]:
-    methods = item.get("supportedGenerationMethods") or ()
+    told = item.get("supportedGenerationMethods")
+    methods = [it for it in told if isinstance(it, str)] if isinstance(told, list) else []
     if "generateContent" not in methods:
         return tuple(methods), item.get("inputTokenLimit")
     thinks = item.get("thinking") is True
@@ -240,7 +241,7 @@ def _openrouter_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], A
     supported = told if isinstance(told, list) else []
     architecture = item.get("architecture")
     makes = architecture.get("output_modalities") if isinstance(architecture, dict) else None
-    can = ["completion"] if makes is None or "text" in makes else []
+    can = ["completion"] if not isinstance(makes, list) or "text" in makes else []
     can += ["tools"] if "tools" in supported else []
     can += ["thinking"] if "reasoning" in supported else []
     return tuple(can), item.get("context_length")

@@ -175,6 +175,20 @@ async def test_a_list_of_another_shape_is_empty(serve: Serve, answer: Any) -> No
     assert await (await serve("openai", answer)).list_models() == []
 
 
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("google", {"models": [{"name": "models/x", "supportedGenerationMethods": 5}]}),
+        ("openrouter", {"data": [{"id": "a/b", "architecture": {"output_modalities": 5}}]}),
+        ("anthropic", {"data": [{"id": "c", "capabilities": 5, "max_input_tokens": "many"}]}),
+        ("mine", {"data": [{"id": "m", "meta": 5, "max_model_len": "long"}]}),
+    ],
+)
+async def test_facts_of_another_shape_break_no_list(serve: Serve, name: str, answer: Any) -> None:
+    for info in await (await serve(name, answer)).list_models():
+        assert info.context_length is None
+
+
 async def test_what_was_told_is_believed_for_ten_minutes(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
