@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
+from sessions_app.option_schemas import Options
 from sessions_app.session import AgentSettings, ExecutionPolicy, ToolSettings
 
 _SESSION: dict[str, Any] = {
@@ -116,9 +117,7 @@ class SessionCreateIn(BaseModel):
     )
     tool_settings: ToolSettingsIn | None = None
     agent_settings: AgentSettingsIn | None = None
-    options: dict[str, Any] | None = Field(
-        None, description="Sampling options: `temperature`, `seed`, ..."
-    )
+    options: Options = Field(None, description="Sampling options: `temperature`, `seed`, ...")
     summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
     context_strategy: Name | None = Field(None, description=_CONTEXT_STRATEGY)
 
@@ -136,7 +135,7 @@ class SessionUpdateIn(BaseModel):
     agent_settings: AgentSettingsIn | None = Field(
         None, description="Replaced whole; null goes back to no agents"
     )
-    options: dict[str, Any] | None = Field(None, description="Replaced whole; null removes them")
+    options: Options = Field(None, description="Replaced whole; null removes them")
     summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
     context_strategy: Name | None = Field(None, description=_CONTEXT_STRATEGY)
     context_window: WindowSize | None = Field(

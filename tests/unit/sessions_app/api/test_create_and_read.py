@@ -150,6 +150,10 @@ async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
         ({"model": "qwen3:14b", "system_prompt": " \n"}, "system_prompt"),
         ({"model": "qwen3:14b", "system_prompt": ["x"]}, "system_prompt"),
         ({"model": "qwen3:14b", "options": "hot"}, "options"),
+        ({"model": "qwen3:14b", "options": {"temperature": "hot"}}, "options"),
+        ({"model": "qwen3:14b", "options": {"top_p": True}}, "options"),
+        ({"model": "qwen3:14b", "options": {"seed": 1.5}}, "options"),
+        ({"model": "qwen3:14b", "options": {"num_ctx": 4096}}, "options"),
         (
             {"model": "qwen3:14b", "tool_settings": {"execution_policy": "yolo"}},
             "tool_settings.execution_policy",
