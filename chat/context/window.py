@@ -46,7 +46,9 @@ def decide(
         usage_tokens: Tokens that the next request will use.
     """
     if manual_override and current_window is not None:
-        return Decision(window=current_window, reason="manual_override")
+        # It may have been set for a model that can hold more.
+        window = min(current_window, max_context or current_window)
+        return Decision(window=window, reason="manual_override")
     if not dynamic_enabled:
         return Decision(window=None, reason="no_adjustment")
     limit = safe_limit(max_context) if max_context else FIRST_WINDOW

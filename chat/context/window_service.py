@@ -54,13 +54,15 @@ def limit_of(
 ) -> int | None:
     """Return how many tokens a request and its answer may take together; None when unknown.
 
+    It is never more than the model can hold.
+
     Args:
         config: The session's window: one set by hand is a limit.
         max_context: The model's longest context in tokens.
         context_limit: The limit of the session's profile, which comes first.
     """
     if context_limit is not None:
-        return context_limit
+        return min(context_limit, max_context or context_limit)
     if config.manual_override and config.current_window is not None:
-        return config.current_window
+        return min(config.current_window, max_context or config.current_window)
     return safe_limit(max_context) if max_context else None

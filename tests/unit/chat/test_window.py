@@ -49,6 +49,13 @@ def test_a_window_set_by_hand_stays():
     )
 
 
+def test_a_window_set_by_hand_for_a_larger_model_is_cut_to_what_this_one_holds():
+    by_hand = choose(manual_override=True, current_window=32768, max_context=8192)
+    assert by_hand == Decision(window=8192, reason="manual_override")
+    unknown = choose(manual_override=True, current_window=32768, max_context=None)
+    assert unknown.window == 32768
+
+
 def test_nothing_is_sent_when_the_window_is_neither_dynamic_nor_set():
     assert choose(dynamic_enabled=False).window is None
 

@@ -78,6 +78,13 @@ def test_the_limit_is_the_profiles_or_set_by_hand_or_nine_tenths_of_the_model():
     assert limit_of(WindowConfig(), max_context=None) is None
 
 
+def test_no_limit_is_more_than_the_model_holds():
+    by_hand = WindowConfig(current_window=40960, manual_override=True)
+    assert limit_of(by_hand, max_context=8192) == 8192
+    assert limit_of(by_hand, max_context=8192, context_limit=50_000) == 8192
+    assert limit_of(by_hand, max_context=None) == 40960
+
+
 def test_within_a_turn_a_window_only_grows():
     steady = Decision(window=16384, reason="no_adjustment")
     assert grow(steady, max_context=40960, usage_tokens=100) is steady
