@@ -17,6 +17,7 @@ from models_app.profile_schemas import (
 from models_app.profiles import Profile, ProfileListing, profile_from
 from models_app.schemas import ModelListOut, ModelOut
 from sessions_app.error_schemas import ErrorResponse
+from sessions_app.errors import ValidationFailed
 
 router = Router(tags=["models"])
 
@@ -108,7 +109,9 @@ async def get_profile(request: HttpRequest, name: str) -> Profile:
 async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn) -> Profile:
     """Replace a profile."""
     models = get_services().models
-    profile = profile_from(name, body.model_dump())
+    if body.name not in (None, name):
+        raise ValidationFailed("A profile's name can't be changed; create another.", field="name")
+    profile = profile_from(name, body.model_dump(exclude={"name"}))
     updated = await asyncio.to_thread(models.profiles.update, profile)
     models.forget_profile(name)
     return updated

@@ -76,11 +76,7 @@ class ProfileListOut(Schema):
     unreadable: list[UnreadableProfileOut]
 
 
-class ProfileUpdateIn(Schema):
-    """A profile's whole new content."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _UPDATE})
-
+class _ProfileIn(Schema):
     provider: str = Field(description="`ollama`, a configured provider's name, or `custom`")
     model: str = Field(description="The model's name there", json_schema_extra={"minLength": 1})
     base_url: str | None = Field(
@@ -96,7 +92,15 @@ class ProfileUpdateIn(Schema):
     )
 
 
-class ProfileCreateIn(ProfileUpdateIn):
+class ProfileUpdateIn(_ProfileIn):
+    """A profile's whole new content."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _UPDATE})
+
+    name: str | None = Field(None, description="May be said again; it can't be changed")
+
+
+class ProfileCreateIn(_ProfileIn):
     """A new profile."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _WORK})

@@ -217,7 +217,9 @@ class ProfileService:
         known = self._vendors.get(profile.provider)
         if known is None:
             raise ModelNotFound(
-                f"The provider '{profile.provider}' of the profile '{profile.name}' is not "
+                "A profile with the provider 'custom' needs a `base_url`."
+                if profile.provider == CUSTOM
+                else f"The provider '{profile.provider}' of the profile '{profile.name}' is not "
                 "configured.",
                 provider=profile.provider,
                 model=f"profile:{profile.name}",
@@ -234,7 +236,8 @@ class ProfileService:
         try:
             vendor = self.vendor_of(profile)
         except ModelNotFound as error:
-            raise ValidationFailed(error.message, field="provider") from error
+            allowed = sorted([OLLAMA, CUSTOM, *self._vendors])
+            raise ValidationFailed(error.message, field="provider", allowed=allowed) from error
         if vendor is None or vendor in self._vendors.values():
             return
         if written is not None and _target(written) == _target(profile):

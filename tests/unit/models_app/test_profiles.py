@@ -203,6 +203,17 @@ def test_a_profile_of_a_provider_that_is_gone_says_so(profiles):
         profiles.vendor_of(profiles.get("old"))
 
 
+@pytest.mark.parametrize(
+    ("provider", "words"), [("custom", "needs a `base_url`"), ("opnai", "is not configured")]
+)
+def test_a_provider_that_can_not_be_asked_is_refused_with_what_to_change(profiles, provider, words):
+    with pytest.raises(ValidationFailed, match=words) as raised:
+        profiles.create(profile(provider=provider))
+
+    assert raised.value.details["field"] == "provider"
+    assert {"ollama", "custom", "openai", "mine"} <= set(raised.value.details["allowed"])
+
+
 def test_001_CH_T12_the_profiles_parameters_are_the_requests_options():
     made = profile(
         system_prompt="Be brief.",
@@ -355,6 +366,19 @@ async def test_the_routes_answer_with_whole_profiles_and_our_envelope(client):
     assert (again.status_code, again.json()["error"]["code"]) == (409, "PROFILE_EXISTS")
     missing = await client.get(f"{URL}/none")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "PROFILE_NOT_FOUND")
+
+
+async def test_what_was_read_can_be_sent_back_changed_but_for_its_name(client):
+    body = {"name": "work", "provider": "mine", "model": "m"}
+    created = (await client.post(URL, body, content_type="application/json")).json()
+
+    changed = {**created, "model": "n"}
+    answer = await client.put(f"{URL}/work", changed, content_type="application/json")
+    assert (answer.status_code, answer.json()) == (200, changed)
+
+    renamed = {**created, "name": "play"}
+    answer = await client.put(f"{URL}/work", renamed, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]["details"]["field"]) == (422, "name")
 
 
 @pytest.mark.parametrize(
