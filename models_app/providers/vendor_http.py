@@ -4,7 +4,7 @@ Importing this module imports httpx2 (about 100 ms) and making a client reads ce
 happen in a thread, and only for vendors that are used.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextvars import ContextVar
 from functools import partial
 
@@ -16,6 +16,8 @@ from models_app.providers.vendor import Vendor
 CONNECT_SECONDS = 10.0
 _MAX_CONNECTIONS = 1000
 _KEPT_CONNECTIONS = 20
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""The SDKs hold a line until it ends, however long it is."""
 
 opened_responses: ContextVar[list[httpx2.Response] | None] = ContextVar(
     "opened_responses", default=None
@@ -58,6 +60,7 @@ def open_client(
         }
 
     async def watch(response: httpx2.Response) -> None:
+        response.aiter_bytes = partial(_bounded, response.aiter_bytes)  # type: ignore[method-assign]
         response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
         opened = opened_responses.get()
         if opened is not None:
@@ -77,6 +80,19 @@ def open_client(
         event_hooks={"request": [limit_waiting], "response": [watch]},
         headers={"User-Agent": "mochi-server"},
     )
+
+
+async def _bounded(
+    read: Callable[[int | None], AsyncIterator[bytes]], chunk_size: int | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield what is read, as long as its lines end."""
+    begun = 0
+    async for data in read(chunk_size):
+        end = data.rfind(b"\n")
+        begun = begun + len(data) if end < 0 else len(data) - end - 1
+        if begun > MAX_LINE_BYTES:
+            raise httpx2.RemoteProtocolError(f"a line is longer than {MAX_LINE_BYTES} bytes")
+        yield data
 
 
 async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:

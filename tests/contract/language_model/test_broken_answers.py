@@ -1,6 +1,7 @@
 """Answers that are not what they should be."""
 
 import asyncio
+import contextlib
 import json
 from contextlib import aclosing
 from typing import Any
@@ -16,6 +17,7 @@ from models_app.language_model import (
     Delta,
     ModelRequest,
 )
+from models_app.providers import vendor_http
 from models_app.scripted.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     MINE,
@@ -67,6 +69,23 @@ async def test_an_answer_of_another_kind_is_an_error_of_ours(
 
     with pytest.raises(ModelError):
         await ask(open_model(provider, await serve(answer)), provider, user("Hello"))
+
+
+@every_vendor
+async def test_a_line_that_does_not_end_is_not_held_for_ever(
+    provider: Provider, open_model: Opener, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vendor_http, "MAX_LINE_BYTES", 100_000)
+
+    async def flood(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"x" * 10_000)
+                await writer.drain()
+
+    with pytest.raises(NetworkError):
+        await ask(open_model(provider, await serve(flood)), provider, user("Hello"))
 
 
 @every_vendor
