@@ -7,6 +7,7 @@ Text between two markers is replaced, everything around it is written by hand::
     <!-- end -->
 """
 
+import inspect
 import json
 import os
 import re
@@ -45,6 +46,11 @@ COMMON = (
     "MOCHI_ALLOWED_HOSTS",
     "MOCHI_CORS_ORIGINS",
     "MOCHI_TEST_MODE",
+)
+# From below to above, as errors are told of.
+ROOMS = (
+    *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
+    "mochi_project",
 )
 # Codes that no error class describes: the guard and the web framework say them.
 OTHER_ERRORS = {
@@ -120,7 +126,7 @@ def _cell(text: str) -> str:
 def errors() -> str:
     """Return the table of error codes."""
     classes: dict[str, list[type[MochiError]]] = {}
-    for error in _subclasses(MochiError):
+    for error in sorted(filter(_is_ours, _subclasses(MochiError)), key=_place):
         if "code" in vars(error):
             classes.setdefault(error.code, []).append(error)
     rows = []
@@ -136,6 +142,16 @@ def _subclasses(error: type[MochiError]) -> Iterator[type[MochiError]]:
     for subclass in error.__subclasses__():
         yield subclass
         yield from _subclasses(subclass)
+
+
+def _is_ours(error: type) -> bool:
+    return error.__module__.partition(".")[0] in ROOMS
+
+
+def _place(error: type) -> tuple[int, str, int]:
+    """Return where a class stands, lowest room first: which was imported first doesn't matter."""
+    module = error.__module__
+    return ROOMS.index(module.partition(".")[0]), module, inspect.getsourcelines(error)[1]
 
 
 def _first_sentence(described: type) -> str:
