@@ -37,6 +37,7 @@ from chat.service import ChatRequest
 from chat.status import status_of, tools_of_group
 from chat.turn import State
 from mochi_project.services import get_services
+from models_app.language_model import ModelInfo
 from sessions_app.error_schemas import ErrorResponse
 from sessions_app.errors import ValidationFailed
 from sessions_app.identity import utc_now
@@ -240,7 +241,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
         session,
         active,
         max_context=model.context_length if model else None,
-        dynamic_allowed=services.settings.dynamic_context_window_enabled,
+        dynamic_allowed=_may_grow(model),
         group_tools=await tools_of_group(session, services.tools),
     )
 
@@ -266,7 +267,7 @@ async def get_session_context(request: HttpRequest, session_id: str) -> ContextO
         tools=offered.specs,
         max_context=model.context_length if model else None,
         context_limit=model.context_limit if model else None,
-        dynamic_allowed=services.settings.dynamic_context_window_enabled,
+        dynamic_allowed=_may_grow(model),
         now=utc_now(),
     )
 
@@ -293,6 +294,12 @@ async def summarize_session(request: HttpRequest, session_id: str, body: Summari
     """Write the summary and wait for it; 409 while a turn runs on the session."""
     made = await get_services().summaries.summarize(session_id, body.model)
     return SummaryOut.model_validate(msgspec.structs.asdict(made))
+
+
+def _may_grow(model: ModelInfo | None) -> bool:
+    """Whether the window of a session with this model may grow by itself."""
+    allowed = get_services().settings.dynamic_context_window_enabled
+    return allowed and (model is None or model.takes_window)
 
 
 def _confirmation(asked: Confirmation) -> ConfirmationOut:

@@ -174,8 +174,9 @@ class TurnPreparer:
             tools=tools,
             now=utc_now(),
         )
+        takes_window = info is None or info.takes_window
         return decide(
-            dynamic_enabled=self.dynamic_window and config.dynamic_enabled,
+            dynamic_enabled=self.dynamic_window and config.dynamic_enabled and takes_window,
             manual_override=config.manual_override,
             current_window=config.current_window,
             model_changed=model_changed(session),

@@ -41,6 +41,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_limit: int | None = None
 
     @property
+    def takes_window(self) -> bool:
+        """Whether a request says how much context to reserve; elsewhere it is the model's own."""
+        return self.provider == "ollama"
+
+    @property
     def can_chat(self) -> bool:
         """Whether the model answers conversations; embedding models, for one, do not."""
         return "completion" in self.capabilities

@@ -355,3 +355,37 @@ def test_the_session_file_can_be_read_by_what_knows_format_1_3(chat, server, scr
     user, assistant = saved["messages"]
     assert {"role", "content", "message_id", "timestamp"} <= set(user)
     assert {"model", "eval_count", "prompt_eval_count"} <= set(assistant)
+
+
+def test_the_status_has_every_field_of_the_specification(chat, script):
+    session_id = chat.new_session(
+        system_prompt="Be brief.",
+        system_prompt_source_file="brief.md",
+        tool_settings={"tools": ["add_numbers"], "execution_policy": "never_confirm"},
+        summary_model="qwen3:14b",
+    )
+    chat.say(session_id, script("Hello."))
+
+    status = chat.http.get(f"/sessions/{session_id}/status").json()
+
+    assert status == {
+        "session_id": session_id,
+        "model": "qwen3:14b",
+        "message_count": 3,
+        "context_window": {
+            "dynamic_enabled": True,
+            "current_window": 8192,
+            "model_max_context": 40960,
+            "last_adjustment_reason": "initial_setup",
+            "manual_override": False,
+        },
+        "tools_enabled": True,
+        "active_tools": ["add_numbers"],
+        "execution_policy": "never_confirm",
+        "agents_enabled": False,
+        "enabled_agents": [],
+        "system_prompt_file": "brief.md",
+        "summary": None,
+        "summary_model": "qwen3:14b",
+        "active_turn": None,
+    }

@@ -56,6 +56,17 @@ def test_001_CH_T5_an_answer_has_its_final_text_and_thinking(chat, script, model
     assert (saved["content"], saved["thinking"]) == ("Grüße", "I see")
 
 
+def test_the_window_of_other_providers_is_their_models_own(chat, script):
+    session_id = chat.new_session(model="anthropic:claude-haiku-4-5")
+
+    complete = chat.say(session_id, script("Hello."))[-2].data
+
+    assert complete["context_window"]["current_window"] is None
+    status = chat.http.get(f"/sessions/{session_id}/status").json()["context_window"]
+    assert (status["current_window"], status["dynamic_enabled"]) == (None, False)
+    assert chat.http.get(f"/sessions/{session_id}/context").json()["window"] is None
+
+
 def test_one_conversation_goes_through_every_provider_with_its_calls(chat, script):
     session_id = chat.new_session(model="qwen3:14b", system_prompt="Be brief.")
 
