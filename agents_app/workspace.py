@@ -235,6 +235,8 @@ class Workspace:
             found = named.resolve() if follow else named.parent.resolve() / named.name
         except (OSError, RuntimeError) as error:  # a loop of links
             raise WorkspaceError(f"{path} can't be followed.") from error
+        if follow and found.is_symlink():  # a loop, of which Python 3.13 says nothing
+            raise WorkspaceError(f"{path} can't be followed.")
         if named == root:
             found = root
         if not found.is_relative_to(root):
