@@ -8,12 +8,12 @@ from chat.history import Continuation, continue_from
 from chat.job import TurnJob
 from chat.preparation import Known, NotKnown, TurnPreparer, user_message
 from models_app.language_model import ModelInfo
+from sessions_app.calls import open_calls
 from sessions_app.identity import new_message_id, utc_now
 from sessions_app.messages import SystemMessage, UserMessage
 from sessions_app.session import (
     Session,
     ToolSettings,
-    open_calls,
     set_system_prompt,
     with_metadata,
 )

@@ -68,7 +68,6 @@ class Approver:
         turn_id: The turn that waits.
         offer: What the model may call, and who is asked.
         interactive: Whether somebody listens to the turn's events.
-        timeout_seconds: How long an answer may take; after that it is a no.
     """
 
     def __init__(
@@ -79,14 +78,12 @@ class Approver:
         turn_id: str,
         offer: ToolOffer,
         interactive: bool,
-        timeout_seconds: float,
     ) -> None:
         self._store = store
         self._session_id = session_id
         self._turn_id = turn_id
         self._offer = offer
         self._interactive = interactive
-        self._timeout = timeout_seconds
         self._agents: list[Approver] = []
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
@@ -119,7 +116,6 @@ class Approver:
             turn_id=self._turn_id,
             offer=ToolOffer(tools=tools, settings=self._offer.settings, agent_name=agent_name),
             interactive=self._interactive,
-            timeout_seconds=self._timeout,
         )
         self._agents.append(agent)
         return agent
@@ -194,7 +190,7 @@ class Approver:
     async def _answers(self) -> dict[int, Decision]:
         """Wait until every question is answered, or the time is over, which answers them: no."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout
+        deadline = loop.time() + self._store.timeout_seconds
         answers: dict[int, Decision] = {}
         while self._waiting:
             self._news.clear()

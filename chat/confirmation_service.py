@@ -8,8 +8,9 @@ from chat.confirmation import Confirmation, Decision
 from chat.confirmations import ConfirmationStore
 from chat.errors import ConfirmationNotFound
 from chat.signals import TurnSignals
+from sessions_app.calls import open_calls
 from sessions_app.repository import SessionRepository
-from sessions_app.session import Session, open_calls
+from sessions_app.session import Session
 
 
 class ConfirmationService:

@@ -77,6 +77,7 @@ class ConfirmationStore:
         now: Callable[[], datetime] = _now,
     ) -> None:
         self._root = directory
+        self.timeout_seconds = timeout_seconds
         self._timeout = timedelta(seconds=timeout_seconds)
         self._now = now
 

@@ -84,7 +84,6 @@ class TurnEngine:
         )
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
             Action.ASK_MODEL: self._ask_model,
-            Action.SAVE_CALLS: self._save_round,
             Action.ASK_APPROVAL: self._ask_approval,
             Action.RUN_TOOLS: self._run_tools,
             Action.SAVE_ROUND: self._save_round,

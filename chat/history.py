@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sessions_app.calls import open_calls, pair_calls
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -12,7 +13,6 @@ from sessions_app.messages import (
     UserMessage,
     unmark_cancelled,
 )
-from sessions_app.session import open_calls, pair_calls
 
 
 class Continuation(msgspec.Struct, frozen=True):

@@ -15,13 +15,14 @@ from chat.completion import ToolCallRecord, completed, tokens_of
 from chat.errors import TurnInterrupted
 from chat.events import Cancelled, Done, Event, Failed, MessageComplete
 from chat.journal import Entry, line
+from sessions_app.calls import open_calls
 from sessions_app.messages import (
     AssistantMessage,
     Message,
     ToolMessage,
     unmark_cancelled,
 )
-from sessions_app.session import Session, append_messages, open_calls
+from sessions_app.session import Session, append_messages
 
 LAST_WORDS = frozenset({MessageComplete.event, Cancelled.event, Failed.event})
 INTERRUPTED_CALL = "The call was interrupted. It was not run again."

@@ -42,7 +42,6 @@ class Action(Enum):
     """What the engine does on entering a state. The last action of a list reports an input."""
 
     ASK_MODEL = auto()
-    SAVE_CALLS = auto()
     ASK_APPROVAL = auto()
     RUN_TOOLS = auto()
     SAVE_ROUND = auto()
@@ -75,7 +74,7 @@ TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
         Input.ANSWERED_FOR_NOW: (State.GENERATING, (Action.SAVE_ROUND, Action.ASK_MODEL)),
         Input.ASKED_FOR_TOOLS: (
             State.AWAITING_CONFIRMATION,
-            (Action.SAVE_CALLS, Action.ASK_APPROVAL),
+            (Action.SAVE_ROUND, Action.ASK_APPROVAL),
         ),
         **_STOPS,
     },

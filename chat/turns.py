@@ -79,17 +79,15 @@ class LiveTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """How many turns may run at once, and times in seconds.
+    """How many turns may run at once, and for how long.
 
     Attributes:
         active: Turns that may run at once in this worker.
-        seconds: How long a turn may take.
-        confirmation_seconds: How long a call waits for an approval.
+        seconds: How long a turn may take, in seconds.
     """
 
     active: int
     seconds: float
-    confirmation_seconds: float = 300
 
 
 class TurnRegistry:
@@ -273,7 +271,6 @@ class TurnRegistry:
                 turn_id=turn_id,
                 offer=job.offer,
                 interactive=request.interactive,
-                timeout_seconds=self._limits.confirmation_seconds,
             ),
         )
         subscription = stream.subscribe()

@@ -17,13 +17,9 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.messages import (
-    INTERRUPTED_RESULT,
     NO_EXTRA,
-    AssistantMessage,
     Message,
     SystemMessage,
-    ToolCall,
-    ToolMessage,
     UserMessage,
 )
 
@@ -310,44 +306,6 @@ def follow_usage(session: Session, *, now: str) -> Session:
     return with_metadata(session, now=now, context_window_config=changed)
 
 
-def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the history as it is sent: every tool call followed by exactly one result.
-
-    Providers refuse a history in which a call has no result, for ever. So a call whose result was
-    lost gets one that says ``INTERRUPTED_RESULT`` (made here, never saved, without a message id),
-    results come in the order of their calls and carry the calls' ids, and a result that no call
-    asked for is left out.
-    """
-    paired: list[Message] = []
-    for index, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            continue
-        paired.append(message)
-        if isinstance(message, AssistantMessage) and message.tool_calls:
-            results = _match_results(message.tool_calls, _results_after(messages, index))
-            paired += [
-                result or _interrupted_result(call, message)
-                for call, result in zip(message.tool_calls, results, strict=True)
-            ]
-    return tuple(paired)
-
-
-def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """Return the calls at the end of the history that have no result yet.
-
-    Empty unless the last message but tool results is an assistant's that asked for tools.
-    """
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, AssistantMessage):
-            results = _match_results(message.tool_calls, _results_after(messages, index))
-            pairs = zip(message.tool_calls, results, strict=True)
-            return tuple(call for call, result in pairs if result is None)
-        if not isinstance(message, ToolMessage):
-            break
-    return ()
-
-
 def require_text(text: str, *, field: str) -> None:
     """Refuse blank text.
 
@@ -367,44 +325,4 @@ def _message_at(session: Session, index: int) -> Message:
         f"There is no message {index}; message_index may be {allowed}.",
         message_index=index,
         message_count=count,
-    )
-
-
-def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]:
-    results = []
-    for message in messages[index + 1 :]:
-        if not isinstance(message, ToolMessage):
-            break
-        results.append(message)
-    return results
-
-
-def _match_results(
-    calls: Sequence[ToolCall], results: Sequence[ToolMessage]
-) -> list[ToolMessage | None]:
-    waiting = list(results)
-    matched: list[ToolMessage | None] = []
-    for call in calls:
-        found = next((result for result in waiting if _answers(result, call)), None)
-        if found is not None:
-            waiting.remove(found)
-            found = msgspec.structs.replace(found, tool_call_id=call.id)
-        matched.append(found)
-    return matched
-
-
-def _answers(result: ToolMessage, call: ToolCall) -> bool:
-    if result.tool_call_id is not None:
-        return result.tool_call_id == call.id
-    # Files of older tools name only the tool; there, results stand in the order of their calls.
-    return result.tool_name in {call.name, ""}
-
-
-def _interrupted_result(call: ToolCall, asked_by: AssistantMessage) -> ToolMessage:
-    return ToolMessage(
-        content=INTERRUPTED_RESULT,
-        message_id="",
-        timestamp=asked_by.timestamp,
-        tool_name=call.name,
-        tool_call_id=call.id,
     )

@@ -51,35 +51,39 @@ class ToolCatalogue:
         Raises:
             ToolNotFound: No toolset has a tool of this name.
         """
-        toolset = await self._owner(invocation.name)
+        for toolset in self._toolsets:
+            try:
+                return await self._recorded(toolset, invocation)
+            except ToolNotFound:
+                continue
+        raise ToolNotFound(invocation.name)
+
+    async def _recorded(self, toolset: Toolset, invocation: ToolInvocation) -> ToolResult:
         started_at, started = utc_now(), time.perf_counter()
-        result = ToolResult(
+        result: ToolResult | None = ToolResult(
             success=False, error_message="The call was cancelled.", error_code=CANCELLED
         )
         try:
             result = await toolset.call_tool(invocation)
+        except ToolNotFound:
+            result = None  # nothing ran
+            raise
         finally:
-            self._log.record(
-                ToolExecution(
-                    tool_name=invocation.name,
-                    session_id=invocation.session_id,
-                    tool_call_id=invocation.tool_call_id,
-                    server=result.server,
-                    started_at=started_at,
-                    duration_ms=round((time.perf_counter() - started) * 1000, 3),
-                    success=result.success,
-                    error_code=result.error_code,
-                    error_message=result.error_message,
+            if result is not None:
+                self._log.record(
+                    ToolExecution(
+                        tool_name=invocation.name,
+                        session_id=invocation.session_id,
+                        tool_call_id=invocation.tool_call_id,
+                        server=result.server,
+                        started_at=started_at,
+                        duration_ms=round((time.perf_counter() - started) * 1000, 3),
+                        success=result.success,
+                        error_code=result.error_code,
+                        error_message=result.error_message,
+                    )
                 )
-            )
         return result
-
-    async def _owner(self, name: str) -> Toolset:
-        selection = ToolSelection(names=[name])
-        for toolset in self._toolsets:
-            if name in (await toolset.listing(selection)).tools:
-                return toolset
-        raise ToolNotFound(name)
 
 
 def _merged(listings: Sequence[ToolListing]) -> ToolListing:

@@ -61,7 +61,6 @@ def build_turns(
         limits=TurnLimits(
             active=settings.max_active_turns,
             seconds=settings.turn_timeout_seconds,
-            confirmation_seconds=settings.tool_confirmation_timeout_seconds,
         ),
         confirmations=questions,
         on_answer=on_answer,

@@ -144,7 +144,6 @@ class House:
             limits=TurnLimits(
                 active=active,
                 seconds=seconds,
-                confirmation_seconds=confirmation_seconds,
             ),
             confirmations=self.questions,
         )

@@ -11,6 +11,7 @@ from chat.context.plan import TARGET_SHARE, TRIGGER_SHARE, plan_request, span_of
 from chat.context.strategy import STRATEGIES, strategy_of
 from chat.context.tokens import estimate_messages
 from chat.history import for_model
+from sessions_app.calls import pair_calls
 from sessions_app.messages import (
     AssistantMessage,
     SystemMessage,
@@ -18,7 +19,6 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.session import pair_calls
 
 PROMPT = SystemMessage(content="Be brief.", message_id="s", timestamp="000")
 LIMIT = 1000

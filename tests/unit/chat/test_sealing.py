@@ -22,14 +22,13 @@ from chat.events import (
 from chat.journal import Entry, line
 from chat.schemas import ExecutedToolCallOut
 from chat.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, read_remains, seal_session
+from sessions_app.calls import open_calls, pair_calls
 from sessions_app.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from sessions_app.session import (
     Session,
     SessionMetadata,
     append_messages,
-    open_calls,
-    pair_calls,
 )
 
 NOW = "2026-11-21T10:00:00.000000+00:00"

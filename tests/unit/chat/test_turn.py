@@ -23,7 +23,7 @@ def test_an_answer_is_saved_before_it_is_reported():
 def test_calls_are_saved_before_a_tool_runs_and_the_model_is_asked_again_after():
     state, actions = walk(Input.HISTORY_READY, Input.ASKED_FOR_TOOLS)
     assert state is State.AWAITING_CONFIRMATION
-    assert actions == (Action.SAVE_CALLS, Action.ASK_APPROVAL)
+    assert actions == (Action.SAVE_ROUND, Action.ASK_APPROVAL)
     decided = (Input.HISTORY_READY, Input.ASKED_FOR_TOOLS, Input.CALLS_DECIDED)
     assert walk(*decided) == (State.RUNNING_TOOLS, (Action.RUN_TOOLS,))
     assert walk(*decided, Input.TOOLS_RETURNED) == (State.GENERATING, (Action.ASK_MODEL,))

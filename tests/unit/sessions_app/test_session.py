@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sessions_app.calls import open_calls, pair_calls
 from sessions_app.errors import (
     InvalidMessageIndex,
     MessageChanged,
@@ -25,9 +26,7 @@ from sessions_app.session import (
     edit_user_message,
     follow_usage,
     fork,
-    open_calls,
     override_window,
-    pair_calls,
     preview_of,
     remove_system_prompt,
     set_system_prompt,
