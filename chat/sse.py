@@ -4,6 +4,7 @@ The hot path. A frame is ``id``, ``event`` and one ``data`` line of ASCII-escape
 section 9.2.6): with no raw CR, LF or non-ASCII in it, no text of a model can forge an event.
 """
 
+import re
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -15,6 +16,7 @@ from chat.events import ContentDelta, Event, ThinkingContentDelta
 RETRY = b"retry: 2000\n\n"
 HEARTBEAT = b": keep-alive\n\n"
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _quote: Callable[[str], str] = encode_basestring_ascii
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
@@ -39,9 +41,7 @@ def ascii_json(value: Any) -> str:
 
 def _escape(text: str) -> str:
     """Escape what is not ASCII; valid because JSON has such characters inside strings only."""
-    return "".join(
-        character if character < "\x80" else _quote(character)[1:-1] for character in text
-    )
+    return _NOT_ASCII.sub(lambda found: _quote(found[0])[1:-1], text)
 
 
 def frame(turn_id: str, number: int, name: str, data: str) -> str:
