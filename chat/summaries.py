@@ -4,7 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -34,6 +36,10 @@ LONGEST_SECONDS = 300.0
 TOLERANCE_SECONDS = 0.5
 OVERDUE_SECONDS = 10.0
 QUEUED_AT_ONCE = 50
+GATHER_SECONDS = 0.5
+"""How long the answers are gathered whose summaries are queued together: a queue is a database, and
+opening it for every answer cost more than the answer."""
+
 QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""
 
@@ -41,8 +47,8 @@ QUEUED_AGAIN_SECONDS = 900.0
 class SummaryQueue(Protocol):
     """Where summaries wait for the background worker."""
 
-    def add(self, session_id: str, *, delay_seconds: float) -> bool:
-        """Queue the session's summary; False when that can't be done just now. Takes a moment."""
+    def add(self, *session_ids: str, delay_seconds: float) -> bool:
+        """Queue the sessions' summaries; False when that can't be done just now. Blocks."""
         ...
 
 
@@ -103,7 +109,9 @@ class SummaryService:
         self._unsupported = unsupported
         self._interval_seconds = interval_seconds
         self._now = now
-        self._queueing: set[asyncio.Task[None]] = set()
+        self._answered: dict[str, None] = {}
+        self._queueing: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
         self._found: dict[str, tuple[tuple[str, int], float]] = {}
 
     # After an answer
@@ -114,22 +122,27 @@ class SummaryService:
         Returns at once. What can't be queued is found again by ``queue_due``.
         """
         if self.enabled:
-            task = asyncio.create_task(self._queue_one(session_id))
-            self._queueing.add(task)
-            task.add_done_callback(self._queueing.discard)
+            self._answered[session_id] = None
+            if self._queueing is None or self._queueing.done():
+                self._queueing = asyncio.create_task(self._queue_answered())
 
-    async def _queue_one(self, session_id: str) -> None:
-        try:
-            await asyncio.to_thread(
-                self._queue.add, session_id, delay_seconds=self._interval_seconds
-            )
-        except Exception:
-            logger.exception("a summary could not be queued", extra={"session_id": session_id})
+    async def _queue_answered(self) -> None:
+        """Queue the sessions that are answered within a moment, each once."""
+        while self._answered:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), GATHER_SECONDS)
+            answered, self._answered = list(self._answered), {}
+            add = partial(self._queue.add, *answered, delay_seconds=self._interval_seconds)
+            try:
+                await asyncio.to_thread(add)
+            except Exception:
+                logger.exception("summaries were not queued", extra={"session_ids": answered})
 
     async def aclose(self) -> None:
-        """Wait for what is being queued; that takes a moment."""
-        if self._queueing:
-            await asyncio.wait(set(self._queueing))
+        """Queue what was gathered; that takes a moment."""
+        self._closing.set()
+        if self._queueing is not None:
+            await self._queueing
 
     def queue_due(self) -> int:
         """Queue what is overdue: found in the sessions' files, whatever became of its task.

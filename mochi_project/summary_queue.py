@@ -15,11 +15,11 @@ class SummaryTasks:
     def __init__(self, queue: TaskQueue) -> None:
         self._queue = queue
 
-    def add(self, session_id: str, *, delay_seconds: float) -> bool:
-        """Queue the session's summary; False when that can't be done just now."""
+    def add(self, *session_ids: str, delay_seconds: float) -> bool:
+        """Queue the sessions' summaries; False when that can't be done just now."""
         try:
-            self._queue.add(TASK, session_id, delay_seconds=delay_seconds)
-        except QueueUnavailable as error:  # found again in the session's file
-            logger.debug("a summary was not queued: %s", error)
+            self._queue.add_each(TASK, session_ids, delay_seconds=delay_seconds)
+        except QueueUnavailable as error:  # found again in the sessions' files
+            logger.debug("summaries were not queued: %s", error)
             return False
         return True

@@ -1,10 +1,11 @@
 """Puts tasks on the queue that the background worker reads. Needs Django to be set up."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, connections, transaction
 from django.utils import timezone
 
 if TYPE_CHECKING:
@@ -37,12 +38,28 @@ class TaskQueue:
         Raises:
             QueueUnavailable: It could not be queued.
         """
+        self._add([(function, arguments)], delay_seconds)
+
+    def add_each(
+        self, function: str, arguments: Sequence[str], *, delay_seconds: float = 0
+    ) -> None:
+        """Queue a call of the function for each of some arguments, all or none, at the cost of one.
+
+        Raises:
+            QueueUnavailable: They could not be queued.
+        """
+        self._add([(function, (argument,)) for argument in arguments], delay_seconds)
+
+    def _add(self, calls: Sequence[tuple[str, Sequence[str]]], delay_seconds: float) -> None:
         from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
 
         if not self._database.exists():
             raise QueueUnavailable("no worker has made the queue yet")
+        broker = _later(delay_seconds)
         try:
-            async_task(function, *arguments, broker=_later(delay_seconds))
+            with transaction.atomic():
+                for function, arguments in calls:
+                    async_task(function, *arguments, broker=broker)
         except DatabaseError as error:
             raise QueueUnavailable(str(error)) from error
         finally:

@@ -58,10 +58,11 @@ class Models:
 
 class Queue:
     def __init__(self):
-        self.added = []
+        self.added, self.calls = [], 0
 
-    def add(self, session_id, *, delay_seconds):
-        self.added.append((session_id, delay_seconds))
+    def add(self, *session_ids, delay_seconds):
+        self.calls += 1
+        self.added += [(session_id, delay_seconds) for session_id in session_ids]
         return True
 
 
@@ -318,6 +319,28 @@ async def test_an_answer_is_queued_for_when_the_session_is_quiet(house):
     house.service.notice_answer(session_id)
     while not house.queue.added:
         await asyncio.sleep(0)
+
+    assert house.queue.added == [(session_id, 3)]
+
+
+async def test_answers_of_a_moment_are_queued_together_each_session_once(house):
+    first, second = house.talk(), house.talk()
+
+    for session_id in (first, second, first, first):
+        house.service.notice_answer(session_id)
+    await house.service.aclose()
+
+    assert house.queue.added == [(first, 3), (second, 3)]
+    assert house.queue.calls == 1
+
+
+async def test_closing_waits_for_no_moment_and_loses_none(house):
+    session_id = house.talk()
+    house.service.notice_answer(session_id)
+    await asyncio.sleep(0)  # it gathers
+
+    async with asyncio.timeout(0.3):
+        await house.service.aclose()
 
     assert house.queue.added == [(session_id, 3)]
 
