@@ -6,7 +6,7 @@ from agents_app.agent import AgentDefinition
 from agents_app.script import AgentScript
 from chat.history import Continuation, continue_from
 from chat.job import TurnJob
-from chat.preparation import Known, NotKnown, TurnPreparer, user_message
+from chat.preparation import Known, NotKnown, TurnPreparer, plan_turn, user_message
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
 from sessions_app.identity import new_message_id, utc_now
@@ -53,20 +53,24 @@ class AgentPreparation:
         language_model, name = self.preparer.models.resolve(self.model)
         offered = ToolOffer(tools=self.agent.tools, settings=self.settings)
         can_think = self.info is not None and self.info.can_think
+        message = user_message(self.instruction) if continuation.append else None
+        rules = self.preparer.rules(refreshed, self.info)
+        plan = plan_turn(rules, refreshed, continuation, message, offered.specs)
         return TurnJob(
             turn_id=turn_id,
             session=refreshed,
             continuation=continuation,
-            message=user_message(self.instruction) if continuation.append else None,
+            message=message,
             language_model=language_model,
             model=name,
             think=False if can_think else None,
-            window=self.preparer.window(refreshed, self.info, self.instruction, offered.specs),
+            window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
             offer=offered,
             max_rounds=self.max_iterations,
             script=self.script,
             follows_settings=False,
-            rules=self.preparer.rules(refreshed, self.info),
+            rules=rules,
+            plan=plan,
         )
 
     async def find_out(self, missing: NotKnown, known: Known) -> None:

@@ -69,6 +69,36 @@ class FittedRequest:
     window: Decision
 
 
+def plan_with(
+    rules: ContextRules,
+    messages: Sequence[Message],
+    *,
+    session: Session,
+    tools: Sequence[ToolSpec],
+    now: str,
+) -> ContextPlan:
+    """Plan a request of a turn.
+
+    Args:
+        rules: What the turn knows of its model and its session.
+        messages: The history that the request continues.
+        session: Whose settings hold.
+        tools: What is offered.
+        now: The time (UTC, ISO 8601).
+    """
+    return plan_request(
+        messages,
+        state=session.metadata.context_state,
+        strategy=rules.strategy,
+        limit=limit_of(
+            session.window, max_context=rules.max_context, context_limit=rules.context_limit
+        ),
+        model=session.metadata.model,
+        tools=tools,
+        now=now,
+    )
+
+
 class RequestFitter:
     """Fits the requests of one turn.
 
@@ -77,6 +107,7 @@ class RequestFitter:
         language_model: Who answers, and summarises what is left out.
         model: The model's name as the provider knows it.
         tools: What is offered with every request.
+        first: The plan of the first request, where it was made when the turn began.
         now: The clock.
     """
 
@@ -87,12 +118,14 @@ class RequestFitter:
         language_model: LanguageModel,
         model: str,
         tools: Sequence[ToolSpec],
+        first: ContextPlan | None = None,
         now: Callable[[], str] = utc_now,
     ) -> None:
         self._rules = rules
         self._language_model = language_model
         self._model = model
         self._tools = tools
+        self._first = first
         self._now = now
 
     async def fit(
@@ -114,7 +147,8 @@ class RequestFitter:
         Raises:
             MochiError: The state can't be saved. A summary that can't be had is done without.
         """
-        plan = self._plan(session)
+        first, self._first = self._first, None
+        plan = first or self._plan(session)
         if plan.cutting is not None:
             if plan.cutting.summarise:
                 announce()
@@ -126,17 +160,8 @@ class RequestFitter:
         return FittedRequest(messages=plan.messages, window=self._grown(window, plan))
 
     def _plan(self, session: Session) -> ContextPlan:
-        rules = self._rules
-        return plan_request(
-            session.messages,
-            state=session.metadata.context_state,
-            strategy=rules.strategy,
-            limit=limit_of(
-                session.window, max_context=rules.max_context, context_limit=rules.context_limit
-            ),
-            model=session.metadata.model,
-            tools=self._tools,
-            now=self._now(),
+        return plan_with(
+            self._rules, session.messages, session=session, tools=self._tools, now=self._now()
         )
 
     def _grown(self, window: Decision, plan: ContextPlan) -> Decision:

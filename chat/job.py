@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from chat.context.plan import ContextPlan
 from chat.context.window import Decision
 from chat.fitting import ContextRules, RequestFitter
 from chat.history import Continuation
@@ -32,6 +33,7 @@ class TurnJob:
         follows_settings: Whether the session's own policies hold, as they are by then; an agent's
             session has none.
         rules: How its requests are made to fit.
+        plan: What the first of them sends; made while the session is claimed, in that thread.
     """
 
     turn_id: str
@@ -47,6 +49,7 @@ class TurnJob:
     script: TurnScript = field(default_factory=PlainScript)
     follows_settings: bool = True
     rules: ContextRules = field(default_factory=ContextRules)
+    plan: ContextPlan | None = None
 
     def fitter(self, now: Callable[[], str]) -> RequestFitter:
         """Return what makes this turn's requests fit."""
@@ -55,5 +58,7 @@ class TurnJob:
             language_model=self.language_model,
             model=self.model,
             tools=self.offer.specs,
+            # Open calls run first, and the first request has their results.
+            first=None if self.continuation.open_calls else self.plan,
             now=now,
         )

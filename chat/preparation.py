@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from chat.context.plan import plan_request
+from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import Decision, decide, model_changed
 from chat.delegation import Delegate
 from chat.errors import NothingToContinue
-from chat.fitting import ContextRules
+from chat.fitting import ContextRules, plan_with
 from chat.history import Continuation, continue_from
 from chat.job import TurnJob
 from models_app.catalogue import ModelCatalogue
@@ -113,19 +113,23 @@ class TurnPreparer:
                 raise NotKnown(model=model)
             info = known.models[model]
         said = request.message if continuation.append else None
+        message = user_message(said) if said is not None else None
         offered = _offered(session, request, continuation, known)
+        rules = self.rules(session, info)
+        plan = plan_turn(rules, session, continuation, message, offered.specs)
         return TurnJob(
             turn_id=turn_id,
             session=session,
             continuation=continuation,
-            message=user_message(said) if said is not None else None,
+            message=message,
             language_model=language_model,
             model=name,
             think=_thinking(request.think, info, model),
-            window=self.window(session, info, request.message or "", offered.specs),
+            window=self.window(session, info, plan.estimate.tokens),
             offer=offered,
             max_rounds=self.max_rounds,
-            rules=self.rules(session, info),
+            rules=rules,
+            plan=plan,
         )
 
     async def offer_of(self, session: Session) -> ToolOffer:
@@ -155,33 +159,17 @@ class TurnPreparer:
                 return wanted, await self.models.look_up(wanted)
         return otherwise, await self.models.look_up(otherwise)
 
-    def window(
-        self,
-        session: Session,
-        info: ModelInfo | None,
-        message: str,
-        tools: Sequence[ToolSpec] = (),
-    ) -> Decision:
-        """Decide the context window of the next request; ``message`` is said in it."""
-        config, rules = session.window, self.rules(session, info)
-        said = [user_message(message)] if message else []
-        plan = plan_request(
-            [*session.messages, *said],
-            state=session.metadata.context_state,
-            strategy=rules.strategy,
-            limit=None,
-            model=session.metadata.model,
-            tools=tools,
-            now=utc_now(),
-        )
+    def window(self, session: Session, info: ModelInfo | None, tokens: int) -> Decision:
+        """Decide the context window of the next request, which takes so many tokens."""
+        config = session.window
         takes_window = info is None or info.takes_window
         return decide(
             dynamic_enabled=self.dynamic_window and config.dynamic_enabled and takes_window,
             manual_override=config.manual_override,
             current_window=config.current_window,
             model_changed=model_changed(session),
-            max_context=rules.max_context,
-            usage_tokens=plan.estimate.tokens,
+            max_context=info.context_length if info else None,
+            usage_tokens=tokens,
         )
 
     def rules(self, session: Session, info: ModelInfo | None) -> ContextRules:
@@ -201,6 +189,22 @@ class NotKnown(Exception):
         super().__init__(model, selection)
         self.model = model
         self.selection = selection
+
+
+def plan_turn(
+    rules: ContextRules,
+    session: Session,
+    continuation: Continuation,
+    message: UserMessage | None,
+    tools: Sequence[ToolSpec],
+) -> ContextPlan:
+    """Plan the first request of a turn: the history that it keeps, and what is said now."""
+    history = session.messages
+    if continuation.keep < len(history):
+        history = history[: continuation.keep]
+    if message is not None:
+        history = (*history, message)
+    return plan_with(rules, history, session=session, tools=tools, now=utc_now())
 
 
 def user_message(content: str) -> UserMessage:

@@ -243,6 +243,7 @@ async def test_without_a_listener_the_turn_ends_and_the_answer_is_used_later(hou
     assert resumed.names[:2] == ["turn_started", "status"]
     assert "tool_call_confirmation_required" not in resumed.names
     assert tools.ran == [("delete", {"path": "a"})]
+    assert house.model.requests[-1].messages[-1].content == "delete ran"  # not what was planned
 
 
 async def test_an_answer_is_used_once(house, tools, asking):

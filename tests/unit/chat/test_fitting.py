@@ -8,7 +8,13 @@ import pytest
 from chat import fitting
 from chat.context.strategy import STRATEGIES
 from chat.context.window import Decision
-from chat.fitting import MOST_PIECES, SUMMARY_LENGTH, ContextRules, RequestFitter
+from chat.fitting import (
+    MOST_PIECES,
+    SUMMARY_LENGTH,
+    ContextRules,
+    RequestFitter,
+    plan_with,
+)
 from models_app.errors import OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
@@ -86,6 +92,22 @@ async def test_a_request_that_fits_asks_nobody():
     assert fitted.messages == list(house.session.messages)
     assert fitted.window == STEADY
     assert (house.kept, house.announced, house.model.requests) == ([], 0, [])
+
+
+async def test_a_plan_that_was_made_when_the_turn_began_serves_its_first_request_only():
+    house = House(turns=3)
+    plan = plan_with(
+        ContextRules(), house.session.messages[:1], session=house.session, tools=(), now="9"
+    )
+    house.fitter = RequestFitter(
+        ContextRules(), language_model=house.model, model="bare", tools=(), first=plan
+    )
+
+    first = await house.fit()
+    second = await house.fit()
+
+    assert first.messages is plan.messages
+    assert second.messages == list(house.session.messages)
 
 
 async def test_what_is_left_out_is_summarised_once_by_the_model_itself():
