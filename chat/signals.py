@@ -16,6 +16,8 @@ from typing import Literal
 from chat.journals.watcher import PathWatcher
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory
 
+REST_SECONDS = 10.0
+
 SignalKind = Literal["cancel", "detach", "confirm"]
 
 
@@ -79,26 +81,47 @@ class SignalInbox:
         self._obeying: set[str] = set()
         self._early: list[tuple[str, str]] = []
         self._stop_watching: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._used = False
         self._lock = threading.Lock()
         self._changed = False
         self._reading: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to watch for signals, those that are there first; called on the loop.
+        """Watch for signals, those that are there first; called on the loop.
 
-        Call it when a turn is expected: the end of the last expected turn ends the watching.
+        Call it when a turn is expected. The watching ends some time after the last expected turn:
+        turns that follow each other shall not wake the watcher's thread at their beginning.
         """
-        loop = asyncio.get_running_loop()
+        if self._loop is asyncio.get_running_loop():
+            return
+        self.close()
+        self._loop = loop = asyncio.get_running_loop()
+        self._stop_watching = self._signals.watch(
+            lambda: loop.is_closed() or loop.call_soon_threadsafe(self._look)
+        )
+        loop.call_later(REST_SECONDS, self._rest)
+
+    def _rest(self) -> None:
+        """Stop watching if no turn was expected for a while."""
         with self._lock:
-            if self._stop_watching is None:
-                self._stop_watching = self._signals.watch(
-                    lambda: loop.is_closed() or loop.call_soon_threadsafe(self._look)
-                )
+            used, self._used = bool(self._expected) or self._used, False
+        if used and self._loop is not None:
+            self._loop.call_later(REST_SECONDS, self._rest)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Stop watching; ``open`` begins again."""
+        if self._stop_watching is not None:
+            self._stop_watching()
+        self._stop_watching = self._loop = None
 
     def expect(self, turn_id: str) -> None:
         """Take the turn's signals from now on. May be called from a thread."""
         with self._lock:
             self._expected.add(turn_id)
+            self._used = True
 
     def ready(self, turn_id: str) -> None:
         """Let the turn obey, first what came before; called on the loop."""
@@ -110,14 +133,11 @@ class SignalInbox:
             self._deliver(*signal)
 
     def forget(self, turn_id: str) -> None:
-        """Take no more signals to the turn; without turns, stop watching. Also from a thread."""
+        """Take no more signals to the turn. May be called from a thread."""
         with self._lock:
             self._expected.discard(turn_id)
             self._obeying.discard(turn_id)
             self._early = [signal for signal in self._early if signal[0] != turn_id]
-            if not self._expected and self._stop_watching is not None:
-                self._stop_watching()
-                self._stop_watching = None
 
     def _look(self) -> None:
         self._changed = True

@@ -243,6 +243,7 @@ class TurnRegistry:
         pending = [task for task in tasks if not task.done()]
         if pending:
             await asyncio.wait(pending)
+        self._inbox.close()
 
     async def _start(
         self, session_id: str, request: TurnRequest, wanted_id: str | None
