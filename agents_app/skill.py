@@ -3,14 +3,12 @@
 from typing import Any
 
 import msgspec
-import yaml
 
 MAX_FILE_BYTES = 256 * 1024
 """Larger files are not read."""
 
 MAX_FRONT_MATTER_CHARS = 16 * 1024
 MAX_DESCRIPTION_CHARS = 2_000
-MAX_DEPTH = 20
 
 _FENCE = "---"
 _BEGIN = "SKILL.md must begin with a line '---', then 'description: ...', then another line '---'."
@@ -35,10 +33,6 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 TOO_LARGE = Skill(faults=(f"SKILL.md is larger than {MAX_FILE_BYTES // 1024} KiB: shorten it.",))
 
 
-class _FaultyFrontMatter(Exception):
-    """The front matter can't be read; the message is a sentence that says what to change."""
-
-
 def parse_skill(data: bytes) -> Skill:
     """Read a ``SKILL.md``. Never raises: what is wrong with it is in ``faults``.
 
@@ -59,10 +53,8 @@ def parse_skill(data: bytes) -> Skill:
     faults = [unfenced] if unfenced else []
     fields: dict[Any, Any] = {}
     if front_matter is not None:
-        try:
-            fields = _fields_of(front_matter)
-        except _FaultyFrontMatter as fault:
-            faults.append(str(fault))
+        fields, fault = _fields_of(front_matter)
+        faults += [fault] if fault else []
     readable = not faults
     description, model = "", None
     if readable:
@@ -88,38 +80,22 @@ def _split(text: str) -> tuple[str | None, str, str | None]:
     return None, "", f"The front matter has no end. {_BEGIN}"
 
 
-def _fields_of(front_matter: str) -> dict[Any, Any]:
+def _fields_of(front_matter: str) -> tuple[dict[Any, Any], str | None]:
+    """Return what the front matter says, and what is wrong with it."""
     if len(front_matter) > MAX_FRONT_MATTER_CHARS:
-        raise _FaultyFrontMatter(
+        return {}, (
             f"The front matter is longer than {MAX_FRONT_MATTER_CHARS // 1024} KiB: keep only "
             "'description' and 'model' there."
         )
+    from agents_app.front_matter import FaultyFrontMatter, read  # noqa: PLC0415 - brings YAML along
+
     try:
-        loader = _FrontMatterLoader(front_matter)
-        try:
-            fields = loader.get_single_data()
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        line = f" (line {error.problem_mark.line + 2})" if error.problem_mark else ""
-        raise _FaultyFrontMatter(
-            f"The front matter is no YAML: {error.problem}{line}. Put texts that contain ':' or "
-            "'#' into quotes."
-        ) from error
-    except yaml.YAMLError as error:
-        raise _FaultyFrontMatter(
-            "The front matter contains characters that no text has: remove them."
-        ) from error
-    except (ValueError, OverflowError) as error:  # numbers and dates that are none
-        raise _FaultyFrontMatter(
-            "The front matter can't be understood: keep only 'description' and 'model' there, "
-            "with texts in quotes."
-        ) from error
-    if fields is None:
-        return {}
+        fields = read(front_matter)
+    except FaultyFrontMatter as fault:
+        return {}, str(fault)
     if not isinstance(fields, dict):
-        raise _FaultyFrontMatter(f"The front matter has no 'name: value' lines. {_BEGIN}")
-    return fields
+        return {}, f"The front matter has no 'name: value' lines. {_BEGIN}"
+    return fields, None
 
 
 def _description_of(fields: dict[Any, Any], faults: list[str]) -> str:
@@ -156,40 +132,3 @@ def _model_of(fields: dict[Any, Any], faults: list[str]) -> str | None:
 def _is_text(value: str) -> bool:
     """Whether it is Unicode: YAML can write half of a surrogate pair."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-class _FrontMatterLoader(yaml.SafeLoader):
-    """Reads plain values only.
-
-    Aliases, with which a few lines can stand for gigabytes, and tags are refused; so is a name that
-    is given twice. In Python, because the C library's recursion can exhaust the stack.
-    """
-
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent):
-            raise self._refusal("aliases ('*name') are not allowed", event)
-        if getattr(event, "tag", None) is not None:
-            raise self._refusal("tags ('!name') are not allowed", event)
-        if self._depth == MAX_DEPTH:
-            raise self._refusal("it is nested too deeply", event)
-        self._depth += 1
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        names: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in names:
-                    raise self._refusal(f"{key.value[:100]!r} is given twice", key)
-                names.add(key.value)
-        return node
-
-    @staticmethod
-    def _refusal(problem: str, where: Any) -> yaml.MarkedYAMLError:
-        return yaml.MarkedYAMLError(problem=problem, problem_mark=where.start_mark)

@@ -25,7 +25,7 @@ ALLOWED_HOSTS = ["*"]
 INSTALLED_APPS = [
     "mochi_project",  # before all others: its management commands replace theirs
     "ninja",
-    "django_q",
+    "mochi_project.queue_app.TaskQueueConfig",
 ]
 # Async functions only: Django runs the hooks of other middleware in a thread, for every request.
 MIDDLEWARE = ["mochi_project.middleware.envelope_middleware"]
