@@ -294,7 +294,7 @@ class ConfirmationStore:
         if _SESSION_ID.fullmatch(session_id):
             with (
                 suppress(FileNotFoundError, NotADirectoryError),
-                os.scandir(self._root / session_id) as entries,
+                os.scandir(f"{self._root}{os.sep}{session_id}") as entries,
             ):
                 for entry in entries:
                     if ours := _OURS.fullmatch(entry.name):

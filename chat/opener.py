@@ -134,7 +134,7 @@ class TurnOpener:
         try:
             self._withdraw_questions(session_id, jobs[0].continuation)
             if turns:
-                self._recovery.end_journals(session)
+                self._recovery.end_journals(session, turns)
             writer = self._journal.open(session_id, turn_id)
         except BaseException:
             self._forget(turn_id)

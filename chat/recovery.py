@@ -1,7 +1,7 @@
 """Seals the turns of processes that died: see ``sealing.py`` for what is derived from what."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from chat.idempotency import IdempotencyKeys
 from chat.journal import TurnJournal
@@ -44,13 +44,17 @@ class TurnRecovery:
         )
         return sealed
 
-    def end_journals(self, session: Session) -> Session:
+    def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
         """End every journal of the session that its writer could not end.
 
         The caller holds the session's lock or its claim. Returns the session as it is, so that it
         can be a repository's change that changes nothing.
+
+        Args:
+            session: The session.
+            turns: Its turns with a journal, oldest first, where the caller has just listed them.
         """
-        for turn_id in self._dead_turns(session.session_id):
+        for turn_id in self._dead_turns(session.session_id, turns):
             remains = self._remains(session.session_id, turn_id)
             if remains.last_number == 0:  # nobody saw anything of it
                 self._journal.discard(session.session_id, turn_id)
@@ -59,17 +63,19 @@ class TurnRecovery:
                 self._journal.append(session.session_id, turn_id, lines)
         return session
 
-    def _dead_turns(self, session_id: str) -> list[str]:
+    def _dead_turns(self, session_id: str, turns: Sequence[str] | None = None) -> list[str]:
         """Return the turns whose journal has no end and will get none from its writer.
 
-        A turn lets go of its session a moment before it writes its last events.
+        A turn lets go of its session a moment before it writes its last events. What is older than
+        an ended journal has been ended too: no turn begins before its predecessors' ends are told.
         """
-        return [
-            turn_id
-            for turn_id in self._journal.turns(session_id)
-            if not self._journal.is_being_written(session_id, turn_id)
-            and not self._journal.has_ended(session_id, turn_id)
-        ]
+        dead: list[str] = []
+        for turn_id in reversed(self._journal.turns(session_id) if turns is None else turns):
+            if self._journal.has_ended(session_id, turn_id):
+                break
+            if not self._journal.is_being_written(session_id, turn_id):
+                dead.insert(0, turn_id)
+        return dead
 
     def _remains(self, session_id: str, turn_id: str) -> Remains:
         return read_remains(self._journal.read(session_id, turn_id).entries)

@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder(Entry).decode
 class FileJournalWriter:
     """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
 
-    def __init__(self, path: Path, *, new: bool = False) -> None:
+    def __init__(self, path: str, *, new: bool = False) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if new:
             flags |= os.O_CREAT | os.O_EXCL
@@ -62,16 +62,17 @@ class FileTurnJournal:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._prefix = f"{root}{os.sep}"  # putting a Path together costs more than opening it
 
     def open(self, session_id: str, turn_id: str) -> JournalWriter:
         """Begin the journal of a new turn."""
         path = self._path(session_id, turn_id)
         while True:
             try:
-                make_private_directory(path.parent)
-                return FileJournalWriter(path, new=True)
-            except FileNotFoundError:
-                continue  # a sweep removed the directory just now, because it was empty
+                try:
+                    return FileJournalWriter(path, new=True)
+                except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
+                    make_private_directory(self._root / session_id)
             except OSError as error:
                 raise_if_full(error)
                 raise
@@ -81,7 +82,7 @@ class FileTurnJournal:
         if not _SESSION_ID.fullmatch(session_id):
             return []  # as everybody else says: it must not become a path
         try:
-            with os.scandir(self._root / session_id) as entries:
+            with os.scandir(self._prefix + session_id) as entries:
                 names = [entry.name for entry in entries if _is_journal(entry)]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -104,11 +105,13 @@ class FileTurnJournal:
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's last entry is ``done``."""
         try:
-            with _opened(self._path(session_id, turn_id)) as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_ENTRY_LENGTH))
-                tail = file.read()
+            descriptor, size = _open(self._path(session_id, turn_id))
         except FileNotFoundError:
             return False
+        try:
+            tail = os.pread(descriptor, LAST_ENTRY_LENGTH, max(0, size - LAST_ENTRY_LENGTH))
+        finally:
+            os.close(descriptor)
         return tail.endswith(b"\n") and bool(_LAST_ENTRY.match(tail.rsplit(b"\n", 2)[-2]))
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
@@ -139,7 +142,7 @@ class FileTurnJournal:
     def append(self, session_id: str, turn_id: str, lines: str) -> None:
         """Add lines to a journal whose writer died, after cutting off what it left half-written."""
         path = self._path(session_id, turn_id)
-        content = path.read_bytes()
+        content = Path(path).read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(path, whole)
@@ -151,7 +154,7 @@ class FileTurnJournal:
 
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal, and the session's directory with its last one."""
-        path = self._path(session_id, turn_id)
+        path = Path(self._path(session_id, turn_id))
         path.unlink(missing_ok=True)
         with suppress(OSError):  # other turns' journals are still there
             path.parent.rmdir()
@@ -165,7 +168,7 @@ class FileTurnJournal:
         swept = 0
         newest = time.time() - older_than_seconds
         for session_id, turn_id in self._all():
-            path = self._path(session_id, turn_id)
+            path = Path(self._path(session_id, turn_id))
             with suppress(FileNotFoundError):  # another worker sweeps too
                 if path.stat().st_mtime <= newest and self.has_ended(session_id, turn_id):
                     self.discard(session_id, turn_id)
@@ -180,7 +183,7 @@ class FileTurnJournal:
         changed: Callable[[], object],
     ) -> Callable[[], None]:
         """Call ``changed``, in another thread, when the journal grew; return how to stop."""
-        return watcher.watch(self._path(session_id, turn_id), changed)
+        return watcher.watch(Path(self._path(session_id, turn_id)), changed)
 
     def _all(self) -> Iterator[tuple[str, str]]:
         """Yield the session and the turn of every journal."""
@@ -189,16 +192,24 @@ class FileTurnJournal:
                 for turn_id in self.turns(directory.name):
                     yield directory.name, turn_id
 
-    def _path(self, session_id: str, turn_id: str) -> Path:
-        return self._root / session_id / f"{turn_id}{SUFFIX}"
+    def _path(self, session_id: str, turn_id: str) -> str:
+        return f"{self._prefix}{session_id}{os.sep}{turn_id}{SUFFIX}"
 
 
 def _is_journal(entry: "os.DirEntry[str]") -> bool:
     return bool(_FILE_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: str) -> BinaryIO:
+    """Open a journal to read it as a file; raises as ``_open``."""
+    return os.fdopen(_open(path)[0], "rb")
+
+
+def _open(path: str) -> tuple[int, int]:
     """Open a journal to read it; never through a link, and never waiting for a pipe's writer.
+
+    Returns:
+        The descriptor, and the file's size in bytes.
 
     Raises:
         FileNotFoundError: There is none.
@@ -209,10 +220,11 @@ def _opened(path: Path) -> BinaryIO:
         if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
             raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no journal", path)
-    return os.fdopen(descriptor, "rb")
+    return descriptor, status.st_size
 
 
 def _entry_of(line: bytes) -> Entry | None:
