@@ -30,13 +30,16 @@ from django.core.cache import close_caches
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import reset_urlconf
-from django.db import close_old_connections, reset_queries
+from django.db import close_old_connections, connections, reset_queries
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import set_script_prefix
+from django.urls import ResolverMatch, get_resolver, set_script_prefix
+from django.utils.log import log_response
 
 from mochi_project.error_handlers import plain_error
 from mochi_project.guard import Message, Receive, Scope, Send
+from mochi_project.request import LeanRequest
+from mochi_project.routes import RouteMatch, table_of
 
 # A generator that never waits would keep the loop, and the notice that its client left, to itself.
 CHUNKS_BETWEEN_YIELDS = 64
@@ -47,9 +50,14 @@ _WITHOUT_BODY = frozenset({204, 304})
 class LeanHandler(ASGIHandler):
     """Serves Django's views over ASGI; see the module for what it leaves out."""
 
+    request_class = LeanRequest
+
     def __init__(self) -> None:
         super().__init__()
         detach_database_receivers()
+        hooks = (self._view_middleware, self._template_response_middleware)
+        atomic = (entry["ATOMIC_REQUESTS"] for entry in connections.settings.values())
+        self._calls_views_directly = not any(hooks) and not any(atomic)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -60,7 +68,8 @@ class LeanHandler(ASGIHandler):
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine of a server runs in a task
         try:
-            set_script_prefix(get_script_prefix(scope))
+            if prefix := get_script_prefix(scope):  # it is "/" where nothing was set
+                set_script_prefix(prefix)
             await signals.request_started.asend(sender=self.__class__, scope=scope)
             request, error_response = self.create_request(scope, body_file)
             if request is not None:
@@ -92,7 +101,10 @@ class LeanHandler(ASGIHandler):
         return (
             vars(response)["_resource_closers"] == [request.close]
             and not hasattr(request, "_files")
-            and not signals.request_finished.has_listeners(self.__class__)
+            and not (
+                signals.request_finished.receivers
+                and signals.request_finished.has_listeners(self.__class__)
+            )
         )
 
     async def read_body(self, receive: Receive) -> IO[bytes]:
@@ -105,6 +117,42 @@ class LeanHandler(ASGIHandler):
         if message["type"] == "http.request" and not message.get("more_body", False):
             return BytesIO(message.get("body", b""))
         return await super().read_body(_preceded_by(message, receive))
+
+    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the response to a request, of the view or of an error."""
+        response: HttpResponseBase = await self._middleware_chain(request)
+        vars(response)["_resource_closers"].append(request.close)
+        if response.status_code >= 400:
+            await _log(response, request)
+        return response
+
+    async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Call the view, within the middleware.
+
+        Django finds out for each request again that a view is async and that no hook applies.
+        """
+        match = self.resolve_request(request)
+        if not (self._calls_views_directly and isinstance(match, RouteMatch) and match.is_async):
+            return await super()._get_response_async(request)
+        response = await match.func(request, *match.args, **match.kwargs)
+        if not isinstance(response, HttpResponseBase):
+            self.check_response(response, match.func)
+        if hasattr(response, "render"):
+            return await sync_to_async(response.render)()
+        return response
+
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        """Return the view of a request with its parameters.
+
+        Raises:
+            Resolver404: There is none.
+        """
+        if not hasattr(request, "urlconf"):
+            match = table_of(get_resolver()).find(request.path_info)
+            if match is not None:
+                request.resolver_match = match
+                return match
+        return super().resolve_request(request)
 
     def create_request(
         self, scope: Scope, body_file: IO[bytes]
@@ -213,6 +261,13 @@ def _response_start(response: HttpResponseBase) -> Message:
         for cookie in response.cookies.values()
     )
     return {"type": "http.response.start", "status": response.status_code, "headers": headers}
+
+
+async def _log(response: HttpResponseBase, request: HttpRequest) -> None:
+    """Log an error as Django does, which may block."""
+    await sync_to_async(log_response, thread_sensitive=False)(
+        "%s: %s", response.reason_phrase, request.path, response=response, request=request
+    )
 
 
 def _preceded_by(message: Message, receive: Receive) -> Receive:

@@ -1,0 +1,56 @@
+"""Django's request over ASGI, without what few views ask for."""
+
+from functools import cached_property
+from io import BytesIO
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest, get_script_prefix
+
+from mochi_project.guard import Scope
+
+
+class LeanRequest(ASGIRequest):
+    """A request whose ``META`` is made by Django's own class when somebody asks for it.
+
+    Attributes:
+        answers_late: A view may return a response that is not settled yet (``LateResponse``).
+    """
+
+    answers_late = True
+
+    def __init__(self, scope: Scope, body_file: IO[bytes]) -> None:
+        if not scope.get("query_string", b"").isascii():
+            super().__init__(scope, body_file)  # which says what is wrong with it
+            return
+        self.scope = scope
+        self._post_parse_error = False
+        self._read_started = False
+        self.resolver_match = None
+        self.path = scope["path"]
+        self.script_name = get_script_prefix(scope)
+        self.path_info = self.path.removeprefix(self.script_name)
+        self.method = scope["method"].upper()
+        self._stream = body_file
+        if isinstance(body_file, BytesIO):
+            body = body_file.getvalue()
+            most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+            if most is None or len(body) <= most:
+                self._body = body
+
+    @cached_property
+    def META(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Django's name
+        """The headers as Django names them."""
+        return ASGIRequest(self.scope, BytesIO()).META
+
+    @cached_property
+    def content_type(self) -> str | None:  # type: ignore[override]
+        """The media type of the body; with it, Django sets ``content_params``."""
+        self._set_content_type_params(self.META)
+        return vars(self)["content_type"]
+
+    @cached_property
+    def content_params(self) -> dict[str, str] | None:  # type: ignore[override]
+        """The parameters of the body's media type."""
+        self._set_content_type_params(self.META)
+        return vars(self)["content_params"]
