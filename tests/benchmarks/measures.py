@@ -1,20 +1,15 @@
-"""The measurements. Each returns plain numbers; ``run.py`` interleaves them and prints."""
+"""What streams cost and how they flow. Each returns plain numbers; ``bench.py`` interleaves them."""
 
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
 
 from client import Connection, unchunk
 from subjects import Direct, Server, Subject
 from upstream import reply_text
-
-from sessions_app.service import SessionManager
 
 STREAM_RATE = 20
 HELD_WITHIN = 0.050
@@ -23,7 +18,29 @@ CAPACITY_LEVELS = (100, 150, 220, 300, 400, 550, 750, 1000, 1300, 1600, 2000, 25
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much of everything one round does."""
+    """How much of everything one round does.
+
+    Attributes:
+        connections: Connections that stream at full speed.
+        replies: Replies of 256 tokens on each of them.
+        first_tokens: Turns whose first token is waited for.
+        paced_streams: Streams of 20 tokens a second that run at once.
+        paced_seconds: How long they are watched.
+        open_streams: Streams whose memory is taken.
+        departures: Clients that leave in mid-stream.
+        stored: How many sessions are listed.
+        lengths: How many messages a session has that is saved.
+        saves: How often it is.
+        waits: Turns during which somebody else asks for something.
+        tool_turns: Turns with a call of a tool.
+        reattachments: How often a turn of 5,000 events is picked up again.
+        histories: How many messages a session has that is chatted in.
+        historians: How many such sessions there are.
+        crowds: How many streams run at once.
+        crowds_of_r: The same for R, which holds fewer.
+        watched_seconds: How long streams are watched for a curve.
+        turns: Turns over which the memory is watched.
+    """
 
     connections: int = 16
     replies: int = 48
@@ -32,7 +49,18 @@ class Load:
     paced_seconds: float = 5.0
     open_streams: int = 200
     departures: int = 10
-    sessions: int = 10_000
+    stored: tuple[int, ...] = (100, 1_000, 10_000)
+    lengths: tuple[int, ...] = (10, 100, 1_000, 5_000)
+    saves: int = 15
+    waits: int = 20
+    tool_turns: int = 100
+    reattachments: int = 10
+    histories: tuple[int, ...] = (0, 100, 1_000, 5_000)
+    historians: int = 10
+    crowds: tuple[int, ...] = (10, 50, 200, 800)
+    crowds_of_r: tuple[int, ...] = (10, 50, 200)
+    watched_seconds: float = 3.0
+    turns: int = 10_000
 
 
 async def check(subject: Subject) -> None:
@@ -82,12 +110,20 @@ async def first_tokens(subject: Subject, load: Load) -> list[float]:
     return times
 
 
-async def paced(subject: Subject, server: Server | None, load: Load) -> dict[str, float]:
+async def paced(
+    subject: Subject, server: Server, streams: int, seconds: float
+) -> dict[str, float]:
     """Hold streams of 20 tokens a second; counts only the time in which all of them run."""
-    streams = await open_streams(subject, "bench:1000x20", load.paced_streams, keep_arrivals=True)
-    tokens, before = sum(one.reply.tokens for one in streams), _cpu(server)
-    await asyncio.sleep(load.paced_seconds)
-    tokens, spent = sum(one.reply.tokens for one in streams) - tokens, _cpu(server) - before
+    opened = await open_streams(subject, "bench:1000x20", streams, keep_arrivals=True)
+    return await watch(opened, server, seconds)
+
+
+async def watch(streams: Sequence[Connection], server: Server, seconds: float) -> dict[str, float]:
+    """Return what running streams cost for so many seconds; then leave them."""
+    tokens, before = sum(one.reply.tokens for one in streams), server.cpu_seconds()
+    await asyncio.sleep(seconds)
+    spent = server.cpu_seconds() - before
+    tokens = sum(one.reply.tokens for one in streams) - tokens
     late = [lateness for one in streams for lateness in _lateness(one.reply.arrivals)]
     for connection in streams:
         connection.leave()
@@ -123,7 +159,7 @@ async def held_streams(subject: Subject, server: Server, load: Load) -> dict[str
     connections = [await subject.connect() for _ in range(load.open_streams)]
     requests = [await subject.prepare(one, "bench:1000x2", 1) for one in connections]
     idle, idle_threads = server.rss(), server.threads()
-    await _start_all(connections, [first for (first,) in requests])
+    await start_all(connections, [first for (first,) in requests])
     await asyncio.sleep(1)
     figures = {
         "idle_rss": idle,
@@ -162,37 +198,20 @@ async def upstream_cpu(upstream_url: str) -> float:
     return float(seconds)
 
 
-def listing(load: Load) -> dict[str, float]:
-    """Seconds to list many sessions, warm, and to parse all their files with ``json``."""
-    with TemporaryDirectory(prefix="mochi-bench-") as folder:
-        for number in range(load.sessions):
-            (Path(folder) / f"{number:010x}.json").write_text(_session_file(number))
-        # A file changed a moment ago is read again: its next change might leave the same time.
-        time.sleep(2.5)
-        repository = SessionManager(folder).repository
-        assert len(repository.list().sessions) == load.sessions
-
-        def parse_all() -> None:
-            for path in Path(folder).iterdir():
-                if path.suffix == ".json":
-                    json.loads(path.read_bytes())
-
-        return {"warm": _typical(repository.list), "json": _typical(parse_all)}
-
-
 async def open_streams(
     subject: Subject, model: str, count: int, *, keep_arrivals: bool = False
 ) -> list[Connection]:
     """Return connections whose streams have all begun."""
     connections = [await subject.connect() for _ in range(count)]
     requests = [await subject.prepare(one, model, 1) for one in connections]
-    await _start_all(connections, [first for (first,) in requests], keep_arrivals=keep_arrivals)
+    await start_all(connections, [first for (first,) in requests], keep_arrivals=keep_arrivals)
     return connections
 
 
-async def _start_all(
+async def start_all(
     connections: Sequence[Connection], requests: Sequence[bytes], *, keep_arrivals: bool = False
 ) -> None:
+    """Send every connection's request, a little apart; returns when all streams have begun."""
     begun = []
     for connection, request in zip(connections, requests, strict=True):
         connection.start(request, keep_arrivals=keep_arrivals)
@@ -215,40 +234,3 @@ def _cpu(server: Server | None) -> float:
 def _lateness(arrivals: Sequence[float]) -> list[float]:
     """How far gaps between reads lie from the pace (skips the upstream's random first gap)."""
     return [abs(later - earlier - 1 / STREAM_RATE) for earlier, later in pairwise(arrivals[1:])]
-
-
-def _typical(action: Callable[[], object], rounds: int = 5) -> float:
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - began)
-    return median(times)
-
-
-def _session_file(number: int) -> str:
-    """Return a conversation of eight messages in format 1.3, about 4 KiB."""
-    stamp = f"2026-11-21T01:10:16.{number:06d}+00:00"
-    answered = {"model": "bench:256x0", "eval_count": 90, "prompt_eval_count": 400}
-    messages = [
-        {
-            "role": ("user", "assistant")[index % 2],
-            "content": f"Message {index} of session {number}. " + "Some words follow. " * 22,
-            "message_id": f"{index:010x}",
-            "timestamp": stamp,
-            **(answered if index % 2 else {}),
-        }
-        for index in range(8)
-    ]
-    metadata = {
-        "session_id": f"{number:010x}",
-        "model": "bench:256x0",
-        "created_at": stamp,
-        "updated_at": stamp,
-        "message_count": len(messages),
-        "summary": None,
-        "summary_model": None,
-        "format_version": "1.3",
-        "preview": str(messages[0]["content"])[:100],
-    }
-    return json.dumps({"metadata": metadata, "messages": messages}, indent=2)

@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,44 +19,85 @@ HERE = Path(__file__).parent
 MESSAGE = "Tell me something about streams, at some length."
 TURNS_PER_SESSION = 5
 START_TIMEOUT = 30.0
-SETTINGS = {
-    "MOCHI_LOG_LEVEL": "WARNING",
-    "MOCHI_WORKER": "false",
-    "MOCHI_MAX_ACTIVE_TURNS": "10000",
-}
+SETTINGS = {"MOCHI_LOG_LEVEL": "WARNING", "MOCHI_MAX_ACTIVE_TURNS": "10000"}
+TOOL = '''"""A tool that costs nothing itself."""
+
+__all__ = ["echo"]
+__destructive__ = []
+
+
+def echo(text: str) -> str:
+    """Say it once more.
+
+    Args:
+        text: What to say.
+    """
+    return text
+'''
+HELPERS = {"worker": "mochi_project.worker", "hosts": "tools_app.hosts.program"}
 
 
 class Server:
-    """A server process with its children, pinned to one core where the system can."""
+    """A server: the process that answers, and those that it started.
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str], cwd: Path) -> None:
+    All are on one core, where the system can. Only the one that answers is what costs per token,
+    memory and threads are told of; what runs beside it has figures of its own.
+
+    Attributes:
+        folder: Where it runs, and keeps its data.
+    """
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+        self.folder = folder
         self.popen = subprocess.Popen(
             command,
             env={**_clean_environment(), **environment},
-            cwd=cwd,
+            cwd=folder,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
         self.process = psutil.Process(self.popen.pid)
         pin(self.popen.pid, core=0)
 
-    @property
-    def family(self) -> list[psutil.Process]:
-        """The process and its descendants."""
-        return [self.process, *self.process.children(recursive=True)]
-
     def cpu_seconds(self) -> float:
-        """User and system time that the family has used so far."""
-        times = [process.cpu_times() for process in self.family]
-        return sum(time.user + time.system for time in times)
+        """User and system time that the process has used so far."""
+        if sys.platform == "linux":  # its clock counts nanoseconds, psutil hundredths of a second
+            return time.clock_gettime((~self.popen.pid << 3) | 2)
+        times = self.process.cpu_times()
+        return times.user + times.system
 
     def rss(self) -> int:
-        """Resident memory of the family in bytes."""
-        return sum(process.memory_info().rss for process in self.family)
+        """Resident memory of the process in bytes."""
+        resident: int = self.process.memory_info().rss
+        return resident
 
     def threads(self) -> int:
-        """Threads of the family."""
-        return sum(process.num_threads() for process in self.family)
+        """Threads of the process."""
+        count: int = self.process.num_threads()
+        return count
+
+    def helpers(self, kind: str) -> list[psutil.Process]:
+        """Return the processes of a kind: the background ``worker``'s or the tool ``hosts``'."""
+        trees = [[child, *child.children(recursive=True)] for child in self.process.children()]
+        return [one for tree in trees if HELPERS[kind] in " ".join(tree[0].cmdline()) for one in tree]
+
+    def memory_of(self, kind: str) -> int:
+        """Return the memory of such processes; what they share is shared out where known."""
+        infos = [one.memory_full_info() for one in self.helpers(kind)]
+        return sum(getattr(info, "pss", info.rss) for info in infos)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Halt what runs beside it, so that nobody else is disturbed meanwhile."""
+        halted = [one for kind in HELPERS for one in self.helpers(kind)]
+        for one in halted:
+            one.suspend()
+        try:
+            yield
+        finally:
+            for one in halted:
+                with suppress(psutil.NoSuchProcess):
+                    one.resume()
 
     def stop(self) -> None:
         """End the process and wait for it."""
@@ -96,9 +137,16 @@ class Subject:
         """Return the command that starts it."""
         raise NotImplementedError
 
+    @classmethod
+    def furnish(cls, folder: Path) -> None:
+        """Put into its folder what it needs before it starts."""
+
 
 class Ours(Subject):
-    """``mochi-server``: sessions saved, journal on. A session holds five turns, then the next."""
+    """``mochi-server`` as it comes: sessions, journal, guard, tools and background worker on.
+
+    A session holds five turns, then the next.
+    """
 
     name = "ours"
     health = "/api/v1/health"
@@ -107,15 +155,24 @@ class Ours(Subject):
         requests: list[bytes] = []
         while len(requests) < replies:
             session = await connection.ask("POST", "/api/v1/sessions", {"model": model})
-            path = f"/api/v1/chat/{session['session_id']}/stream"
-            turn = connection.request_bytes("POST", path, {"message": MESSAGE})
+            turn = self.turn(connection, session["session_id"])
             requests += [turn] * min(TURNS_PER_SESSION, replies - len(requests))
         return requests
+
+    def turn(self, connection: Connection, session_id: str) -> bytes:
+        """Return the request for the next turn of a session."""
+        path = f"/api/v1/chat/{session_id}/stream"
+        return connection.request_bytes("POST", path, {"message": MESSAGE})
 
     def command(self, port: int) -> list[str]:
         script = shutil.which("mochi-server", path=str(Path(sys.executable).parent))
         start = [script] if script else [sys.executable, "-m", "mochi_server"]
         return [*start, "--port", str(port)]
+
+    @classmethod
+    def furnish(cls, folder: Path) -> None:
+        (folder / "tools").mkdir()
+        (folder / "tools" / "echoing.py").write_text(TOOL)
 
 
 class Yardstick(Subject):
@@ -180,6 +237,7 @@ def upstream() -> Iterator[str]:
 def running(kind: type[Subject], upstream_url: str) -> Iterator[tuple[Subject, Server, float]]:
     """Start a subject in an empty folder; also gives the seconds until it said it was healthy."""
     with TemporaryDirectory(prefix="mochi-bench-") as folder:
+        kind.furnish(Path(folder))
         port = free_port()
         subject = kind(f"http://127.0.0.1:{port}")
         environment = {**SETTINGS, "MOCHI_OLLAMA_HOST": upstream_url, "MOCHI_DATA_DIR": folder}

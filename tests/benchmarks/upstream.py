@@ -3,7 +3,9 @@
 Everything it streams is encoded before the first request; what it costs itself is printed with the
 results. The model's name says how it talks: ``bench:256x0`` sends 256 tokens as fast as the reader
 takes them, ``bench:100x20`` sends 100 tokens at 20 a second. A token is a line in an HTTP chunk of
-its own, as Ollama sends it.
+its own, as Ollama sends it. ``bench-tool:16x0`` first asks for the tool ``echo`` and sends its
+tokens in the round after that; ``bench-miss:16x0`` does the same with a tool that nobody has. Who
+asks for a form of answer (``format``) gets a summary, in one piece.
 
     python tests/benchmarks/upstream.py --port 0
 
@@ -17,13 +19,24 @@ import functools
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import uvloop
 
 CREATED_AT = "2026-11-21T01:10:16.003653631Z"
-MODELS = ("bench:256x0", "bench:16x0", "bench:1000x20", "bench:1000x2")
+MODELS = (
+    "bench:256x0",
+    "bench:16x0",
+    "bench:5000x0",
+    "bench:1000x20",
+    "bench:1000x2",
+    "bench-tool:16x0",
+    "bench-miss:16x0",
+)
+CALLED_TOOLS = {"bench-tool": "echo", "bench-miss": "nobody_has_this"}
+CALL_ARGUMENTS = {"text": "once more"}
+SUMMARY = {"summary": "Somebody was told of streams, at some length.", "topics": ["streams"]}
 TOKENS_PER_WRITE = 16
 WORDS = (
     " the", " of", " stream", "ing", " token", "s", ",", " and", " a", ' "quoted"', " naïve", ".",
@@ -32,8 +45,25 @@ WORDS = (
 )  # fmt: skip
 
 
+class _Said(msgspec.Struct):
+    role: str
+
+
 class _ChatRequest(msgspec.Struct):
     model: str
+    messages: msgspec.Raw = msgspec.Raw(b"[]")
+    answer_form: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="format")
+
+    @property
+    def wants_a_form(self) -> bool:
+        """Whether the answer shall be JSON of a certain form."""
+        return bytes(self.answer_form) not in {b"null", b'""'}
+
+    @property
+    def follows_a_tool(self) -> bool:
+        """Whether the last thing said is a tool's result."""
+        said = msgspec.json.decode(self.messages, type=list[_Said])
+        return bool(said) and said[-1].role == "tool"
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -55,12 +85,61 @@ def reply_text(tokens: int) -> str:
     return "".join(token(index) for index in range(tokens))
 
 
+def reply_to(request: _ChatRequest) -> Script:
+    """Choose what is streamed."""
+    kind = request.model.partition(":")[0]
+    if kind in CALLED_TOOLS and not request.follows_a_tool:
+        return call_of(request.model, CALLED_TOOLS[kind])
+    return script_of(request.model)
+
+
 @functools.cache
 def script_of(model: str) -> Script:
     """Encode what ``bench:<tokens>x<rate>`` streams."""
-    count, rate = (int(number) for number in model.removeprefix("bench:").split("x"))
-    tokens = [_chunk(_line(model, token(index), done=False) + b"\n") for index in range(count)]
-    metrics = {
+    count, rate = (int(number) for number in model.partition(":")[2].split("x"))
+    said = [{"content": token(index)} for index in range(count)]
+    return _script(model, said, interval=1 / rate if rate else 0)
+
+
+@functools.cache
+def call_of(model: str, tool: str) -> Script:
+    """Encode an answer that asks for a tool."""
+    call = {"function": {"name": tool, "arguments": CALL_ARGUMENTS}}
+    return _script(model, [{"content": "", "tool_calls": [call]}])
+
+
+@functools.cache
+def summary_of(model: str) -> bytes:
+    """Encode an answer that is a summary, in JSON and in one piece."""
+    message = {"role": "assistant", "content": json.dumps(SUMMARY)}
+    return _answer({**_end(model, 24), "message": message})
+
+
+def _script(
+    model: str, said: Sequence[Mapping[str, object]], *, interval: float = 0
+) -> Script:
+    tokens = [_line(_piece(model, message)) for message in said]
+    return Script(
+        tokens=tokens,
+        writes=[
+            b"".join(tokens[start : start + TOKENS_PER_WRITE])
+            for start in range(0, len(tokens), TOKENS_PER_WRITE)
+        ],
+        end=_line({**_piece(model, {"content": ""}), **_end(model, len(said))}) + b"0\r\n\r\n",
+        interval=interval,
+    )
+
+
+def _piece(model: str, said: Mapping[str, object]) -> dict[str, object]:
+    message = {"role": "assistant", **said}
+    return {"model": model, "created_at": CREATED_AT, "message": message, "done": False}
+
+
+def _end(model: str, count: int) -> dict[str, object]:
+    return {
+        "model": model,
+        "created_at": CREATED_AT,
+        "done": True,
         "done_reason": "stop",
         "total_duration": 1_000_000_000,
         "load_duration": 1_000_000,
@@ -69,24 +148,10 @@ def script_of(model: str) -> Script:
         "eval_count": count,
         "eval_duration": 900_000_000,
     }
-    return Script(
-        tokens=tokens,
-        writes=[
-            b"".join(tokens[start : start + TOKENS_PER_WRITE])
-            for start in range(0, count, TOKENS_PER_WRITE)
-        ],
-        end=_chunk(_line(model, "", done=True, **metrics) + b"\n") + b"0\r\n\r\n",
-        interval=1 / rate if rate else 0,
-    )
 
 
-def _line(model: str, content: str, *, done: bool, **more: object) -> bytes:
-    message = {"role": "assistant", "content": content}
-    line = {"model": model, "created_at": CREATED_AT, "message": message, "done": done, **more}
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _chunk(data: bytes) -> bytes:
+def _line(piece: object) -> bytes:
+    data = json.dumps(piece, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -129,7 +194,7 @@ FIXED_ANSWERS = {
         {
             "details": DETAILS,
             "model_info": {"general.architecture": "bench", "bench.context_length": 32768},
-            "capabilities": ["completion"],
+            "capabilities": ["completion", "tools"],
             "template": "",
             "modified_at": CREATED_AT,
         }
@@ -211,7 +276,11 @@ class Connection(asyncio.Protocol):
 
     def _respond(self, path: str, body: bytes) -> None:
         if path == "/api/chat":
-            self._start(script_of(msgspec.json.decode(body, type=_ChatRequest).model))
+            request = msgspec.json.decode(body, type=_ChatRequest)
+            if request.wants_a_form:
+                self.transport.write(summary_of(request.model))
+            else:
+                self._start(reply_to(request))
         elif path == "/bench/stats":
             self.transport.write(_answer(self.statistics.as_json()))
         else:

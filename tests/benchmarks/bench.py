@@ -1,0 +1,259 @@
+"""The order of things: who is measured when, in rounds, and what of it is kept."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import nullcontext
+from dataclasses import dataclass
+from statistics import median
+
+import growth
+import measures
+import storage
+import turns
+from measures import Load, percentile
+from results import Samples
+from subjects import Direct, Ours, Server, Subject, Yardstick, running
+
+MEASURES = (
+    "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
+    "history", "crowd", "listing", "saving",
+)  # fmt: skip
+ON_REQUEST = ("capacity", "turns")
+R_SHARE = 0.25
+WORKER_SECONDS = 30
+
+Measure = Callable[[Subject, Server], Awaitable[dict[str, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Both servers, running, and the upstream behind them."""
+
+    upstream_url: str
+    direct: Direct
+    ours: Ours
+    our_server: Server
+    yardstick: Yardstick
+    its_server: Server
+
+
+class Bench:
+    """Runs the measures that were asked for.
+
+    Args:
+        load: How much each does.
+        rounds: How many rounds there are of what is measured in rounds.
+        only: The measures.
+        say: Told what is measured now.
+    """
+
+    def __init__(
+        self, load: Load, rounds: int, only: Collection[str], say: Callable[[str], None]
+    ) -> None:
+        self.load = load
+        self.rounds = rounds
+        self.only = only
+        self.say = say
+        self.samples = Samples()
+
+    async def run(self, upstream_url: str) -> None:
+        """Measure everything."""
+        if self._wants("start"):
+            self._start(upstream_url)
+        direct = Direct(upstream_url)
+        await measures.check(direct)
+        if not {"start", "listing", "saving", "turns"} >= set(self.only):
+            with (
+                running(Ours, upstream_url) as (ours, our_server, _),
+                running(Yardstick, upstream_url) as (yardstick, its_server, _),
+            ):
+                field = Field(upstream_url, direct, ours, our_server, yardstick, its_server)
+                await self._with_servers(field)
+        if self._wants("turns"):
+            with running(Ours, upstream_url) as (ours, our_server, _):
+                await settle(ours, our_server)
+                async for point, rss in growth.memory_over_turns(ours, our_server, self.load):
+                    self.samples.note("turns", "ours", {f"memory@{point}": rss})
+        if self._wants("listing"):
+            self._listing()
+        if self._wants("saving"):
+            self._saving()
+
+    def _wants(self, measure: str) -> bool:
+        if measure in self.only:
+            self.say(measure)
+        return measure in self.only
+
+    def _start(self, upstream_url: str) -> None:
+        for _ in range(self.rounds + 2):
+            for kind in (Ours, Yardstick):
+                with running(kind, upstream_url) as (subject, _, seconds):
+                    self.samples.note("start", subject.name, {"start": seconds})
+
+    async def _with_servers(self, field: Field) -> None:
+        await settle(field.ours, field.our_server)
+        await measures.check(field.ours)
+        await measures.check(field.yardstick)
+        if self._wants("memory"):
+            await self._memory(field)
+        for number in range(self.rounds):
+            self.say(f"round {number + 1} of {self.rounds}")
+            await self._round(field)
+        if self._wants("departures"):
+            await self._beside(field, "departures", self._departures(field.upstream_url))
+        if self._wants("tools"):
+            figures = await turns.tool_calls(field.ours, self.load)
+            self.samples.note("tools", "ours", figures)
+        if self._wants("reattach"):
+            figures = await turns.reattachment(field.ours, self.load)
+            self.samples.note("reattach", "ours", figures)
+        if self._wants("waiting"):
+            await self._waiting(field)
+        if self._wants("history"):
+            for messages in self.load.histories:
+                figures = await growth.after_history(
+                    field.ours, field.our_server, messages, self.load
+                )
+                self._note_point("history", "ours", messages, figures)
+        if self._wants("crowd"):
+            await self._crowd(field)
+        if self._wants("capacity"):
+            await self._beside(field, "capacity", self._capacity)
+
+    async def _memory(self, field: Field) -> None:
+        async def held(subject: Subject, server: Server) -> dict[str, float]:
+            return await measures.held_streams(subject, server, self.load)
+
+        await self._beside(field, "memory", held)
+        beside = {
+            "worker_memory": field.our_server.memory_of("worker"),
+            "hosts_memory": field.our_server.memory_of("hosts"),
+        }
+        self.samples.note("memory", "ours", beside)
+
+    async def _round(self, field: Field) -> None:
+        if "ttft" in self.only:
+            base = await measures.first_tokens(field.direct, self.load)
+
+            async def first_tokens(subject: Subject, _: Server) -> dict[str, float]:
+                times = await measures.first_tokens(subject, self.load)
+                return {
+                    "ttft_p50": median(times) - median(base),
+                    "ttft_p99": percentile(times, 99) - median(base),
+                }
+
+            await self._beside(field, "ttft", first_tokens)
+        if "saturated" in self.only:
+            await self._beside(field, "saturated", self._saturated)
+            await self._saturated_upstream(field)
+        if "paced" in self.only:
+            await self._beside(field, "paced", self._paced)
+
+    async def _saturated(self, subject: Subject, server: Server) -> dict[str, float]:
+        share = R_SHARE if isinstance(subject, Yardstick) else 1
+        figures = await measures.saturated(subject, server, self.load, share)
+        return {
+            "saturated": figures["cpu_us_per_token"],
+            "throughput": figures["tokens_per_second"],
+        }
+
+    async def _saturated_upstream(self, field: Field) -> None:
+        before = await measures.upstream_cpu(field.upstream_url)
+        with field.our_server.quiet():
+            figures = await measures.saturated(field.direct, None, self.load, 1)
+        spent = await measures.upstream_cpu(field.upstream_url) - before
+        tokens = self.load.connections * self.load.replies * 256
+        of_harness = {
+            "client_cost": figures["cpu_us_per_token"],
+            "upstream_cost": spent / tokens * 1e6,
+            "throughput": figures["tokens_per_second"],
+        }
+        self.samples.note("saturated", "direct", of_harness)
+
+    async def _paced(self, subject: Subject, server: Server) -> dict[str, float]:
+        figures = await measures.paced(
+            subject, server, self.load.paced_streams, self.load.paced_seconds
+        )
+        return {"paced": figures["cpu_us_per_token"], "jitter": figures["jitter_p99"]}
+
+    def _departures(self, upstream_url: str) -> Measure:
+        async def leave(subject: Subject, _: Server) -> dict[str, float]:
+            times = await measures.departures(subject, upstream_url, self.load)
+            return {"departure": median(times), "departure_max": max(times)}
+
+        return leave
+
+    async def _capacity(self, subject: Subject, _: Server) -> dict[str, float]:
+        return {"capacity": await measures.capacity(subject, self.load)}
+
+    async def _waiting(self, field: Field) -> None:
+        waits = {}
+        for messages in self.load.lengths:
+            figures = await turns.others_wait(field.ours, field.our_server, messages, self.load)
+            self._note_point("waiting", "ours", messages, figures)
+            waits[messages] = figures["wait"]
+        least = waits[min(waits)]
+        for messages in sorted(waits)[1:]:
+            self._note_point("waiting", "ours", messages, {"wait_more": waits[messages] - least})
+
+    async def _crowd(self, field: Field) -> None:
+        for streams in self.load.crowds:
+
+            async def crowd(
+                subject: Subject, server: Server, streams: int = streams
+            ) -> dict[str, float]:
+                figures = await measures.paced(subject, server, streams, self.load.watched_seconds)
+                await asyncio.sleep(0.5)  # what was left is saved
+                return {
+                    f"crowd_token@{streams}": figures["cpu_us_per_token"],
+                    f"crowd_jitter@{streams}": figures["jitter_p99"],
+                }
+
+            await self._beside(field, "crowd", crowd, without_r=streams not in self.load.crowds_of_r)
+
+    def _listing(self) -> None:
+        for sessions in self.load.stored:
+            figures = storage.listing(sessions)
+            plain = figures.pop("json")
+            named = {f"listing_{name}@{sessions}": value for name, value in figures.items()}
+            self.samples.note("listing", "ours", named)
+            self.samples.note("listing", "R", dict.fromkeys(named, plain))
+
+    def _saving(self) -> None:
+        for messages in self.load.lengths:
+            figures = storage.saving(messages, self.load)
+            self.samples.note("saving", "ours", {f"saving@{messages}": figures["saving"]})
+            self.samples.note("saving", "R", {f"saving@{messages}": figures["json"]})
+
+    async def _beside(
+        self, field: Field, measure: str, action: Measure, *, without_r: bool = False
+    ) -> None:
+        """Measure ours, then R while everything of ours is halted that works by itself."""
+        pairs: list[tuple[Subject, Server]] = [(field.ours, field.our_server)]
+        if not without_r:
+            pairs.append((field.yardstick, field.its_server))
+        for subject, server in pairs:
+            with nullcontext() if subject is field.ours else field.our_server.quiet():
+                self.samples.note(measure, subject.name, await action(subject, server))
+
+    def _note_point(
+        self, measure: str, who: str, point: int, figures: dict[str, float]
+    ) -> None:
+        prefix = "" if measure == "waiting" else f"{measure}_"
+        named = {f"{prefix}{name}@{point}": value for name, value in figures.items()}
+        self.samples.note(measure, who, named)
+
+
+async def settle(ours: Ours, server: Server) -> None:
+    """Wait until all of ours is up: the background worker, and a host that has run the tool."""
+    connection = await ours.connect()
+    async with asyncio.timeout(WORKER_SECONDS):
+        while not (await connection.ask("GET", ours.health))["worker_alive"]:
+            await asyncio.sleep(0.1)
+        tools = {"tools": ["echo"], "execution_policy": "never_confirm"}
+        body = {"model": "bench-tool:16x0", "tool_settings": tools}
+        session = await connection.ask("POST", "/api/v1/sessions", body)
+        await connection.stream(ours.turn(connection, session["session_id"]))
+    connection.leave()
+    for kind in ("worker", "hosts"):
+        assert server.helpers(kind), f"no process of the {kind} is there"

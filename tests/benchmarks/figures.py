@@ -1,0 +1,239 @@
+"""What is shown: the lines of the table and the curves, and how numbers are written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A line of the table.
+
+    Attributes:
+        label: What it says.
+        key: The figure's name in the results.
+        unit: What it is shown in.
+        factor: How often the unit goes into the figure's own.
+        must: The bound that the design sets.
+        aim: What it would like.
+    """
+
+    label: str
+    key: str
+    unit: str = ""
+    factor: float = 1
+    must: str = ""
+    aim: str = ""
+
+
+FIGURES = (
+    Figure("CPU per token, saturated", "saturated", "us", 1, "R / 7", "R / 18"),
+    Figure("CPU per token, paced", "paced", "us", 1, "R / 2", "R / 3"),
+    Figure("added time to first token, p50", "ttft_p50", "ms", 1e3, "0.65 R", "0.3 R"),
+    Figure("added time to first token, p99", "ttft_p99", "ms", 1e3),
+    Figure("tokens a second, saturated", "throughput", "k", 1e-3),
+    Figure("jitter p99, 50 paced streams", "jitter", "ms", 1e3),
+    Figure("streams of 20 tokens/s held", "capacity", "", 1, "5 R", "13 R"),
+    Figure("memory per open stream", "rss_per_stream", "KiB", 1 / 1024, "64 KiB", "32 KiB"),
+    Figure("threads, idle", "idle_threads"),
+    Figure("threads, streams open", "threads", "", 1, "as idle"),
+    Figure("idle memory, web worker", "idle_rss", "MiB", 1 / 2**20, "110 MiB", "90 MiB"),
+    Figure("memory beside it: background worker", "worker_memory", "MiB", 1 / 2**20),
+    Figure("memory beside it: tool hosts", "hosts_memory", "MiB", 1 / 2**20),
+    Figure("start to first health", "start", "ms", 1e3, "2.5 R", "1.2 R"),
+    Figure("upstream closed after leaving, median", "departure", "ms", 1e3),
+    Figure("upstream closed after leaving, slowest", "departure_max", "ms", 1e3, "500 ms"),
+    Figure("listing 100 sessions, warm (R: json)", "listing_warm@100", "ms", 1e3),
+    Figure("listing 1,000 sessions, warm (R: json)", "listing_warm@1000", "ms", 1e3),
+    Figure(
+        "listing 10,000 sessions, warm (R: json)", "listing_warm@10000", "ms", 1e3, "R / 8",
+        "R / 18",
+    ),
+    Figure("listing 10,000, one changed (R: json)", "listing_changed@10000", "ms", 1e3),
+    Figure("saving to 10 messages (R: json)", "saving@10", "ms", 1e3),
+    Figure("saving to 100 messages (R: json)", "saving@100", "ms", 1e3),
+    Figure("saving to 1,000 messages (R: json)", "saving@1000", "ms", 1e3),
+    Figure("saving to 5,000 messages (R: json)", "saving@5000", "ms", 1e3),
+    Figure("others wait longer: 1,000 messages", "wait_more@1000", "ms", 1e3, "0 ms"),
+    Figure("others wait longer: 5,000 messages", "wait_more@5000", "ms", 1e3),
+    Figure("tool call, added to its turn", "tool_call", "ms", 1e3, "3 ms"),
+    Figure("turn with a tool call, two rounds", "tool_turn", "ms", 1e3),
+    Figure("turn of 5,000 events, re-attached", "reattach", "ms", 1e3),
+    Figure("events a second, re-attached", "reattach_rate", "k", 1e-3),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; values are ours and R's, in the figure's unit."""
+
+    figure: Figure
+    ours: float
+    yardstick: float | None = None
+
+    @property
+    def ratio(self) -> str:
+        """Ours in multiples of R."""
+        return ratio(self.ours, self.yardstick)
+
+    @property
+    def cells(self) -> list[str]:
+        """The line as text."""
+        figure = self.figure
+        return [
+            figure.label,
+            number(self.ours, figure.unit),
+            number(self.yardstick, figure.unit),
+            self.ratio,
+            figure.must,
+            figure.aim,
+        ]
+
+
+HEADINGS = ("figure", "ours", "R", "ratio", "must", "aim")
+
+
+def rows(results: Results) -> list[Row]:
+    """Return the lines of what was measured."""
+    return [
+        Row(figure, ours * figure.factor, _scaled(results.of(figure.key, "R"), figure.factor))
+        for figure in FIGURES
+        if (ours := results.of(figure.key)) is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a curve: a figure over the points, of ours or of R."""
+
+    heading: str
+    key: str
+    factor: float = 1
+    who: str = "ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Figures over points.
+
+    Attributes:
+        name: What the template calls it.
+        title: What the chart says above it.
+        points: What the points are.
+        lines: The columns of the table.
+        charted: How many of them, from the first, the chart draws.
+        unit: What the chart's lines are in.
+    """
+
+    name: str
+    title: str
+    points: str
+    lines: Sequence[Line]
+    charted: int
+    unit: str
+
+
+CURVES = (
+    Curve(
+        "listing",
+        "Listing",
+        "sessions",
+        (
+            Line("warm, ms", "listing_warm", 1e3),
+            Line("one changed, ms", "listing_changed", 1e3),
+            Line("first time, ms", "listing_first", 1e3),
+            Line("all files with json, ms", "listing_warm", 1e3, "R"),
+        ),
+        4,
+        "ms",
+    ),
+    Curve(
+        "saving",
+        "Adding a message to a session",
+        "messages",
+        (
+            Line("ours, ms", "saving", 1e3),
+            Line("with json, ms", "saving", 1e3, "R"),
+            Line("others wait, ms", "wait", 1e3),
+        ),
+        3,
+        "ms",
+    ),
+    Curve(
+        "history",
+        "CPU per token, by the length of the session",
+        "messages before",
+        (
+            Line("CPU per token, us", "history_token"),
+            Line("CPU per turn of 256 tokens, ms", "history_turn", 1e3),
+            Line("time to first token, ms", "history_first", 1e3),
+        ),
+        1,
+        "us per token",
+    ),
+    Curve(
+        "crowd",
+        "CPU per token, by the number of open streams",
+        "streams",
+        (
+            Line("ours, us per token", "crowd_token"),
+            Line("R, us per token", "crowd_token", 1, "R"),
+            Line("ours, jitter p99, ms", "crowd_jitter", 1e3),
+            Line("R, jitter p99, ms", "crowd_jitter", 1e3, "R"),
+        ),
+        1,
+        "us per token",
+    ),
+    Curve(
+        "turns",
+        "Resident memory of the web worker",
+        "turns",
+        (Line("memory, MiB", "memory", 1 / 2**20),),
+        1,
+        "MiB",
+    ),
+)
+
+
+def values(curve: Curve, results: Results) -> dict[int, list[float | None]]:
+    """Return the values of every line at every point."""
+    return {
+        point: [
+            _scaled(results.of(f"{line.key}@{point}", line.who), line.factor)
+            for line in curve.lines
+        ]
+        for point in results.points(curve.lines[0].key)
+    }
+
+
+def ratio(ours: float | None, yardstick: float | None) -> str:
+    """Write how often one goes into the other, the way round that is easy to read."""
+    if not ours or not yardstick or ours < 0 or yardstick < 0:
+        return ""
+    share = ours / yardstick
+    return f"{share:.2f} R" if share >= 1 / 2 else f"R / {1 / share:.1f}"
+
+
+def number(value: float | None, unit: str = "", *, whole: bool = False) -> str:
+    """Write a number as exactly as it deserves."""
+    if value is None:
+        return ""
+    digits = 0 if abs(value) >= 100 or whole or (not unit and value == int(value)) else 2
+    return f"{value:,.{digits}f} {unit}".strip()
+
+
+def harness(results: Results) -> str:
+    """Say what the harness itself costs."""
+    client, source = results.of("client_cost", "direct"), results.of("upstream_cost", "direct")
+    tokens = results.of("throughput", "direct")
+    if client is None or source is None or tokens is None:
+        return ""
+    return (
+        f"The harness: upstream {source:.2f} us/token, client {client:.2f} us/token, "
+        f"{tokens / 1e3:,.0f} k tokens/s without a server."
+    )
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor

@@ -1,0 +1,127 @@
+"""What sessions cost on disk: listing many, saving long ones. In this process, without a server."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import msgspec
+from measures import Load
+
+from sessions_app.messages import AssistantMessage, Message, UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+
+STAMP = "2026-11-21T01:10:16.003653+00:00"
+WORDS_OF_A_MESSAGE = "Some words follow. " * 22
+SETTLED_SECONDS = 2.5
+"""A file changed a moment ago is read again: its next change might leave the same time."""
+
+
+def message(index: int) -> Message:
+    """Return one message of a conversation, about 560 bytes in its file."""
+    text, identity = f"Message {index}. {WORDS_OF_A_MESSAGE}", f"{index:010x}"
+    if index % 2 == 0:
+        return UserMessage(content=text, message_id=identity, timestamp=STAMP)
+    return AssistantMessage(
+        content=text,
+        message_id=identity,
+        timestamp=STAMP,
+        model="bench:256x0",
+        eval_count=90,
+        prompt_eval_count=400,
+    )
+
+
+def plant(manager: SessionManager, model: str, messages: int) -> str:
+    """Keep a new session of so many messages; return its id."""
+    session_id = manager.create(model).session_id
+    said = tuple(message(index) for index in range(messages))
+    manager.repository.update(session_id, _replaced_by(said))
+    return session_id
+
+
+def listing(sessions: int) -> dict[str, float]:
+    """Seconds to list sessions: as they are, after one changed, and the first time.
+
+    ``json`` is the plain way beside it: every file parsed with ``json``.
+    """
+    with _filled_folder(sessions) as folder:
+        time.sleep(SETTLED_SECONDS)
+        began = time.perf_counter()
+        repository = SessionManager(folder).repository
+        found = repository.list().sessions
+        first = time.perf_counter() - began
+        assert len(found) == sessions
+
+        def parse_all() -> None:
+            for path in folder.iterdir():
+                if path.suffix == ".json":
+                    json.loads(path.read_bytes())
+
+        warm = _typical(repository.list, 5)
+        parsed = _typical(parse_all, 3)
+        changed = []
+        for number in range(5):
+            repository.update(found[number].session_id, _replaced_by((message(0), message(1))))
+            began = time.perf_counter()
+            repository.list()
+            changed.append(time.perf_counter() - began)
+    return {"first": first, "warm": warm, "changed": median(changed), "json": parsed}
+
+
+def saving(messages: int, load: Load) -> dict[str, float]:
+    """Seconds to add a message to a session of so many.
+
+    ``json`` is the plain way beside it: read, add, write beside it, rename; nothing is synced.
+    """
+    with TemporaryDirectory(prefix="mochi-bench-") as folder:
+        manager = SessionManager(folder)
+        session_id = plant(manager, "bench:256x0", messages)
+        said = manager.repository.load(session_id).messages
+        path = Path(folder) / f"{session_id}.json"
+
+        def add_one() -> None:
+            manager.repository.update(session_id, _replaced_by((*said, message(messages))))
+
+        def add_one_plainly() -> None:
+            session = json.loads(path.read_bytes())
+            session["messages"] = [*session["messages"][:messages], session["messages"][0]]
+            beside = path.with_suffix(".tmp")
+            beside.write_text(json.dumps(session, indent=2))
+            beside.replace(path)
+
+        ours = _typical(add_one, load.saves)
+        return {"saving": ours, "json": _typical(add_one_plainly, max(3, load.saves // 3))}
+
+
+@contextmanager
+def _filled_folder(sessions: int) -> Iterator[Path]:
+    """Give a folder of session files of eight messages; the first is ours, the others like it."""
+    with TemporaryDirectory(prefix="mochi-bench-") as name:
+        folder = Path(name)
+        model_id = plant(SessionManager(folder), "bench:256x0", 8)
+        text = (folder / f"{model_id}.json").read_text()
+        for number in range(sessions - 1):
+            session_id = f"{number:010x}"
+            (folder / f"{session_id}.json").write_text(text.replace(model_id, session_id))
+        yield folder
+
+
+def _replaced_by(messages: tuple[Message, ...]) -> Callable[[Session], Session]:
+    def change(session: Session) -> Session:
+        return msgspec.structs.replace(session, messages=messages)
+
+    return change
+
+
+def _typical(action: Callable[[], object], rounds: int) -> float:
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - began)
+    return median(times)
