@@ -1,18 +1,21 @@
 """Single files, read and written so that nothing is half-written, followed or waited for.
 
-Shared by every room that keeps its data in files of its own. Linux and macOS.
+Shared by every room that keeps its data in files of its own. Linux and macOS. Paths are text in
+here: pathlib took 450 of the 1,730 calls that a turn made in threads.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import sys
-from pathlib import Path
+from collections.abc import Iterable
 
 from sessions_app.errors import StorageFull
+from sessions_app.identity import new_file_tag
+
+StrPath = str | os.PathLike[str]
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
@@ -27,13 +30,17 @@ _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 class UnreadableFileError(OSError):
     """The file is there but must not or can't be read; ``reason`` says why."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path.name}: {reason}")
+    def __init__(self, path: StrPath, reason: str) -> None:
+        super().__init__(f"{os.path.basename(path)}: {reason}")
         self.reason = reason
 
 
 def write_atomically(
-    path: Path, data: bytes, *, exclusive: bool = False, durable: bool = True
+    path: StrPath,
+    data: bytes | Iterable[bytes],
+    *,
+    exclusive: bool = False,
+    durable: bool = True,
 ) -> None:
     """Put ``data`` at ``path``, whole and on disk, or leave what was there untouched.
 
@@ -42,7 +49,7 @@ def write_atomically(
 
     Args:
         path: Where the file shall be.
-        data: Its whole content.
+        data: Its whole content, in one piece or in several.
         exclusive: Fail if something stands there already; of several writers exactly one succeeds.
         durable: Wait until it would survive a power cut; False for what dies with the machine.
 
@@ -50,21 +57,23 @@ def write_atomically(
         FileExistsError: ``exclusive``, and ``path`` exists (as anything, a dangling link too).
         StorageFull: No space is left.
     """
-    temporary = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.tmp")
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name[:64]}.{new_file_tag()}.tmp")
     try:
         descriptor = _open_new(temporary)
         try:
-            _write(descriptor, data, durable=durable)
+            _write(descriptor, (data,) if isinstance(data, bytes) else data, durable=durable)
             if exclusive:
                 os.link(temporary, path, follow_symlinks=False)
-                temporary.unlink()
+                os.unlink(temporary)
             else:
-                temporary.replace(path)
+                os.replace(temporary, path)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
             raise
         if durable:
-            sync_directory(path.parent)
+            sync_directory(directory or os.curdir)
     except OSError as error:
         raise_if_full(error)
         raise
@@ -78,7 +87,7 @@ def raise_if_full(error: OSError) -> None:
         ) from error
 
 
-def read_regular(path: Path, *, limit: int) -> bytes:
+def read_regular(path: StrPath, *, limit: int) -> bytes:
     """Return the content of a regular file of at most ``limit`` bytes.
 
     Never follows a symbolic link at ``path`` and never waits (for a FIFO's writer, say).
@@ -100,18 +109,18 @@ def read_regular(path: Path, *, limit: int) -> bytes:
     return data
 
 
-def make_private_directory(directory: Path) -> None:
+def make_private_directory(directory: StrPath) -> None:
     """Make the directory and its missing parents with mode 0700; leave those that stand alone."""
     try:
-        directory.mkdir(mode=PRIVATE_DIRECTORY)
+        os.mkdir(directory, PRIVATE_DIRECTORY)
     except FileExistsError:
         return
     except FileNotFoundError:
-        make_private_directory(directory.parent)
+        make_private_directory(os.path.dirname(directory) or os.curdir)
         make_private_directory(directory)
 
 
-def sync_directory(directory: Path) -> None:
+def sync_directory(directory: StrPath) -> None:
     """Put the directory's entries on disk, so that a new name or a removal survives a power cut."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -120,7 +129,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _read_at_most(path: Path, size: int) -> bytes:
+def _read_at_most(path: StrPath, size: int) -> bytes:
     descriptor = os.open(path, _READ)
     try:
         status = os.fstat(descriptor)
@@ -128,6 +137,8 @@ def _read_at_most(path: Path, size: int) -> bytes:
             raise UnreadableFileError(path, "not a regular file")
         # A buffer for what is there: one for what may be there would cost more than the reading.
         data = os.read(descriptor, min(status.st_size + 1, size))
+        if len(data) == status.st_size:
+            return data
         while len(data) < size and (more := os.read(descriptor, min(_PIECE, size - len(data)))):
             data += more
         return data
@@ -135,20 +146,21 @@ def _read_at_most(path: Path, size: int) -> bytes:
         os.close(descriptor)
 
 
-def _open_new(path: Path) -> int:
+def _open_new(path: str) -> int:
     try:
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
     except FileNotFoundError:
-        make_private_directory(path.parent)
+        make_private_directory(os.path.dirname(path))
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
 
 
-def _write(descriptor: int, data: bytes, *, durable: bool) -> None:
+def _write(descriptor: int, pieces: Iterable[bytes], *, durable: bool) -> None:
     """Write everything and close the descriptor."""
     try:
-        remaining = memoryview(data)
-        while remaining:
-            remaining = remaining[os.write(descriptor, remaining) :]
+        for piece in pieces:
+            remaining = memoryview(piece)
+            while remaining:
+                remaining = remaining[os.write(descriptor, remaining) :]
         if durable:
             _sync(descriptor)
     finally:

@@ -15,10 +15,10 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from sessions_app.atomic import (
     PRIVATE_FILE,
+    StrPath,
     make_private_directory,
     raise_if_full,
 )
@@ -32,9 +32,9 @@ _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 class TurnClaims:
     """The claims on the sessions of one directory."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._workers = directory / "workers"
+    def __init__(self, directory: StrPath) -> None:
+        self._directory = os.fspath(directory)
+        self._workers = f"{self._directory}/workers"
 
     def read(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
@@ -63,41 +63,44 @@ class TurnClaims:
         record = f"{turn_id}|{this_worker(self._workers)}|{started_at}"
         path = self._path(session_id)
         try:
-            os.symlink(record, path)  # noqa: PTH211 - what it names is no path
+            os.symlink(record, path)
         except FileExistsError:
-            path.unlink(missing_ok=True)
-            os.symlink(record, path)  # noqa: PTH211
+            self.remove(session_id)
+            os.symlink(record, path)
         except OSError as error:
             raise_if_full(error)
             raise
 
     def remove(self, session_id: str) -> None:
         """Forget the claim, if there is one."""
-        self._path(session_id).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(session_id))
 
     def session_ids(self) -> Iterator[str]:
         """Yield the sessions that have a claim, dead or alive."""
-        for path in _entries(self._directory):
-            if path.suffix == SUFFIX:
-                yield path.stem
+        for name in _entries(self._directory):
+            if name.endswith(SUFFIX):
+                yield name.removesuffix(SUFFIX)
 
     def sweep_workers(self) -> int:
         """Remove the liveness files of dead processes; return how many."""
         swept = 0
-        for path in _entries(self._workers):
+        for name in _entries(self._workers):
+            path = f"{self._workers}/{name}"
             with _try_lock(path) as locked:
                 if locked:
-                    path.unlink(missing_ok=True)
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
                     swept += 1
         return swept
 
-    def _path(self, session_id: str) -> Path:
-        return self._directory / f"{session_id}{SUFFIX}"
+    def _path(self, session_id: str) -> str:
+        return f"{self._directory}/{session_id}{SUFFIX}"
 
     def _record(self, session_id: str) -> tuple[str, str, str] | None:
         """Return turn, worker and time of the claim, empty where they make no sense, or None."""
         try:
-            target = os.readlink(self._path(session_id))  # noqa: PTH115 - what it names is no path
+            target = os.readlink(self._path(session_id))
         except FileNotFoundError:
             return None
         except OSError:  # somebody put something else there
@@ -111,7 +114,7 @@ class TurnClaims:
             return False
         if worker_id == _own_id(self._workers):
             return True
-        with _try_lock(self._workers / f"{worker_id}.lock") as locked:
+        with _try_lock(f"{self._workers}/{worker_id}.lock") as locked:
             return locked is False
 
 
@@ -121,7 +124,7 @@ def _name(text: str) -> str:
 
 
 @contextmanager
-def _try_lock(path: Path) -> Iterator[bool | None]:
+def _try_lock(path: str) -> Iterator[bool | None]:
     """Try to lock the file: True when it worked, False when its owner lives, None without file.
 
     A shared lock, so that nobody who tries meanwhile takes us for the owner. It is given back at
@@ -145,25 +148,28 @@ def _try_lock(path: Path) -> Iterator[bool | None]:
         os.close(descriptor)
 
 
-def _entries(directory: Path) -> Iterator[Path]:
-    with suppress(FileNotFoundError):
-        yield from directory.iterdir()
+def _entries(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
 
 
 # --- This process -----------------------------------------------------------------------------
 
-_mine: dict[Path, tuple[str, int]] = {}
+_mine: dict[str, tuple[str, int]] = {}
 _mine_lock = threading.Lock()
 _fork_watched = False
 
 
-def this_worker(directory: Path) -> str:
+def this_worker(directory: StrPath) -> str:
     """Return this process's worker id for the directory of liveness files.
 
     The first call takes the process's liveness lock there and keeps it until the process ends; it
     is taken anew if somebody removed its file.
     """
     global _fork_watched  # noqa: PLW0603 - the hook must be registered once per process
+    directory = os.fspath(directory)
     with _mine_lock:
         if directory not in _mine or not os.fstat(_mine[directory][1]).st_nlink:
             if not _fork_watched:
@@ -173,17 +179,17 @@ def this_worker(directory: Path) -> str:
         return _mine[directory][0]
 
 
-def _own_id(directory: Path) -> str | None:
+def _own_id(directory: str) -> str | None:
     """Return this process's worker id there, if it has one; who asks is alive."""
     mine = _mine.get(directory)
     return mine[0] if mine else None
 
 
-def _take_liveness_lock(directory: Path) -> tuple[str, int]:
+def _take_liveness_lock(directory: str) -> tuple[str, int]:
     make_private_directory(directory)
     while True:
         worker_id = secrets.token_hex(8)
-        path = directory / f"{worker_id}.lock"
+        path = f"{directory}/{worker_id}.lock"
         descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         # Waits for a sweeper that may have taken the new file for a dead process's.
         fcntl.flock(descriptor, fcntl.LOCK_EX)

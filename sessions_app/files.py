@@ -10,8 +10,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sessions_app.atomic import (
@@ -31,7 +32,7 @@ from sessions_app.errors import (
 )
 from sessions_app.identity import utc_now
 from sessions_app.listing import CachedListing
-from sessions_app.locks import FileLocks
+from sessions_app.locks import FileLocks, HeldLock
 from sessions_app.repository import Change, Claim, Listing, Recover
 from sessions_app.session import Session, counted
 
@@ -54,11 +55,11 @@ class FileSessionRepository:
     """
 
     def __init__(self, sessions_dir: Path, *, now: Callable[[], str] = utc_now) -> None:
-        self._directory = sessions_dir
+        self._directory = str(sessions_dir)
         self._now = now
-        self._claims = TurnClaims(sessions_dir / ".claims")
+        self._claims = TurnClaims(f"{self._directory}/.claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
-        self._locks = FileLocks(sessions_dir / ".locks")
+        self._locks = FileLocks(f"{self._directory}/.locks")
 
     def create(self, session: Session) -> None:
         """Keep a new session.
@@ -111,7 +112,7 @@ class FileSessionRepository:
             if turn_id is not None:
                 holder = self._claims.turn_of(session_id)
                 if holder != turn_id:
-                    raise SessionBusy(session_id, holder)
+                    raise self._busy(session_id, holder)
             session = self._save(self.load(session_id), change)
             if release:
                 self._claims.remove(session_id)
@@ -141,10 +142,10 @@ class FileSessionRepository:
         with self._locked_existing(session_id):
             self._refuse_running(session_id)
             path = self._path(session_id)
-            if path.is_dir() and not path.is_symlink():
-                raise SessionCorrupt(session_id, "not a regular file")
             try:
-                path.unlink()
+                if stat.S_ISDIR(os.lstat(path).st_mode):
+                    raise SessionCorrupt(session_id, "not a regular file")
+                os.unlink(path)
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
             sync_directory(self._directory)
@@ -208,17 +209,22 @@ class FileSessionRepository:
                 if not os.path.lexists(self._path(claim.session_id)):
                     self._claims.remove(claim.session_id)
                     swept += 1
-        for path in self._directory.glob(".*.tmp"):
-            if name := _TEMPORARY.fullmatch(path.name):
-                # Whoever writes holds the lock: with it in hand, the file is nobody's.
-                with self._locked(name[1]):
-                    path.unlink(missing_ok=True)
+        return swept + self._sweep_temporary_files()
+
+    def _sweep_temporary_files(self) -> int:
+        swept = 0
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self._directory):
+                if match := _TEMPORARY.fullmatch(name):
+                    # Whoever writes holds the lock: with it in hand, the file is nobody's.
+                    with self._locked(match[1]), suppress(FileNotFoundError):
+                        os.unlink(f"{self._directory}/{name}")
                     swept += 1
         return swept
 
-    def _path(self, session_id: str) -> Path:
+    def _path(self, session_id: str) -> str:
         _require_id(session_id)
-        return self._directory / f"{session_id}.json"
+        return f"{self._directory}/{session_id}.json"
 
     def _save(self, session: Session, change: Change) -> Session:
         changed = change(session)
@@ -232,8 +238,14 @@ class FileSessionRepository:
         """Return the claim of a turn that died, if there is one."""
         claim = self._claims.read(session_id)
         if claim is not None and claim.alive:
-            raise SessionBusy(session_id, claim.turn_id)
+            raise self._busy(session_id, claim.turn_id)
         return claim
+
+    def _busy(self, session_id: str, turn_id: str | None) -> SessionBusy | SessionNotFound:
+        """Return why a turn can't have the session: another has it, or it is gone."""
+        if os.path.lexists(self._path(session_id)):
+            return SessionBusy(session_id, turn_id)
+        return SessionNotFound(session_id)
 
     def _settle(self, session_id: str, recover: Recover | None) -> Session:
         """Return the session, on which no turn runs, after recovering one that died."""
@@ -245,31 +257,26 @@ class FileSessionRepository:
         self._claims.remove(session_id)
         return session
 
-    @contextmanager
-    def _locked_existing(self, session_id: str) -> Iterator[None]:
-        # Asking for what does not exist must not leave directories behind.
-        if not os.path.lexists(self._path(session_id)):
+    def _locked_existing(self, session_id: str) -> HeldLock:
+        path = self._path(session_id)
+        # Asking for what does not exist must not leave directories behind. Where the lock was
+        # used before, nothing is left: there it is the reading of the file that tells.
+        if not self._locks.is_made(session_id[:2]) and not os.path.lexists(path):
             raise SessionNotFound(session_id)
-        with self._locked(session_id):
-            yield
+        return self._locked(session_id)
 
-    @contextmanager
-    def _locked(self, session_id: str) -> Iterator[None]:
-        """Hold the session's lock; a sidecar, because a replaced file takes its lock with it.
+    def _locked(self, session_id: str) -> HeldLock:
+        """Take the session's lock; a sidecar, because a replaced file takes its lock with it.
 
         Sessions share 256 locks. Threads wait for each other here, processes in the file system.
         """
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(
-                    self._locks.held(session_id[:2], timeout_seconds=LOCK_TIMEOUT_SECONDS)
-                )
-            except TimeoutError as error:
-                raise SessionBusy(session_id) from error
-            except OSError as error:
-                raise_if_full(error)
-                raise
-            yield
+        try:
+            return self._locks.held(session_id[:2], timeout_seconds=LOCK_TIMEOUT_SECONDS)
+        except TimeoutError as error:
+            raise SessionBusy(session_id) from error
+        except OSError as error:
+            raise_if_full(error)
+            raise
 
 
 def _require_id(session_id: str) -> None:

@@ -22,6 +22,11 @@ def new_message_id() -> str:
     return f"{_chance.getrandbits(4 * ID_LENGTH):0{ID_LENGTH}x}"
 
 
+def new_file_tag() -> str:
+    """Return sixteen random hex digits for the name of a temporary file. No secret."""
+    return f"{_chance.getrandbits(64):016x}"
+
+
 def utc_now() -> str:
     """Return the time as it is stored: UTC, ISO 8601 with microseconds and offset."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -9,14 +9,38 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from types import TracebackType
 
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory
+from sessions_app.atomic import PRIVATE_FILE, StrPath, make_private_directory
 
 POLL_SECONDS = 0.001
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class HeldLock:
+    """A lock that is held until the end of its ``with`` block."""
+
+    __slots__ = ("_descriptor", "_locks", "_thread_lock")
+
+    def __init__(self, locks: "FileLocks", thread_lock: threading.Lock, descriptor: int) -> None:
+        self._locks = locks  # who closes the file with its own end
+        self._thread_lock = thread_lock
+        self._descriptor = descriptor
+
+    def __enter__(self) -> None:
+        """Begin the block; the lock is held already."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the lock back."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self._thread_lock.release()
 
 
 class FileLocks:
@@ -25,15 +49,14 @@ class FileLocks:
     Threads of a process wait for each other here, processes in the file system.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: StrPath) -> None:
+        self._directory = os.fspath(directory)
         self._process = os.getpid()
         self._threads: dict[str, threading.Lock] = {}
         self._descriptors: dict[str, int] = {}
 
-    @contextmanager
-    def held(self, name: str, *, timeout_seconds: float) -> Iterator[None]:
-        """Hold the lock of this name.
+    def held(self, name: str, *, timeout_seconds: float) -> HeldLock:
+        """Take the lock of this name, for a ``with`` block that follows at once.
 
         Raises:
             TimeoutError: Somebody else held it all the time.
@@ -45,13 +68,14 @@ class FileLocks:
         if not lock.acquire(timeout=timeout_seconds):
             raise TimeoutError
         try:
-            descriptor = self._lock(name, time.monotonic() + timeout_seconds)
-            try:
-                yield
-            finally:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-        finally:
+            return HeldLock(self, lock, self._lock(name, timeout_seconds))
+        except BaseException:
             lock.release()
+            raise
+
+    def is_made(self, name: str) -> bool:
+        """Whether this process used the lock already, so that its file stands."""
+        return name in self._descriptors
 
     def close(self) -> None:
         """Close the files; the locks can be used again."""
@@ -64,7 +88,8 @@ class FileLocks:
         self._threads = {}
         self.close()
 
-    def _lock(self, name: str, deadline: float) -> int:
+    def _lock(self, name: str, timeout_seconds: float) -> int:
+        deadline = None
         while True:
             descriptor = self._descriptors.get(name)
             if descriptor is None:
@@ -72,7 +97,9 @@ class FileLocks:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() >= deadline:
+                now = time.monotonic()
+                deadline = deadline or now + timeout_seconds
+                if now >= deadline:
                     raise TimeoutError from None
                 time.sleep(POLL_SECONDS)
                 continue
@@ -82,7 +109,7 @@ class FileLocks:
             os.close(self._descriptors.pop(name))
 
     def _open(self, name: str) -> int:
-        path = self._directory / f"{name}.lock"
+        path = f"{self._directory}/{name}.lock"
         try:
             return os.open(path, _OPEN, PRIVATE_FILE)
         except FileNotFoundError:
