@@ -1,10 +1,9 @@
 """The ``/agents`` routes: parse, call, encode."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Router
 
 from agents_app.payloads import agent_detail, agents_payload, chat_detail, chats_payload
@@ -14,8 +13,8 @@ from agents_app.schemas import (
     AgentDetailOut,
     AgentListOut,
 )
+from mochi_project.answers import answer
 from mochi_project.services import get_services
-from sessions_app.codec import to_json
 from sessions_app.error_schemas import ErrorResponse
 
 router = Router(tags=["agents"])
@@ -61,10 +60,10 @@ async def reload_agents(request: HttpRequest) -> dict[str, Any]:
     description="Most recently updated first. Each is made by a call of an agent, and is kept.",
     operation_id="list_agent_chats",
 )
-async def list_chats(request: HttpRequest) -> HttpResponse:
+async def list_chats(request: HttpRequest) -> HttpResponseBase:
     """List the sessions of all agents."""
     chats = get_services().agent_chats
-    return await _answer(lambda: chats_payload(chats.list()))
+    return await answer(lambda: chats_payload(chats.list()))
 
 
 @router.get(
@@ -74,10 +73,10 @@ async def list_chats(request: HttpRequest) -> HttpResponse:
     description="Everything about it, with all its messages, as of any other session.",
     operation_id="get_agent_chat",
 )
-async def get_chat(request: HttpRequest, session_id: str) -> HttpResponse:
+async def get_chat(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session of an agent as a whole."""
     chats = get_services().agent_chats
-    return await _answer(lambda: chat_detail(chats.get(session_id)))
+    return await answer(lambda: chat_detail(chats.get(session_id)))
 
 
 @router.get(
@@ -93,9 +92,3 @@ async def get_chat(request: HttpRequest, session_id: str) -> HttpResponse:
 async def get_agent(request: HttpRequest, agent_name: str) -> dict[str, Any]:
     """Return one agent, valid or not."""
     return agent_detail(await get_services().agents.get(agent_name))
-
-
-async def _answer(work: Callable[[], dict[str, Any]]) -> HttpResponse:
-    """Do the work and encode what comes of it, both in a thread: a session may be large."""
-    body = await asyncio.to_thread(lambda: to_json(work()))
-    return HttpResponse(body, content_type="application/json; charset=utf-8")

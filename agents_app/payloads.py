@@ -7,7 +7,7 @@ import msgspec
 
 from agents_app.agent import AgentDefinition
 from agents_app.sessions import agent_of
-from sessions_app.payloads import listing_entry, session_detail
+from sessions_app.payloads import many_sessions, session_detail
 from sessions_app.service import SessionPage
 from sessions_app.session import Session
 from tools_app.payloads import tool_payload
@@ -44,10 +44,7 @@ def agent_detail(agent: AgentDefinition) -> dict[str, Any]:
 def chats_payload(page: SessionPage) -> dict[str, Any]:
     """Return the sessions of agents, each with the agent's name."""
     return {
-        "chats": [
-            {**listing_entry(metadata), "agent_name": agent_of(metadata)}
-            for metadata in page.sessions
-        ],
+        "chats": many_sessions(page.sessions, also=lambda one: {"agent_name": agent_of(one)}),
         "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
     }
 

@@ -1,21 +1,21 @@
 """The ``/sessions`` routes: parse, call, encode."""
 
 import asyncio
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
 from chat.context.strategy import STRATEGIES
+from mochi_project.answers import answer
 from mochi_project.services import get_services
-from sessions_app.codec import to_json
 from sessions_app.error_schemas import ErrorResponse
 from sessions_app.errors import ValidationFailed
 from sessions_app.payloads import (
-    listing_entry,
+    many_messages,
+    many_sessions,
     message_to_json,
-    messages_to_json,
     session_detail,
     session_overview,
 )
@@ -51,19 +51,19 @@ async def list_sessions(
     limit: Annotated[int | None, Query(ge=1, le=10_000, description="How many at most")] = None,
     offset: Annotated[int, Query(ge=0, le=10**9, description="How many to leave out")] = 0,
     q: Annotated[str, Query(max_length=500, description="Text in preview, summary, topics")] = "",
-) -> HttpResponse:
+) -> HttpResponseBase:
     """List sessions, page by page if wanted."""
     sessions = get_services().sessions
 
     def work() -> dict[str, Any]:
         page = sessions.list(limit=limit, offset=offset, q=q)
         return {
-            "sessions": [listing_entry(metadata) for metadata in page.sessions],
+            "sessions": many_sessions(page.sessions),
             "total": page.total,
             "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
         }
 
-    return await _answer(work)
+    return await answer(work)
 
 
 @router.post(
@@ -77,7 +77,7 @@ async def list_sessions(
     ),
     operation_id="create_session",
 )
-async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponse:
+async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponseBase:
     """Make a new session."""
     await get_services().models.look_up(body.model)
     await _check_names(body)
@@ -99,7 +99,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
         )
         return session_overview(session)
 
-    return await _answer(work, status=201)
+    return await answer(work, status=201)
 
 
 @router.get(
@@ -109,10 +109,10 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
     description="Everything about it, with all its messages.",
     operation_id="get_session",
 )
-async def get_session(request: HttpRequest, session_id: str) -> HttpResponse:
+async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session as a whole."""
     sessions = get_services().sessions
-    return await _answer(lambda: session_detail(sessions.get(session_id)))
+    return await answer(lambda: session_detail(sessions.get(session_id)))
 
 
 @router.delete(
@@ -142,7 +142,7 @@ async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
 )
 async def update_session(
     request: HttpRequest, session_id: str, body: SessionUpdateIn
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Change settings of a session."""
     given = body.model_fields_set
     if "model" in given or body.context_window is not None:
@@ -153,7 +153,7 @@ async def update_session(
         if changes.get(name) is not None:
             changes[name] = changes[name].to_value()
     sessions = get_services().sessions
-    return await _answer(lambda: session_overview(sessions.update(session_id, **changes)))
+    return await answer(lambda: session_overview(sessions.update(session_id, **changes)))
 
 
 @router.get(
@@ -163,13 +163,13 @@ async def update_session(
     description="Oldest first, the system prompt included.",
     operation_id="list_messages",
 )
-async def list_messages(request: HttpRequest, session_id: str) -> HttpResponse:
+async def list_messages(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return the messages of a session."""
     sessions = get_services().sessions
-    return await _answer(
+    return await answer(
         lambda: {
             "session_id": session_id,
-            "messages": messages_to_json(sessions.messages(session_id)),
+            "messages": many_messages(sessions.messages(session_id)),
         }
     )
 
@@ -187,7 +187,7 @@ async def list_messages(request: HttpRequest, session_id: str) -> HttpResponse:
 )
 async def edit_message(
     request: HttpRequest, session_id: str, message_index: int, body: MessageEditIn
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Edit a user message and cut off what came after it."""
     sessions = get_services().sessions
 
@@ -203,7 +203,7 @@ async def edit_message(
             "removed": edit.removed,
         }
 
-    return await _answer(work)
+    return await answer(work)
 
 
 @router.put(
@@ -218,7 +218,7 @@ async def edit_message(
 )
 async def set_system_prompt(
     request: HttpRequest, session_id: str, body: SystemPromptIn
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Set or replace the system prompt."""
     content = body.content
     if content is None:
@@ -231,7 +231,7 @@ async def set_system_prompt(
         prompt = sessions.set_system_prompt(session_id, content, source_file=body.source_file)
         return {"content": prompt.content, "source_file": prompt.source_file, "message_index": 0}
 
-    return await _answer(work)
+    return await answer(work)
 
 
 @router.delete(
@@ -256,22 +256,13 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
 )
 async def fork_session(
     request: HttpRequest, session_id: str, body: ForkIn | None = None
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Copy a session."""
     index = body.message_index if body is not None else None
     sessions = get_services().sessions
-    return await _answer(
+    return await answer(
         lambda: session_overview(sessions.fork(session_id, message_index=index)), status=201
     )
-
-
-async def _answer(work: Callable[[], Mapping[str, Any]], *, status: int = 200) -> HttpResponse:
-    """Do the work and encode what comes of it, both in a thread: a session may be large.
-
-    The shapes are made by ``payloads``; that they are what the routes declare is tested.
-    """
-    body = await asyncio.to_thread(lambda: to_json(work()))
-    return HttpResponse(body, status=status, content_type="application/json; charset=utf-8")
 
 
 async def _prompt_text(filename: str) -> str:

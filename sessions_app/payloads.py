@@ -3,7 +3,7 @@
 Keys of the format are always written; optional keys of ours only where they are set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sessions_app.context_state import context_state_to_json
@@ -14,6 +14,7 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
 )
+from sessions_app.pieces import PIECE_BYTES, Many
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -24,6 +25,9 @@ from sessions_app.session import (
 
 # Later formats have policies for single tools in the place of groups.
 _GROUPED_VERSIONS = frozenset({"1.0", "1.1", "1.2", "1.3"})
+# Typically, beside the text; and of a session in a list.
+_MESSAGE_BYTES = 250
+_LISTED_BYTES = 500
 
 
 def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
@@ -92,6 +96,34 @@ def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
     }
 
 
+def many_messages(messages: Sequence[Message]) -> Many:
+    """Return messages as a list of a document that is encoded bit by bit."""
+    return Many(messages, message_to_json, size_of_message)
+
+
+def many_sessions(
+    sessions: Sequence[SessionMetadata],
+    *,
+    also: Callable[[SessionMetadata], Mapping[str, Any]] = lambda _: {},
+) -> Many:
+    """Return a list of sessions, encoded bit by bit; ``also`` adds keys to each."""
+    return Many(
+        sessions,
+        lambda metadata: {**listing_entry(metadata), **also(metadata)},
+        lambda _: _LISTED_BYTES,
+    )
+
+
+def size_of_message(message: Message) -> int:
+    """Estimate a message's bytes; what may hold anything is taken for as large as a piece."""
+    if message.extra:
+        return PIECE_BYTES
+    size = len(message.content) + _MESSAGE_BYTES
+    if isinstance(message, AssistantMessage):
+        size += PIECE_BYTES if message.tool_calls else len(message.thinking or "")
+    return size
+
+
 def messages_to_json(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return messages as they stand in a file, and as the HTTP routes give them out."""
     return [message_to_json(message) for message in messages]
@@ -158,7 +190,7 @@ def session_overview(session: Session) -> dict[str, Any]:
 
 
 def session_detail(session: Session) -> dict[str, Any]:
-    """Return a session as a whole, messages included."""
+    """Return a session as a whole; its messages are ``Many``."""
     metadata = session.metadata
     return {
         **session_overview(session),
@@ -167,7 +199,7 @@ def session_detail(session: Session) -> dict[str, Any]:
         "context_window_config": window_to_json(session.window),
         "format_version": metadata.format_version,
         "preview": metadata.preview,
-        "messages": messages_to_json(session.messages),
+        "messages": many_messages(session.messages),
     }
 
 

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from functools import partial
 from typing import IO, Any, cast
 
 from django.core.management.base import BaseCommand, CommandError
@@ -9,6 +10,7 @@ from rich.console import Console, RenderableType
 
 from sessions_app.codec import to_json
 from sessions_app.errors import MochiError
+from sessions_app.pieces import json_pieces
 
 
 class ReportCommand(BaseCommand):
@@ -30,8 +32,9 @@ class ReportCommand(BaseCommand):
             parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
     def print_json(self, value: Mapping[str, Any]) -> None:
-        """Print JSON-compatible values, indented."""
-        self.stdout.write(to_json(value, readable=True).decode(), ending="")
+        """Print JSON-compatible values, indented; long lists may be ``Many``."""
+        for piece in json_pieces(value, partial(to_json, readable=True)):
+            self.stdout.write(piece.decode(), ending="")
 
     def print_rich(self, shown: RenderableType) -> None:
         """Print a table or a document; brackets and numbers in its texts mean nothing."""

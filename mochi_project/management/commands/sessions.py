@@ -13,7 +13,7 @@ from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import get_services
 from sessions_app.atomic import write_atomically
 from sessions_app.export import to_markdown
-from sessions_app.payloads import listing_entry, session_detail
+from sessions_app.payloads import many_sessions, session_detail
 from sessions_app.service import SessionManager
 
 
@@ -56,7 +56,7 @@ class Command(ReportCommand):
         if options["json"]:
             self.print_json(
                 {
-                    "sessions": [listing_entry(metadata) for metadata in page.sessions],
+                    "sessions": many_sessions(page.sessions),
                     "total": page.total,
                     "unreadable": [_problem(item.file, item.reason) for item in page.unreadable],
                 }

@@ -1,0 +1,86 @@
+"""JSON of large documents, made and read bit by bit. Pure.
+
+One call of a JSON library on 60 MB holds the interpreter for hundreds of milliseconds, in whichever
+thread it is made: every stream of the process stands still. Here no call takes more than a few
+milliseconds, and between two of them other threads go on.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+PIECE_BYTES = 64 * 1024
+MOST_ITEMS = 256
+
+Item = TypeVar("Item")
+Encode = Callable[[Mapping[str, Any]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A long list in a document.
+
+    Attributes:
+        items: What is in it.
+        to_json: Makes a JSON-compatible value of one item.
+        size_of: Estimates the bytes of one item's JSON.
+    """
+
+    items: Sequence[Any]
+    to_json: Callable[[Any], Any]
+    size_of: Callable[[Any], int]
+
+
+def json_pieces(document: Mapping[str, Any], encode: Encode) -> Iterator[bytes]:
+    """Return a document's JSON in pieces of about 64 KiB, as ``encode`` would make it whole.
+
+    Args:
+        document: The document; its lists that may be long are ``Many``.
+        encode: Makes JSON of a small document, compact or indented.
+    """
+    marks = {
+        secrets.token_hex(16): value
+        for value in document.values()
+        if isinstance(value, Many) and value.items
+    }
+    names = iter(marks)
+    skeleton = {
+        key: ([next(names)] if value.items else []) if isinstance(value, Many) else value
+        for key, value in document.items()
+    }
+    rest = encode(skeleton)
+    for mark, many in marks.items():
+        before, _, rest = rest.partition(b'"%b"' % mark.encode())
+        yield before
+        yield from _items(many, encode)
+    yield rest
+
+
+def _items(many: Many, encode: Encode) -> Iterator[bytes]:
+    """Return the items, with commas between them, indented as deep as they stand."""
+    prefix, _, suffix = encode({"": [0]}).partition(b"0")
+    comma = b"," + prefix.rpartition(b"[")[2]
+    first = True
+    for some in in_pieces(many.items, many.size_of):
+        data = encode({"": [many.to_json(item) for item in some]})
+        data = data[len(prefix) : len(data) - len(suffix)]
+        yield data if first else comma + data
+        first = False
+
+
+def in_pieces(
+    items: Iterable[Item], size_of: Callable[[Item], int], *, limit: int = PIECE_BYTES
+) -> Iterator[Sequence[Item]]:
+    """Return the items in order, so many at a time as come to the limit in bytes."""
+    some: list[Item] = []
+    size = 0
+    for item in items:
+        weight = size_of(item)
+        if some and (size + weight > limit or len(some) == MOST_ITEMS):
+            yield some
+            some, size = [], 0
+        some.append(item)
+        size += weight
+    if some:
+        yield some
