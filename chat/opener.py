@@ -14,6 +14,7 @@ from chat.preparation import Known, NotKnown
 from chat.recording import SessionRecorder, open_session
 from chat.recovery import TurnRecovery
 from chat.stream import TurnStream
+from chat.threads import InThread
 from sessions_app.identity import utc_now
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session
@@ -46,6 +47,7 @@ class TurnOpener:
         expect: Told of a turn's id before others can see the turn; may be called in a thread.
         forget: Told when such a turn does not begin.
         wants_summaries: Whether a final answer makes a summary due.
+        in_thread: Where what every turn writes to its session's file is written.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class TurnOpener:
         expect: Callable[[str], None] = _nobody,
         forget: Callable[[str], None] = _nobody,
         wants_summaries: bool = False,
+        in_thread: InThread = asyncio.to_thread,
     ) -> None:
         self._repository = repository
         self._journal = journal
@@ -66,6 +69,7 @@ class TurnOpener:
         self._expect = expect
         self._forget = forget
         self._wants_summaries = wants_summaries
+        self._in_thread = in_thread
 
     async def open(
         self,
@@ -90,14 +94,15 @@ class TurnOpener:
             MochiError: What ``prepare`` and ``find_out`` raise.
         """
         known = Known()
+
+        def claim() -> tuple[TurnJob, JournalWriter]:
+            return self._claim(
+                session_id, turn_id, lambda turn_id, session: prepare(turn_id, session, known)
+            )
+
         while True:
             try:
-                job, writer = await asyncio.to_thread(
-                    self._claim,
-                    session_id,
-                    turn_id,
-                    lambda turn_id, session: prepare(turn_id, session, known),
-                )
+                job, writer = await self._in_thread(claim)
                 break
             except NotKnown as missing:
                 await find_out(missing, known)
@@ -109,6 +114,7 @@ class TurnOpener:
             session=job.session,
             turn_id=job.turn_id,
             wants_summaries=self._wants_summaries,
+            in_thread=self._in_thread,
         )
         return OpenedTurn(job=job, stream=stream, recorder=recorder)
 

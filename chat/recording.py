@@ -1,11 +1,12 @@
 """What a turn writes into its session's file, each write whole or not at all."""
 
+import asyncio
 from collections.abc import Callable
 
 from chat.context.window import Decision, record_decision
 from chat.job import TurnJob
 from chat.summary_rules import with_summary_due
-from chat.threads import run_to_end
+from chat.threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
@@ -28,8 +29,10 @@ class SessionRecorder:
         turn_id: str,
         wants_summaries: bool = False,
         now: Callable[[], str] = utc_now,
+        in_thread: InThread = asyncio.to_thread,
     ) -> None:
         self.now = now
+        self._in_thread = in_thread
         self._repository = repository
         self._session = session
         self._turn_id = turn_id
@@ -78,14 +81,14 @@ class SessionRecorder:
                 self._released = True
             self._release()
 
-        await run_to_end(write_and_release)
+        await run_to_end(write_and_release, self._in_thread)
 
     async def release(self) -> None:
         """Let the next turn start; doing it twice is harmless."""
-        await run_to_end(self._release)
+        await run_to_end(self._release, self._in_thread)
 
     async def _write(self, change: Callable[[Session], Session]) -> None:
-        await run_to_end(lambda: self._update(change))
+        await run_to_end(lambda: self._update(change), self._in_thread)
 
     def _update(self, change: Callable[[Session], Session], *, release: bool = False) -> None:
         self._session = self._repository.update(

@@ -1,21 +1,112 @@
-"""Blocking work that must not be left half-way."""
+"""Blocking work of turns, in threads that are there already."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sessions_app.waiting import to_the_end
 
 Result = TypeVar("Result")
 
 
-async def run_to_end(work: Callable[[], Result]) -> Result:
+class InThread(Protocol):
+    """Runs blocking work in another thread, as ``asyncio.to_thread`` does without arguments."""
+
+    def __call__(self, work: Callable[[], Result], /) -> Awaitable[Result]:
+        """Return what the work returns, or raise what it raises."""
+        ...
+
+
+class _Work(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    done: "asyncio.Future[Any]"
+    context: contextvars.Context
+    work: Callable[[], Any]
+
+
+class WorkThreads:
+    """A few threads for the work that every turn waits for: its session's file.
+
+    ``asyncio.to_thread`` makes two futures, a condition and some 75 calls of each visit to a
+    thread; this is one future and a queue. There are always as many threads as ``count``, however
+    many turns run.
+
+    Args:
+        count: How many; they are started with the first work.
+    """
+
+    def __init__(self, count: int = 4) -> None:
+        self._count = count
+        self._waiting: SimpleQueue[_Work | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def run(self, work: Callable[[], Result], /) -> "asyncio.Future[Result]":
+        """Run the work in a thread, with the caller's context variables.
+
+        A future that is cancelled before a thread came to it is not run.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+        if not self._threads:
+            self._start()
+        self._waiting.put(_Work(loop, done, contextvars.copy_context(), work))
+        return done
+
+    def close(self) -> None:
+        """Let the threads end after the work that waits; the next work starts new ones."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+
+    def _start(self) -> None:
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"turn-work-{number}", daemon=True)
+            for number in range(self._count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _serve(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            _do(item)
+            del item  # nothing of it stays until the next one comes
+
+
+def _do(item: _Work) -> None:
+    if item.done.cancelled():
+        return
+    try:
+        result, error = item.context.run(item.work), None
+    except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
+        result, error = None, raised
+    try:
+        item.loop.call_soon_threadsafe(_settle, item.done, result, error)
+    except RuntimeError:
+        if not item.loop.is_closed():  # closed: nobody waits any more
+            raise
+
+
+def _settle(done: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    if done.cancelled():
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
+
+
+async def run_to_end(work: Callable[[], Result], in_thread: InThread = asyncio.to_thread) -> Result:
     """Run blocking work in a thread; when cancelled, wait for its end before going on being so.
 
     Raises:
         BaseException: What the work raises, also when it was cancelled meanwhile.
     """
-    task = asyncio.create_task(asyncio.to_thread(work))
+    task = asyncio.ensure_future(in_thread(work))
     try:
         return await to_the_end(task)
     except asyncio.CancelledError:

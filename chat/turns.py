@@ -19,6 +19,7 @@ from chat.recovery import TurnRecovery
 from chat.remote import ActiveTurn, CancelReport, RemoteTurns
 from chat.signals import SignalInbox, TurnSignals
 from chat.stream import Subscription, TurnStream
+from chat.threads import InThread
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Input, State
 from sessions_app.errors import MochiError
@@ -109,6 +110,7 @@ class TurnRegistry:
         remote: RemoteTurns,
         confirmations: ConfirmationStore,
         on_answer: Callable[[str], None] | None = None,
+        in_thread: InThread = asyncio.to_thread,
     ) -> None:
         self._on_answer = on_answer
         self._preparer = preparer
@@ -124,6 +126,7 @@ class TurnRegistry:
             expect=self._inbox.expect,
             forget=self._inbox.forget,
             wants_summaries=on_answer is not None,
+            in_thread=in_thread,
         )
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()

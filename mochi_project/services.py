@@ -4,6 +4,7 @@ Together with its parts in ``assembly`` the only place that picks adapters. ``ap
 management commands ask ``get_services``; nothing below them knows that it exists.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +19,13 @@ from chat.preparation import TurnPreparer
 from chat.service import ChatService
 from chat.signals import TurnSignals
 from chat.summaries import SummaryService
+from chat.threads import WorkThreads
 from chat.turns import TurnRegistry
 from mochi_project.assembly.agents import AgentRoom, build_agents
 from mochi_project.assembly.models import build_models
 from mochi_project.assembly.storage import ConversationStorage, build_storage
 from mochi_project.assembly.summaries import build_summaries
-from mochi_project.assembly.tools import build_tools
+from mochi_project.assembly.tools import ToolRoom, build_tools
 from mochi_project.assembly.turns import build_turns
 from mochi_project.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
@@ -80,7 +82,10 @@ def build_services(settings: MochiSettings) -> Services:
     )
     summaries = build_summaries(settings, models=models, repository=storage.repository)
     preparer = _build_preparer(settings, models, tools.catalogue)
-    agents = build_agents(settings, tools=tools, preparer=preparer, confirmations=questions)
+    threads = WorkThreads()
+    agents = build_agents(
+        settings, tools=tools, preparer=preparer, confirmations=questions, threads=threads
+    )
     preparer = replace(preparer, delegate=agents.delegate)
     turns = build_turns(
         settings,
@@ -88,6 +93,7 @@ def build_services(settings: MochiSettings) -> Services:
         preparer=preparer,
         questions=questions,
         on_answer=summaries.notice_answer if summaries.enabled else None,
+        threads=threads,
     )
     sessions = _build_sessions(storage, questions, summaries)
     return Services(
@@ -113,8 +119,13 @@ def build_services(settings: MochiSettings) -> Services:
         executions=tools.executions,
         agents=agents.catalogue,
         agent_chats=agents.chats,
-        _closing=tools.aclose,
+        _closing=partial(_close, tools, threads),
     )
+
+
+async def _close(tools: ToolRoom, threads: WorkThreads) -> None:
+    await tools.aclose()
+    await asyncio.to_thread(threads.close)
 
 
 def _build_preparer(

@@ -6,7 +6,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-async def to_the_end(task: "asyncio.Task[Result]") -> Result:
+async def to_the_end(task: "asyncio.Future[Result]") -> Result:
     """Await a task to its end; if that was cancelled meanwhile, the cancellation goes on then.
 
     Raises:
@@ -14,8 +14,11 @@ async def to_the_end(task: "asyncio.Task[Result]") -> Result:
     """
     cancelled = False
     while not task.done():
+        # Not `asyncio.wait`, which takes some 25 calls, nor `await task`, which would cancel it.
+        ended = task.get_loop().create_future()
+        task.add_done_callback(lambda _, ended=ended: ended.done() or ended.set_result(None))
         try:
-            await asyncio.wait([task])
+            await ended
         except asyncio.CancelledError:
             cancelled = True
     if cancelled:

@@ -9,6 +9,7 @@ from agents_app.sessions import AgentSessions
 from chat.confirmations import ConfirmationStore
 from chat.opener import TurnOpener
 from chat.preparation import TurnPreparer
+from chat.threads import WorkThreads
 from mochi_project.assembly.storage import ConversationStorage
 from mochi_project.assembly.tools import ToolRoom, host_limits
 from mochi_project.config import MochiSettings
@@ -33,6 +34,7 @@ def build_agents(
     tools: ToolRoom,
     preparer: TurnPreparer,
     confirmations: ConfirmationStore,
+    threads: WorkThreads,
 ) -> AgentRoom:
     """Build the agents; nothing of them runs before somebody asks for agents."""
     state_dir = settings.resolved_state_dir
@@ -57,6 +59,7 @@ def build_agents(
             journal=storage.journal,
             recovery=storage.recovery,
             confirmations=confirmations,
+            in_thread=threads.run,
         ),
         preparer=preparer,
         prompts=EphemeralPrompts(

@@ -10,6 +10,7 @@ from chat.journals.watcher import PathWatcher
 from chat.preparation import TurnPreparer
 from chat.remote import RemoteTurns
 from chat.signals import TurnSignals
+from chat.threads import WorkThreads
 from chat.turns import TurnLimits, TurnRegistry
 from mochi_project.assembly.storage import ConversationStorage
 from mochi_project.config import MochiSettings
@@ -32,6 +33,7 @@ def build_turns(
     preparer: TurnPreparer,
     questions: ConfirmationStore,
     on_answer: Callable[[str], None] | None,
+    threads: WorkThreads,
 ) -> TurnRoom:
     """Build the registry of turns and what reaches turns of other processes.
 
@@ -41,6 +43,7 @@ def build_turns(
         preparer: Decides what must be known before a model is asked.
         questions: The questions to people, and their answers.
         on_answer: Called with the session of every final answer, if somebody wants to know.
+        threads: Where turns write to their sessions' files.
     """
     watcher = PathWatcher()
     signals = TurnSignals(settings.resolved_state_dir / "signals", watcher)
@@ -64,6 +67,7 @@ def build_turns(
         ),
         confirmations=questions,
         on_answer=on_answer,
+        in_thread=threads.run,
     )
     confirmations = ConfirmationService(
         store=questions,

@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import shutil
 import threading
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -126,7 +127,7 @@ async def test_a_claim_that_makes_no_sense_loses_no_text(house, after_a_kill):
     found = await after_a_kill(house)
 
     def tear():
-        directory = found.sessions.repository._directory / ".claims"
+        directory = Path(found.sessions.repository._directory) / ".claims"
         [claim] = [path for path in directory.iterdir() if path.name.startswith(session_id)]
         claim.unlink()
         claim.symlink_to("||")
