@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StrictBool
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from models_app.language_model import ThinkLevel
 
@@ -17,7 +17,8 @@ def _not_blank(value: str) -> str:
 MessageText = Annotated[str, AfterValidator(_not_blank)]
 
 
-class ChatIn(Schema):
+# What comes in is no Schema of Ninja's: that validates twice where further fields are forbidden.
+class ChatIn(BaseModel):
     """A chat request. Without a message the answer to the last user message is (re)generated."""
 
     # A misspelt "message" must not pass for a request to answer the last one again.
@@ -154,7 +155,7 @@ class ConfirmationsOut(Schema):
     confirmations: list[ConfirmationOut]
 
 
-class ConfirmToolIn(Schema):
+class ConfirmToolIn(BaseModel):
     """The answer to a call that waits for approval."""
 
     model_config = ConfigDict(

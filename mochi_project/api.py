@@ -17,6 +17,7 @@ from mochi_project.config import MochiSettings
 from mochi_project.docs import PackagedSwagger
 from mochi_project.error_handlers import install_error_handlers
 from mochi_project.openapi import describe_common_answers
+from mochi_project.operation import without_detours
 from mochi_project.parsing import StrictJsonParser
 from mochi_project.services import get_services
 from mochi_project.worker_lock import WORKER_LOCK_FILE, worker_state
@@ -84,6 +85,7 @@ api = MochiAPI(
     urls_namespace="api",
 )
 install_error_handlers(api)
+api.add_decorator(without_detours, mode="view")
 
 
 @api.get(

@@ -6,6 +6,7 @@ from typing import IO, Any
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest, get_script_prefix
+from django.http import QueryDict
 
 from mochi_project.guard import Scope
 
@@ -42,6 +43,11 @@ class LeanRequest(ASGIRequest):
     def META(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Django's name
         """The headers as Django names them."""
         return ASGIRequest(self.scope, BytesIO()).META
+
+    @cached_property
+    def GET(self) -> QueryDict:  # type: ignore[override]  # noqa: N802 - Django's name
+        """The parameters of the query."""
+        return QueryDict(self.scope.get("query_string", b""))
 
     @cached_property
     def content_type(self) -> str | None:  # type: ignore[override]
