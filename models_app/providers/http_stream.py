@@ -2,15 +2,14 @@
 
 Written by hand because every token passes here. The protocol itself is httptools', the parser that
 uvicorn uses; this is what stands around it: connections that are kept, silence, and a body that is
-handed out as it comes, without a task or a timer for each piece.
+handed out as it comes, without a task or a timer for each piece, or for each request.
 
 Importing this module imports httptools, which the server has anyway.
 """
 
 import asyncio
 import ssl
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import httptools
@@ -41,20 +40,24 @@ class HttpConnection(asyncio.Protocol):
 
     Attributes:
         status: The answer's status; 0 until its head is there.
-        headers: The answer's headers by lower-case name, the last of equal ones.
-        is_complete: Whether the answer's body has ended.
+        is_complete: Whether the answer's body has ended; True also before the first request.
         received_any: Whether any byte of the answer came.
+        on_body: Keeps a piece of the body. The parser calls it for every token, so it is the
+            list's own method.
+        on_header: Keeps a header, likewise.
     """
 
     def __init__(self) -> None:
         self.status = 0
-        self.headers: dict[str, str] = {}
-        self.is_complete = False
+        self.is_complete = True
         self.received_any = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = None
-        self._pieces: deque[bytes] = deque()
+        self._pieces: list[bytes] = []
+        self._headers: dict[bytes, bytes] = {}
+        self.on_body: Callable[[bytes], None] = self._pieces.append
+        self.on_header: Callable[[bytes, bytes], None] = self._headers.__setitem__
+        self._parser = httptools.HttpResponseParser(self)
         self._buffered = 0
         self._head_bytes = 0
         self._head_done = False
@@ -63,26 +66,38 @@ class HttpConnection(asyncio.Protocol):
         self._paused = False
         self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._no_wait: asyncio.Future[None] = self._loop.create_future()
+        self._no_wait.set_result(None)
         self._last_data = 0.0
         self._silence_timeout = 0.0
         self._watch: asyncio.TimerHandle | None = None
-        self._expiry: asyncio.TimerHandle | None = None
 
     @property
     def is_usable(self) -> bool:
         """Whether another request may be sent on the connection."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The answer's headers by lower-case name, the last of equal ones."""
+        return {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in self._headers.items()
+        }
+
     def send(self, request: bytes, *, silence_timeout: float) -> None:
         """Send a request, head and body; its answer is then read with ``head`` and ``read``."""
         if self._transport is None:
             raise ConnectionLost("the connection is closed")
-        self._parser = httptools.HttpResponseParser(self)
-        self.status, self.headers, self._head_bytes = 0, {}, 0
+        self._headers.clear()
+        self.status = self._head_bytes = self._buffered = 0
         self.is_complete = self.received_any = self._head_done = False
-        self._silence_timeout = silence_timeout
         self._last_data = self._loop.time()
-        self._watch = self._loop.call_later(silence_timeout, self._look)
+        if self._watch is not None and silence_timeout < self._silence_timeout:
+            self._stop_watching()  # it would look too late
+        self._silence_timeout = silence_timeout
+        if self._watch is None:
+            self._watch = self._loop.call_later(silence_timeout, self._look)
         self._transport.write(request)
 
     async def head(self) -> None:
@@ -94,25 +109,30 @@ class HttpConnection(asyncio.Protocol):
         while not self._head_done:
             if self._failure is not None:
                 raise self._failure
-            await self._news()
+            self._waiter = self._loop.create_future()
+            await self._waiter
 
-    async def read(self) -> bytes:
-        """Return what of the body has come in since the last read; b"" at its end.
+    def news(self) -> asyncio.Future[None]:
+        """Return a future that is done once there is something to ``take``."""
+        if self._pieces or self.is_complete or self._failure is not None:
+            return self._no_wait
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
+
+    def take(self) -> bytes:
+        """Return what of the body has come in and was not taken yet; b"" at its end.
+
+        To be called when ``news`` is done.
 
         Raises:
             HttpError: The rest will not come; what came before was returned first.
         """
-        while not self._pieces:
-            if self.is_complete:
-                return b""
-            if self._failure is not None:
+        if not self._pieces:
+            if self._failure is not None and not self.is_complete:
                 raise self._failure
-            await self._news()
-        if len(self._pieces) == 1:
-            data = self._pieces.popleft()
-        else:
-            data = b"".join(self._pieces)
-            self._pieces.clear()
+            return b""
+        data = b"".join(self._pieces)
+        self._pieces.clear()
         self._buffered = 0
         if self._paused and self._transport is not None:
             self._paused = False
@@ -120,24 +140,21 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
+    async def read(self) -> bytes:
+        """Wait for more of the body and return it; b"" at its end.
+
+        Raises:
+            HttpError: The rest will not come; what came before was returned first.
+        """
+        await self.news()
+        return self.take()
+
     def may_be_kept(self) -> bool:
         """Whether the answer has ended as it should, and the connection can go on."""
         return self.is_complete and self._keep_alive and self._failure is None and self.is_usable
 
-    def keep(self, seconds: float) -> None:
-        """Let the connection wait for the next request, for so long."""
-        self._stop_watching()
-        self._expiry = self._loop.call_later(seconds, self.close)
-
-    def take(self) -> None:
-        """Use a connection that was kept."""
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
-
     def close(self) -> None:
         """Close the connection at once; the other side's writing fails."""
-        self.take()
         self._stop_watching()
         if self._transport is not None:
             self._transport.abort()
@@ -150,7 +167,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what one read of the socket brought."""
-        if self._parser is None or self.is_complete:
+        if self.is_complete:
             self._fail(NotHttp("it sends more than was asked for"))
             return
         self._last_data = self._loop.time()
@@ -167,10 +184,12 @@ class HttpConnection(asyncio.Protocol):
             self._fail(NotHttp("it sends more than was asked for"))
         if not self._head_done and self._head_bytes > MAX_HEAD_BYTES:
             self._fail(NotHttp("its headers are too long"))
+        self._buffered += len(data)
         if self._buffered > BUFFERED_BYTES and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
-        self._wake()
+        if self._waiter is not None and (self._pieces or self.is_complete):
+            self._wake()
 
     def eof_received(self) -> bool:
         """Close: a half-closed connection is of no use."""
@@ -180,8 +199,6 @@ class HttpConnection(asyncio.Protocol):
         """Note the end, which is also the end of a body that has no other."""
         self._transport = None
         self._stop_watching()
-        if self._expiry is not None:
-            self._expiry.cancel()
         if self._head_done and not self._has_length and error is None and not self._failure:
             self.is_complete = True
         if not self.is_complete and self._failure is None:
@@ -195,45 +212,34 @@ class HttpConnection(asyncio.Protocol):
         """Notice an answer to a question that nobody has asked."""
         self._surplus = self.is_complete
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header."""
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
         """Note the status; an interim answer is followed by the real one."""
-        parser = self._parser
-        if parser is None or self._surplus:
+        if self._surplus:
             return
-        self.status = parser.get_status_code()
-        self._keep_alive = parser.should_keep_alive()
+        self.status = self._parser.get_status_code()
+        self._keep_alive = self._parser.should_keep_alive()
         self._head_done = self.status >= 200
-
-    def on_body(self, data: bytes) -> None:
-        """Keep a piece of the body."""
-        self._pieces.append(data)
-        self._buffered += len(data)
+        if self._head_done:
+            self._wake()
 
     def on_message_complete(self) -> None:
         """Note the end of the body."""
         if self._head_done:
             self.is_complete = True
-            self._stop_watching()
         else:
-            self.headers = {}
+            self._headers.clear()
 
     # Inside
 
     @property
     def _has_length(self) -> bool:
-        return "content-length" in self.headers or "transfer-encoding" in self.headers
-
-    async def _news(self) -> None:
-        self._waiter = self._loop.create_future()
-        await self._waiter
+        headers = self.headers
+        return "content-length" in headers or "transfer-encoding" in headers
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _fail(self, failure: HttpError) -> None:
         if self._failure is None:
@@ -244,7 +250,10 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def _look(self) -> None:
-        """Fail if nothing came for too long; one timer an answer, not one a piece."""
+        """Fail if nothing came for too long. One timer serves many pieces and many answers."""
+        self._watch = None
+        if self.is_complete:
+            return
         silent_until = self._last_data + self._silence_timeout
         if self._loop.time() < silent_until or self._paused:
             later = max(silent_until, self._loop.time() + 1.0 if self._paused else 0.0)
@@ -277,8 +286,10 @@ class HttpPool:
         self._secure = secure
         self._connect_timeout = connect_timeout
         self._keep_seconds = keep_seconds
-        self._idle: list[HttpConnection] = []
+        # Since when they wait: the one that has waited longest comes first, and is used last.
+        self._idle: dict[HttpConnection, float] = {}
         self._used: set[HttpConnection] = set()
+        self._tidying: asyncio.TimerHandle | None = None
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
 
@@ -315,8 +326,10 @@ class HttpPool:
             self.drop(connection)
             return
         self._used.discard(connection)
-        connection.keep(self._keep_seconds)
-        self._idle.append(connection)
+        loop = asyncio.get_running_loop()
+        self._idle[connection] = loop.time()
+        if self._tidying is None:
+            self._tidying = loop.call_later(self._keep_seconds, self._tidy)
 
     def drop(self, connection: HttpConnection) -> None:
         """Close a connection, which ends what the server does for it."""
@@ -326,6 +339,8 @@ class HttpPool:
     def close(self) -> None:
         """Close every connection, those in use included."""
         self._is_closed = True
+        if self._tidying is not None:
+            self._tidying.cancel()
         for connection in (*self._idle, *self._used):
             connection.close()
         self._idle.clear()
@@ -333,11 +348,22 @@ class HttpPool:
 
     def _take(self) -> HttpConnection | None:
         while self._idle:
-            connection = self._idle.pop()
-            connection.take()
+            connection, _ = self._idle.popitem()
             if connection.is_usable:
                 return connection
         return None
+
+    def _tidy(self) -> None:
+        """Close what was not used for so long. One timer serves all that wait."""
+        self._tidying = None
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection, since = next(iter(self._idle.items()))
+            if loop.time() < since + self._keep_seconds:
+                self._tidying = loop.call_at(since + self._keep_seconds, self._tidy)
+                return
+            del self._idle[connection]
+            connection.close()
 
     async def _connect(self) -> HttpConnection:
         if self._secure and self._tls is None:
@@ -362,8 +388,17 @@ def request_bytes(
         headers: Further headers, without control characters.
         body: The body; its length is told.
     """
+    head = request_head(method, target, host=host, headers=headers)
+    return with_body(head, body) if body or method == "POST" else head + b"\r\n"
+
+
+def request_head(method: str, target: str, *, host: str, headers: Mapping[str, str]) -> bytes:
+    """Return the lines of a request that are the same whatever its body. As ``request_bytes``."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    if body or method == "POST":
-        lines.append(f"Content-Length: {len(body)}")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+    return "\r\n".join([*lines, ""]).encode("latin-1")
+
+
+def with_body(head: bytes, body: bytes) -> bytes:
+    """Return what ``request_head`` returned, with a body."""
+    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)

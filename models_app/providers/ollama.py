@@ -77,15 +77,17 @@ class OllamaModel:
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
-        recovery = _Recovery(self, request)
+        recovery: _Recovery | None = None
+        window = request.context_window
         while True:
             parser = ollama_wire.ReplyParser(request.model)
             reply: Reply | None = None
             streaming = False
             try:
-                reply = await self._ask(request, recovery.window)
+                reply = await self._ask(request, window)
                 while True:
-                    data = await reply.read()
+                    await reply.news()
+                    data = reply.take()
                     batch = parser.feed(data) if data else parser.end()
                     if batch:
                         streaming = True
@@ -97,7 +99,9 @@ class OllamaModel:
             except ModelError as error:
                 if streaming:
                     raise
+                recovery = recovery or _Recovery(self, request)
                 notice = await recovery.after(error)
+                window = recovery.window
             finally:
                 if reply is not None:
                     await reply.aclose(complete=parser.finished)
@@ -152,7 +156,7 @@ class OllamaModel:
         body = ollama_wire.encode_request(request, window)
         clients = await self._open()
         try:
-            return await clients.transport.post("/api/chat", body, model=request.model)
+            return await clients.transport.chat(body, model=request.model)
         except ModelNotFound:
             if clients.inventory is not None:
                 clients.inventory.forget(request.model)

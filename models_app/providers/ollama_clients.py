@@ -263,12 +263,13 @@ class AsyncOllamaClient(ollama.AsyncClient):
                 more=more,
             )
         )
-        reply = await self._transport().post("/api/chat", body, model=model)
+        reply = await self._transport().chat(body, model=model)
         lines = LineSplitter()
         finished = False
         try:
             while not finished:
-                data = await reply.read()
+                await reply.news()
+                data = reply.take()
                 whole = lines.push(data) if data else lines.take_rest()
                 if lines.held_bytes > MAX_LINE_BYTES:
                     raise ollama_errors.line_too_long(MAX_LINE_BYTES)

@@ -5,6 +5,7 @@ of the processor time after it; so chat goes this way, and the library does the 
 """
 
 import asyncio
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from models_app.errors import ModelError
@@ -16,6 +17,8 @@ from models_app.providers.http_stream import (
     NotHttp,
     Silent,
     request_bytes,
+    request_head,
+    with_body,
 )
 from models_app.providers.ollama_host import CONNECT_SECONDS, OllamaHost
 
@@ -48,15 +51,22 @@ class OllamaTransport:
         parts = urlsplit(host.url)
         self._host = host
         self._silence_timeout = silence_timeout
-        self._path = parts.path
-        self._location = parts.netloc
-        self._headers = {
+        headers = {
             "User-Agent": "mochi-server",
             "Accept": "*/*",
             "Accept-Encoding": "identity",
             **({} if authorization is None else {"Authorization": authorization}),
             **host.headers,
         }
+        self._ping = request_bytes(
+            "GET", f"{parts.path}/api/version", host=parts.netloc, headers=headers
+        )
+        self._chat_head = request_head(
+            "POST",
+            f"{parts.path}/api/chat",
+            host=parts.netloc,
+            headers={**headers, "Content-Type": "application/json"},
+        )
         self._pool = HttpPool(
             parts.hostname or "127.0.0.1",
             parts.port or _DEFAULT_PORTS[parts.scheme],
@@ -65,17 +75,21 @@ class OllamaTransport:
             keep_seconds=_IDLE_CONNECTION_SECONDS,
         )
 
-    async def post(self, path: str, body: bytes, *, model: str) -> "Reply":
-        """Send a JSON body and return the reply, whose status is 200.
+    async def chat(self, body: bytes, *, model: str) -> "Reply":
+        """Send the JSON body of a chat and return the reply, whose status is 200.
 
         Raises:
             OllamaUnreachable: No connection could be made.
             ModelError: The server refused; which subclass, its answer tells.
         """
-        headers = {**self._headers, "Content-Type": "application/json"}
-        connection = await self._send("POST", path, headers, body)
+        try:
+            connection = await self._pool.send(
+                with_body(self._chat_head, body), silence_timeout=self._silence_timeout
+            )
+        except (HttpError, OSError) as error:
+            raise self._error_of(error) from error
         if connection.status == 200:
-            return Reply(connection, self)
+            return Reply(connection, self._pool, self._error_of)
         try:
             raise await self._refusal(connection, model)
         finally:
@@ -85,42 +99,21 @@ class OllamaTransport:
         """Tell whether the server answers, within a second. Never raises a connection error."""
         try:
             async with asyncio.timeout(PING_SECONDS):
-                connection = await self._send("GET", "/api/version", self._headers, b"")
+                connection = await self._pool.send(
+                    self._ping, silence_timeout=self._silence_timeout
+                )
                 try:
                     while await connection.read():
                         continue
                 finally:
                     self._pool.give_back(connection)
-        except (ModelError, HttpError, TimeoutError):
+        except (HttpError, OSError):
             return False
         return connection.status == 200
 
     async def aclose(self) -> None:
         """Close every connection, those of running streams included."""
         self._pool.close()
-
-    def give_back(self, connection: HttpConnection) -> None:
-        """Keep or close the connection of an answer that was read."""
-        self._pool.give_back(connection)
-
-    def drop(self, connection: HttpConnection) -> None:
-        """Close a connection, which stops the model."""
-        self._pool.drop(connection)
-
-    async def _send(
-        self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> HttpConnection:
-        request = request_bytes(
-            method, self._path + path, host=self._location, headers=headers, body=body
-        )
-        try:
-            return await self._pool.send(request, silence_timeout=self._silence_timeout)
-        except HttpError as error:
-            raise self.error_of(error) from error
-        except TimeoutError as error:
-            raise ollama_errors.unreachable(self._host.url, "the connection timed out") from error
-        except OSError as error:
-            raise ollama_errors.unreachable(self._host.url, _reason(error)) from error
 
     async def _refusal(self, connection: HttpConnection, model: str) -> ModelError:
         status = connection.status
@@ -136,8 +129,10 @@ class OllamaTransport:
         text = bytes(body[:_MAX_ERROR_BYTES])
         return ollama_errors.error_of_answer(status, ollama_errors.unwrap(text), model=model)
 
-    def error_of(self, failure: HttpError) -> ModelError:
+    def _error_of(self, failure: HttpError | OSError) -> ModelError:
         """Return the error that a failure of the connection stands for."""
+        if isinstance(failure, OSError):
+            return ollama_errors.unreachable(self._host.url, _reason(failure))
         if isinstance(failure, Silent):
             return ollama_errors.silent(self._silence_timeout)
         if isinstance(failure, NotHttp):
@@ -146,25 +141,37 @@ class OllamaTransport:
 
 
 class Reply:
-    """The body of one answer, as it comes in."""
+    """The body of one answer, as it comes in.
 
-    __slots__ = ("_connection", "_transport")
+    Attributes:
+        news: Returns a future that is done once there is something to ``take``. It is the
+            connection's own method: every token waits for it.
+    """
 
-    def __init__(self, connection: HttpConnection, transport: OllamaTransport) -> None:
+    __slots__ = ("_connection", "_error_of", "_pool", "news")
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        pool: HttpPool,
+        error_of: Callable[[HttpError], ModelError],
+    ) -> None:
+        self.news = connection.news
         self._connection = connection
-        self._transport = transport
+        self._pool = pool
+        self._error_of = error_of
 
-    async def read(self) -> bytes:
-        """Return what has come in since the last read, waiting if that is nothing; b"" at the end.
+    def take(self) -> bytes:
+        """Return what has come in and was not taken yet; b"" at the end. After ``news``.
 
         Raises:
             OllamaError: The connection broke or was silent for too long; what the model had spoken
                 by then was returned first.
         """
         try:
-            return await self._connection.read()
+            return self._connection.take()
         except HttpError as error:
-            raise self._transport.error_of(error) from error
+            raise self._error_of(error) from error
 
     async def aclose(self, *, complete: bool) -> None:
         """Let go of the connection.
@@ -174,23 +181,25 @@ class Reply:
                 next request, as soon as the few bytes that end the HTTP body are in as well;
                 otherwise it is closed at once, which stops the model.
         """
-        if complete and await self._at_end():
-            self._transport.give_back(self._connection)
+        connection = self._connection
+        if complete and (connection.is_complete or await _ends_soon(connection)):
+            self._pool.give_back(connection)
         else:
-            self._transport.drop(self._connection)
+            self._pool.drop(connection)
 
-    async def _at_end(self) -> bool:
-        if self._connection.is_complete:
-            return True
-        try:
-            async with asyncio.timeout(_LAST_BYTES_SECONDS):
-                await self._connection.read()
-        except (HttpError, TimeoutError):
-            return False
-        return self._connection.is_complete
+
+async def _ends_soon(connection: HttpConnection) -> bool:
+    try:
+        async with asyncio.timeout(_LAST_BYTES_SECONDS):
+            await connection.read()
+    except (HttpError, TimeoutError):
+        return False
+    return connection.is_complete
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "the connection timed out"
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     return error.strerror or str(error)
