@@ -1,9 +1,11 @@
 """The journal of a turn: the append-only record of its events, readable from any worker."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
+
+PASSAGE_BYTES = 256 * 1024
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -52,9 +54,11 @@ class TurnJournal(Protocol):
         """Return the session's turns that have a journal, oldest first."""
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
-        """Return the whole entries from a position on (0 is the beginning), notes included.
+        """Return whole entries from a position on (0 is the beginning), notes included.
 
-        A journal that does not exist is empty; a torn last line is not there yet.
+        At most ``PASSAGE_BYTES`` at a time, or one entry that is longer; a passage without entries
+        means that there are no more now. A journal that does not exist is empty; a torn last line
+        is not there yet.
         """
 
     def has_ended(self, session_id: str, turn_id: str) -> bool:
@@ -80,6 +84,14 @@ class TurnJournal(Protocol):
 
     def sweep(self, older_than_seconds: float) -> int:
         """Forget journals that ended longer ago than that; return how many."""
+
+
+def whole_journal(journal: TurnJournal, session_id: str, turn_id: str) -> Iterator[Entry]:
+    """Yield every entry of a journal, of which no more than a passage is in memory. Blocks."""
+    position = 0
+    while (passage := journal.read(session_id, turn_id, position)).entries:
+        yield from passage.entries
+        position = passage.position
 
 
 def line(number: int, name: str, data: str) -> str:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from chat.idempotency import IdempotencyKeys
-from chat.journal import TurnJournal
+from chat.journal import TurnJournal, whole_journal
 from chat.sealing import Remains, closing_lines, read_remains, seal_session
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.identity import utc_now
@@ -78,7 +78,7 @@ class TurnRecovery:
         return dead
 
     def _remains(self, session_id: str, turn_id: str) -> Remains:
-        return read_remains(self._journal.read(session_id, turn_id).entries)
+        return read_remains(whole_journal(self._journal, session_id, turn_id))
 
     def seal(self, session_id: str) -> None:
         """Seal the session's dead turn, if there is one; a running turn is left alone."""

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from chat.errors import NoActiveTurn
+from chat.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
 from chat.following import JournalFollower
-from chat.journal import Entry, TurnJournal
+from chat.journal import Entry, TurnJournal, whole_journal
 from chat.outcome import Outcome, outcome_of
 from chat.recovery import TurnRecovery
-from chat.sealing import read_remains
+from chat.sealing import Remains, read_remains
 from chat.signals import TurnSignals
 from chat.turn import State
 from sessions_app.errors import SessionNotFound
@@ -20,6 +21,9 @@ from sessions_app.repository import Claim, SessionRepository
 
 DETACH_SECONDS = 1.0
 DETACH_POLL_SECONDS = 0.005
+
+# Events of which there are thousands, and which the last one repeats as a whole.
+_PIECES = frozenset({ContentDelta.event, ThinkingContentDelta.event, ToolCallDelta.event})
 
 WatchJournal = Callable[[str, str, Callable[[], None]], Callable[[], None]]
 """Called with session, turn and what to call, from another thread, when that journal changed;
@@ -70,8 +74,7 @@ class RemoteTurns:
 
     async def describe(self, claim: Claim) -> ActiveTurn:
         """Tell where another process's turn is, from its journal."""
-        passage = await asyncio.to_thread(self._journal.read, claim.session_id, claim.turn_id)
-        remains = read_remains(passage.entries)
+        remains = await asyncio.to_thread(self._remains, claim)
         state = State.STARTING
         if remains.waits_for_approval and not remains.started_calls:
             state = State.AWAITING_CONFIRMATION
@@ -123,8 +126,7 @@ class RemoteTurns:
                 turn_id = turns[-1]
                 goes_on = await asyncio.to_thread(self._goes_on, session_id, turn_id)
             after = position[1] if position is not None and position[0] == turn_id else 0
-            passage = await asyncio.to_thread(self._journal.read, session_id, turn_id)
-            last_number = max((entry.n for entry in passage.entries), default=0)
+            last_number = await asyncio.to_thread(self._last_number, session_id, turn_id)
             if after > last_number or (last_number and after == last_number and not goes_on):
                 return None
             follower = self._follow(session_id, turn_id, after)
@@ -160,15 +162,22 @@ class RemoteTurns:
         return outcome_of(entries, session)
 
     async def _read_to_end(self, session_id: str, turn_id: str) -> list[Entry]:
-        """Wait for the end of a turn and return its whole journal."""
+        """Wait for the end of a turn and return its journal, but for the answer's pieces."""
         follower = self._follow(session_id, turn_id, after=0)
         entries: list[Entry] = []
         try:
             while (news := await follower.next_entries()) is not None:
-                entries += news
+                entries += [entry for entry in news if entry.event not in _PIECES]
         finally:
             follower.close()
         return entries
+
+    def _remains(self, claim: Claim) -> Remains:
+        return read_remains(whole_journal(self._journal, claim.session_id, claim.turn_id))
+
+    def _last_number(self, session_id: str, turn_id: str) -> int:
+        entries = whole_journal(self._journal, session_id, turn_id)
+        return max((entry.n for entry in entries), default=0)
 
     def _follow(self, session_id: str, turn_id: str, after: int) -> JournalFollower:
         async def goes_on() -> bool:

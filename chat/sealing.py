@@ -5,7 +5,7 @@ and doing it again, changes nothing.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     last_event: str
 
 
-def read_remains(entries: Sequence[Entry]) -> Remains:
+def read_remains(entries: Iterable[Entry]) -> Remains:
     """Gather what a journal tells."""
     message_id, model, turn_id = None, "", ""
     text: list[str] = []

@@ -114,7 +114,8 @@ class Subscription:
     """One listener of a running turn.
 
     What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
-    behind reads the rest from the journal, so a slow client costs no memory and misses nothing.
+    behind reads the rest from the journal, in passages of that size: a slow client costs no more
+    memory and misses nothing.
     After 15 s of silence it gets a comment, so that nobody between takes the connection for dead.
     """
 
@@ -187,9 +188,14 @@ class Subscription:
         self._heartbeat = self._loop.call_at(silent_until, self._beat)
 
     async def _catch_up(self) -> bytes:
-        passage = await self._read_journal(self._position)
-        self._position = passage.position
-        missed = [entry for entry in passage.entries if entry.n > self._fetched]
+        """Return the next passage of what was missed; there may be more."""
+        missed: list[Entry] = []
+        while not missed:
+            passage = await self._read_journal(self._position)
+            if not passage.entries:
+                break
+            self._position = passage.position
+            missed = [entry for entry in passage.entries if entry.n > self._fetched]
         if missed:
             self._fetched = missed[-1].n
             self._pushed = max(self._pushed, self._fetched)

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from chat.journal import Entry, JournalWriter, Passage
+from chat.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
 from chat.journals.watcher import PathWatcher
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full
 
@@ -89,18 +89,22 @@ class FileTurnJournal:
         return sorted(name.removesuffix(SUFFIX) for name in names)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
-        """Return the whole entries from a position on; positions are bytes."""
+        """Return the next passage of whole entries; positions are bytes."""
+        entries: list[Entry] = []
         try:
             with _opened(self._path(session_id, turn_id)) as file:
                 file.seek(position)
-                content = file.read()
+                while not entries and (whole := _whole_lines(file)):
+                    position += len(whole)
+                    entries = [
+                        entry
+                        for line in whole.split(b"\n")[:-1]
+                        if (entry := _entry_of(line)) is not None
+                    ]
+                    file.seek(position)
         except FileNotFoundError:
             return Passage([], position)
-        whole = content[: content.rfind(b"\n") + 1]
-        entries = [
-            entry for line in whole.split(b"\n")[:-1] if (entry := _entry_of(line)) is not None
-        ]
-        return Passage(entries, position + len(whole))
+        return Passage(entries, position)
 
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's last entry is ``done``."""
@@ -225,6 +229,16 @@ def _open(path: str) -> tuple[int, int]:
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no journal", path)
     return descriptor, status.st_size
+
+
+def _whole_lines(file: BinaryIO) -> bytes:
+    """Return the next lines that are whole: as many as a passage holds, or one that is longer."""
+    content = file.read(PASSAGE_BYTES)
+    end = content.rfind(b"\n") + 1
+    if end or len(content) < PASSAGE_BYTES:
+        return content[:end]
+    line = content + file.readline()
+    return line if line.endswith(b"\n") else b""
 
 
 def _entry_of(line: bytes) -> Entry | None:

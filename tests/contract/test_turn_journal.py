@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.journal import TurnJournal, line
+from chat.journal import PASSAGE_BYTES, Passage, TurnJournal, line, whole_journal
 from chat.journals.files import FileTurnJournal
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
@@ -259,3 +259,29 @@ def test_readers_keep_what_was_forgotten_meanwhile_from_hurting(journal: TurnJou
 )
 def test_what_is_no_session_id_never_becomes_a_path(journal: TurnJournal, session_id: str) -> None:
     assert journal.turns(session_id) == []
+
+
+def test_a_long_journal_is_read_in_passages(journal: TurnJournal) -> None:
+    events = [("content_delta", f'{{"content":"{"x" * 1000}"}}') for _ in range(1000)]
+    events[500] = ("tool_result", f'{{"result":"{"y" * 3 * PASSAGE_BYTES}"}}')
+    write(journal, *events, DONE)
+    position, numbers, sizes = 0, [], []
+    while (passage := journal.read(SESSION, TURN, position)).entries:
+        position = passage.position
+        numbers += [entry.n for entry in passage.entries]
+        sizes.append([len(bytes(entry.data)) for entry in passage.entries])
+    assert numbers == list(range(1, 1002))
+    assert len(sizes) > 5
+    assert all(sum(each) <= PASSAGE_BYTES or len(each) == 1 for each in sizes)
+    assert [entry.n for entry in whole_journal(journal, SESSION, TURN)] == numbers
+
+
+def test_a_passage_without_entries_is_the_end(journal: TurnJournal) -> None:
+    writer = journal.open(SESSION, TURN)
+    writer.append("no entry\n" * (PASSAGE_BYTES // 4))
+    writer.append(line(1, *DONE))
+    writer.append('{"n":2,"event":"torn' + "x" * PASSAGE_BYTES)
+    writer.close()
+    passage = journal.read(SESSION, TURN)
+    assert [entry.n for entry in passage.entries] == [1]
+    assert journal.read(SESSION, TURN, passage.position) == Passage([], passage.position)

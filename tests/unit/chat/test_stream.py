@@ -150,3 +150,21 @@ async def test_a_delivery_begins_with_the_time_to_reconnect(turn_stream):
     frames = [frame async for frame in Frames(turn_stream.subscribe(after=0), lambda: None)]
     assert len(frames) == 1
     assert frames[0].startswith(b"retry: 2000\n\nid: t1:1\n")
+
+
+async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
+    subscription = turn_stream.subscribe()
+    turn_stream.emit([STARTED])
+    for _ in range(3000):
+        turn_stream.emit([delta("x" * 1000)])
+    late = turn_stream.subscribe(after=2500)
+    turn_stream.emit([Done(session_id="s")])
+    turn_stream.close()
+    for listener, first in ((subscription, 1), (late, 2501)):
+        pieces = []
+        while chunk := await listener.next():
+            pieces.append(chunk)
+        listener.close()
+        assert max(map(len, pieces)) < 2 * stream.MAX_PENDING_BYTES
+        ids = [line for line in b"".join(pieces).split(b"\n") if line.startswith(b"id: ")]
+        assert ids == [b"id: t1:%d" % number for number in range(first, 3003)]
