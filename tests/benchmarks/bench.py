@@ -209,7 +209,9 @@ class Bench:
                     f"crowd_jitter@{streams}": figures["jitter_p99"],
                 }
 
-            await self._beside(field, "crowd", crowd, without_r=streams not in self.load.crowds_of_r)
+            await self._beside(
+                field, "crowd", crowd, without_r=streams not in self.load.crowds_of_r
+            )
 
     def _listing(self) -> None:
         for sessions in self.load.stored:
@@ -236,9 +238,7 @@ class Bench:
             with nullcontext() if subject is field.ours else field.our_server.quiet():
                 self.samples.note(measure, subject.name, await action(subject, server))
 
-    def _note_point(
-        self, measure: str, who: str, point: int, figures: dict[str, float]
-    ) -> None:
+    def _note_point(self, measure: str, who: str, point: int, figures: dict[str, float]) -> None:
         prefix = "" if measure == "waiting" else f"{measure}_"
         named = {f"{prefix}{name}@{point}": value for name, value in figures.items()}
         self.samples.note(measure, who, named)

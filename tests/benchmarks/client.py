@@ -137,6 +137,10 @@ class Connection(asyncio.Protocol):
         self.body_left -= len(data)
         if self.body_left == 0 if self.has_length else seen.endswith(END_OF_CHUNKS):
             self.finished.set_result(None)
+            if self.first_token is not None and not self.first_token.done():
+                refusal = RuntimeError(f"no token came: {reply.status} {reply.body!r}")
+                self.first_token.set_exception(refusal)
+                self.first_token.exception()  # not everybody waits for it
 
     def _read_head(self, data: bytes) -> bytes:
         self.head = (self.head or b"") + data

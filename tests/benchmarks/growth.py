@@ -40,7 +40,7 @@ async def after_history(
     spent = server.cpu_seconds() - before
     for session_id in sessions:
         await asyncio.to_thread(manager.update, session_id, model="bench:1000x20")
-    await measures.start_all(connections, turns)
+    await measures.start_all(connections, turns, keep_arrivals=True)
     figures = await measures.watch(connections, server, load.watched_seconds)
     return {
         "turn": spent / len(sessions),

@@ -1,4 +1,4 @@
-"""What streams cost and how they flow. Each returns plain numbers; ``bench.py`` interleaves them."""
+"""What streams cost and how they flow: plain numbers, which ``bench.py`` collects."""
 
 import asyncio
 import json
@@ -110,9 +110,7 @@ async def first_tokens(subject: Subject, load: Load) -> list[float]:
     return times
 
 
-async def paced(
-    subject: Subject, server: Server, streams: int, seconds: float
-) -> dict[str, float]:
+async def paced(subject: Subject, server: Server, streams: int, seconds: float) -> dict[str, float]:
     """Hold streams of 20 tokens a second; counts only the time in which all of them run."""
     opened = await open_streams(subject, "bench:1000x20", streams, keep_arrivals=True)
     return await watch(opened, server, seconds)

@@ -69,7 +69,9 @@ class Results:
     def points(self, figure: str) -> list[int]:
         """Return the points of a curve at which somebody was measured."""
         names = {name for measured in self.measures.values() for name in measured.figures}
-        return sorted(int(name.partition("@")[2]) for name in names if name.startswith(f"{figure}@"))
+        return sorted(
+            int(name.partition("@")[2]) for name in names if name.startswith(f"{figure}@")
+        )
 
     def with_measures(self, new: Mapping[str, Measured]) -> "Results":
         """Return these with some measures made anew."""

@@ -79,7 +79,9 @@ class Server:
     def helpers(self, kind: str) -> list[psutil.Process]:
         """Return the processes of a kind: the background ``worker``'s or the tool ``hosts``'."""
         trees = [[child, *child.children(recursive=True)] for child in self.process.children()]
-        return [one for tree in trees if HELPERS[kind] in " ".join(tree[0].cmdline()) for one in tree]
+        return [
+            one for tree in trees if HELPERS[kind] in " ".join(tree[0].cmdline()) for one in tree
+        ]
 
     def memory_of(self, kind: str) -> int:
         """Return the memory of such processes; what they share is shared out where known."""

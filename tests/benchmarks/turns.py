@@ -5,7 +5,7 @@ import time
 from statistics import median
 
 import storage
-from client import Connection
+from client import Connection, unchunk
 from measures import Load
 from subjects import Ours, Server
 
@@ -46,22 +46,20 @@ async def reattachment(subject: Ours, load: Load) -> dict[str, float]:
     """Seconds to get all events of a turn of 5,000 once more, and how many come a second."""
     connection = await subject.connect()
     (turn,) = await subject.prepare(connection, f"bench:{EVENTS - ASIDE_FROM_TOKENS}x0", 1)
-    reply = await connection.stream(turn)
-    assert reply.tokens == EVENTS - ASIDE_FROM_TOKENS
+    await connection.stream(turn)
     again = connection.request_bytes("GET", turn.split(b" ")[1].decode())
     times = []
     for _ in range(load.reattachments):
         began = time.perf_counter()
-        reply = await connection.stream(again)
+        reply = await connection.stream(again, keep_body=True)
         times.append(time.perf_counter() - began)
-        assert reply.tokens == EVENTS - ASIDE_FROM_TOKENS
+        # Not as it is counted on the way: a marker may lie across two of HTTP's chunks here.
+        assert unchunk(reply.body).count(b"\nevent: ") == EVENTS, reply.body[-500:]
     connection.leave()
     return {"reattach": median(times), "reattach_rate": EVENTS / median(times)}
 
 
-async def others_wait(
-    subject: Ours, server: Server, messages: int, load: Load
-) -> dict[str, float]:
+async def others_wait(subject: Ours, server: Server, messages: int, load: Load) -> dict[str, float]:
     """Seconds that somebody else waits at most while a turn of a session of that length runs.
 
     Somebody else asks for something that is not there, which the event loop answers by itself,

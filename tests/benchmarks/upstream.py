@@ -38,6 +38,9 @@ CALLED_TOOLS = {"bench-tool": "echo", "bench-miss": "nobody_has_this"}
 CALL_ARGUMENTS = {"text": "once more"}
 SUMMARY = {"summary": "Somebody was told of streams, at some length.", "topics": ["streams"]}
 TOKENS_PER_WRITE = 16
+PROMPT_TOKENS = 9_876_543
+"""Stands in encoded scripts for what a request's prompt takes, in as many digits or spaces."""
+BYTES_PER_TOKEN = 4
 WORDS = (
     " the", " of", " stream", "ing", " token", "s", ",", " and", " a", ' "quoted"', " naïve", ".",
     " Then", "\n\n", " it", " goes", " on", ":", " 42", " <b>", " &", " 日本", "語", " déjà", "-vu",
@@ -112,12 +115,10 @@ def call_of(model: str, tool: str) -> Script:
 def summary_of(model: str) -> bytes:
     """Encode an answer that is a summary, in JSON and in one piece."""
     message = {"role": "assistant", "content": json.dumps(SUMMARY)}
-    return _answer({**_end(model, 24), "message": message})
+    return _answer({**_end(model, 24), "prompt_eval_count": 400, "message": message})
 
 
-def _script(
-    model: str, said: Sequence[Mapping[str, object]], *, interval: float = 0
-) -> Script:
+def _script(model: str, said: Sequence[Mapping[str, object]], *, interval: float = 0) -> Script:
     tokens = [_line(_piece(model, message)) for message in said]
     return Script(
         tokens=tokens,
@@ -143,7 +144,7 @@ def _end(model: str, count: int) -> dict[str, object]:
         "done_reason": "stop",
         "total_duration": 1_000_000_000,
         "load_duration": 1_000_000,
-        "prompt_eval_count": 21,
+        "prompt_eval_count": PROMPT_TOKENS,
         "prompt_eval_duration": 10_000_000,
         "eval_count": count,
         "eval_duration": 900_000_000,
@@ -230,6 +231,7 @@ class Connection(asyncio.Protocol):
         self.loop = asyncio.get_running_loop()
         self.buffer = b""
         self.script: Script | None = None
+        self.prompt_tokens = 0
         self.position = 0
         self.due = 0.0
         self.writable = True
@@ -280,14 +282,15 @@ class Connection(asyncio.Protocol):
             if request.wants_a_form:
                 self.transport.write(summary_of(request.model))
             else:
-                self._start(reply_to(request))
+                self._start(reply_to(request), len(body) // BYTES_PER_TOKEN)
         elif path == "/bench/stats":
             self.transport.write(_answer(self.statistics.as_json()))
         else:
             self.transport.write(FIXED_ANSWERS.get(path, NOT_FOUND))
 
-    def _start(self, script: Script) -> None:
+    def _start(self, script: Script, prompt_tokens: int) -> None:
         self.script = script
+        self.prompt_tokens = prompt_tokens
         self.position = 0
         self.statistics.open_streams += 1
         if script.interval:
@@ -327,7 +330,8 @@ class Connection(asyncio.Protocol):
         self.script = None
         self.statistics.open_streams -= 1
         self.statistics.tokens += len(script.tokens)
-        self.transport.write(script.end)
+        tokens = b"%7d" % self.prompt_tokens  # spaces are as good as digits before a number
+        self.transport.write(script.end.replace(b"%d" % PROMPT_TOKENS, tokens))
 
 
 async def serve(port: int) -> None:
