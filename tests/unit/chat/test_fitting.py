@@ -1,6 +1,8 @@
 """Requests that fit: summaries of what is left out, windows that grow, and what fails softly."""
 
 import asyncio
+import threading
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -10,6 +12,7 @@ from chat.context.strategy import STRATEGIES
 from chat.context.window import Decision
 from chat.fitting import (
     MOST_PIECES,
+    PLANNED_HERE,
     SUMMARY_LENGTH,
     ContextRules,
     RequestFitter,
@@ -108,6 +111,21 @@ async def test_a_plan_that_was_made_when_the_turn_began_serves_its_first_request
 
     assert first.messages is plan.messages
     assert second.messages == list(house.session.messages)
+
+
+async def test_a_very_long_history_is_planned_beside_the_event_loop():
+    house = House(turns=PLANNED_HERE)
+    planned_in = []
+
+    def plan(*given, **named):
+        planned_in.append(threading.current_thread())
+        return plan_with(*given, **named)
+
+    with patch("chat.fitting.plan_with", plan):
+        await house.fit()
+
+    assert planned_in
+    assert threading.main_thread() not in planned_in
 
 
 async def test_what_is_left_out_is_summarised_once_by_the_model_itself():
