@@ -114,7 +114,7 @@ async def test_a_plan_that_was_made_when_the_turn_began_serves_its_first_request
 
 
 async def test_a_very_long_history_is_planned_beside_the_event_loop():
-    house = House(turns=PLANNED_HERE)
+    house = House(turns=PLANNED_HERE, strategy="truncate_history")
     planned_in = []
 
     def plan(*given, **named):
