@@ -1,6 +1,5 @@
 """Every ``MOCHI_`` variable, typed. The only place that reads the environment."""
 
-import difflib
 import ipaddress
 import json
 import os
@@ -9,20 +8,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from dotenv import dotenv_values
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     field_validator,
 )
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
+from mochi_project.variables import merged, read_file, read_variables
 from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
 
 ENV_PREFIX = "MOCHI_"
@@ -66,7 +65,7 @@ ContextStrategy = Literal[
     "none",
 ]
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
-List = Annotated[list[str], NoDecode, BeforeValidator(_split)]
+List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 DataPath = Annotated[Path, AfterValidator(_expanded)]
 
@@ -90,20 +89,16 @@ class AlreadyConfiguredError(ConfigurationError):
     """The process has been configured otherwise, and can't be configured twice."""
 
 
-class MochiSettings(BaseSettings):
-    """The configuration of one server, from ``MOCHI_`` variables, ``.env`` and flags.
+class MochiSettings(BaseModel):
+    """The configuration of one server; :func:`load_settings` reads it.
 
-    An empty variable counts as one that is not set. Directories are relative to ``data_dir``; the
-    ``resolved_*`` properties are absolute.
+    Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX,
-        env_file=ENV_FILE,
-        env_nested_delimiter="__",
-        env_ignore_empty=True,  # compose files pass "" for what nobody set
+    model_config = ConfigDict(
         extra="ignore",
         frozen=True,
+        validate_default=True,
         hide_input_in_errors=True,
         allow_inf_nan=False,
     )
@@ -211,7 +206,7 @@ class MochiSettings(BaseSettings):
     @classmethod
     def _known_ones_need_no_address(cls, value: Any) -> Any:
         if not isinstance(value, dict):
-            return value
+            raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic's way
         known = {vendor.name for vendor in KNOWN_VENDORS}
         return {
             name: {"base_url": None, **item} if name in known and isinstance(item, dict) else item
@@ -326,22 +321,20 @@ def is_loopback(host: str) -> bool:
 
 
 def load_settings(**overrides: Any) -> MochiSettings:
-    """Read the configuration; ``overrides`` (from flags) win over the environment.
+    """Read the configuration from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
 
-    In test mode the port is 5099 unless one was given.
+    An empty variable counts as one that is not set: compose files pass "" for what nobody set. In
+    test mode the port is 5099 unless one was given.
 
     Raises:
         ConfigurationError: A value can't be used; the message names the variable.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        settings = MochiSettings(**given)
+        read = read_variables(ENV_PREFIX, ENV_FILE, objects={"providers"})
+        settings = MochiSettings.model_validate(merged(read, given))
     except ValidationError as error:
         raise ConfigurationError(_explain(error)) from error
-    except SettingsError as error:  # a JSON value, as of MOCHI_PROVIDERS, that is no JSON
-        field = str(error).split('"')[1::2][:1]
-        name = f"{ENV_PREFIX}{field[0].upper()}" if field else "a variable"
-        raise ConfigurationError(f"{name} must be a JSON object") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
     if settings.test_mode and "port" not in settings.model_fields_set:
@@ -351,7 +344,7 @@ def load_settings(**overrides: Any) -> MochiSettings:
 
 def variables_of_file(path: str = ENV_FILE) -> list[str]:
     """Return the names of the variables that a ``.env`` file sets; none where there is no file."""
-    return [name.upper() for name in dotenv_values(path)]
+    return [name.upper() for name in read_file(path)]
 
 
 def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
@@ -367,6 +360,8 @@ def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
             continue
         if name.split("__")[0] in known:
             continue
+        import difflib  # noqa: PLC0415 - for the rare typo
+
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
         hint = f"; did you mean {close[0]}?" if close else ""
         sentences[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"

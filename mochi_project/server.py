@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ class WebServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
         await super().startup(sockets=sockets)
+        gc.enable()  # whoever started the process may have turned it off meanwhile
         if self.started:
             self._on_listening()
 

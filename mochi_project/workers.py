@@ -7,6 +7,7 @@ and the parent's end closing (even by ``kill -9``) tells the worker to stop.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import selectors
@@ -170,6 +171,7 @@ def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
         with contextlib.suppress(BrokenPipeError):  # the parent is gone: the reader says so too
             lifeline.send(LISTENING)
 
+    gc.disable()  # until it listens, as in the command
     WebServer(server_config(load_settings()), on_listening=on_listening).run(sockets=sockets)
 
 
