@@ -154,7 +154,9 @@ class OllamaModel:
 
     async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
         body = ollama_wire.encode_request(request, window)
-        clients = await self._open()
+        clients = self._clients
+        if clients is None or clients.loop is not asyncio.get_running_loop():
+            clients = await self._open()
         try:
             return await clients.transport.chat(body, model=request.model)
         except ModelNotFound:

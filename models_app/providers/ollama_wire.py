@@ -108,20 +108,23 @@ def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     own calls, and older reasoning only costs context. Answers without text and calls (cancelled
     before the first word) are left out.
     """
-    last_user = max(
-        (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
-    )
     wired: list[dict[str, Any]] = []
-    for index, message in enumerate(messages):
-        match message:
-            case AssistantMessage():
-                entry = _wire_assistant(message, with_thinking=index > last_user)
-                if entry is not None:
-                    wired.append(entry)
-            case ToolMessage():
-                wired.append(_wire_tool_result(message))
-            case UserMessage() | SystemMessage():
-                wired.append({"role": message.role, "content": message.content})
+    in_running_round = True
+    for message in reversed(messages):
+        # Nearly all are plain text, and a history can have thousands: no call for those.
+        if type(message) is ToolMessage:
+            wired.append(_wire_tool_result(message))
+        elif type(message) is AssistantMessage and (
+            message.tool_calls or message.cancelled or not message.content
+        ):
+            entry = _wire_assistant(message, with_thinking=in_running_round)
+            if entry is not None:
+                wired.append(entry)
+        else:
+            wired.append({"role": message.role, "content": message.content})
+            if type(message) is UserMessage:
+                in_running_round = False
+    wired.reverse()
     return wired
 
 
@@ -208,13 +211,17 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class LineSplitter:
-    """Cuts network reads into whole lines; what is left over waits for the next read."""
+    """Cuts network reads into whole lines; what is left over waits for the next read.
 
-    __slots__ = ("_held", "_held_bytes")
+    Attributes:
+        held_bytes: How many bytes wait for the end of their line.
+    """
+
+    __slots__ = ("_held", "held_bytes")
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
-        self._held_bytes = 0
+        self.held_bytes = 0
 
     def push(self, data: bytes) -> bytes:
         """Return the whole lines that this read completes (one block, or nothing)."""
@@ -222,29 +229,24 @@ class LineSplitter:
         if not cut:
             if data:
                 self._held.append(data)
-                self._held_bytes += len(data)
+                self.held_bytes += len(data)
             return b""
         rest = data[cut:]
         lines = data if not rest else data[:cut]
         if self._held:
             lines = b"".join((*self._held, lines))
             self._held.clear()
-            self._held_bytes = 0
+            self.held_bytes = 0
         if rest:
             self._held.append(rest)
-            self._held_bytes = len(rest)
+            self.held_bytes = len(rest)
         return lines
-
-    @property
-    def held_bytes(self) -> int:
-        """How many bytes wait for the end of their line."""
-        return self._held_bytes
 
     def take_rest(self) -> bytes:
         """Return the last line, which no newline ended."""
         rest = b"".join(self._held)
         self._held.clear()
-        self._held_bytes = 0
+        self.held_bytes = 0
         return rest
 
 
@@ -267,13 +269,15 @@ class ReplyParser:
 
     def feed(self, data: bytes) -> list[Delta]:
         """Take one network read; return the deltas of the lines that it completes."""
-        lines = self._lines.push(data)
-        if self._lines.held_bytes > MAX_LINE_BYTES:
-            deltas = self._read_one_by_one(lines) if lines else []
-            self._fail(ollama_errors.line_too_long(MAX_LINE_BYTES))
-            return deltas
-        if not lines:
-            return []
+        lines = data
+        if self._lines.held_bytes or not data.endswith(b"\n"):
+            lines = self._lines.push(data)
+            if self._lines.held_bytes > MAX_LINE_BYTES:
+                deltas = self._read_one_by_one(lines) if lines else []
+                self._fail(ollama_errors.line_too_long(MAX_LINE_BYTES))
+                return deltas
+            if not lines:
+                return []
         if len(lines) > MAX_LINE_BYTES:
             return self._read_one_by_one(lines)
         try:
