@@ -27,7 +27,6 @@ from models_app.providers.tool_schemas import inline_references
 from sessions_app.messages import (
     AssistantMessage,
     Message,
-    SystemMessage,
     ToolCall,
     ToolMessage,
     ToolSpec,
