@@ -48,12 +48,7 @@ class Sighting:
 
 
 def _is_at_rest(seen: Sighting, other: Sighting | None) -> bool:
-    return (
-        other is not None
-        and seen.tasks <= other.tasks
-        and seen.descriptors <= other.descriptors
-        and seen.threads <= other.threads
-    )
+    return other is not None and seen.tasks <= other.tasks
 
 
 class Probe:
@@ -64,11 +59,11 @@ class Probe:
         self._path = path
 
     def look_at_rest(self, before: Sighting | None = None) -> Sighting:
-        """Look once nothing goes on any more, or as little as before; after 10 s at the latest."""
+        """Look once nothing goes on any more, or as little as before; after 5 s at the latest."""
         last, seen = None, self.look()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 5
         while time.monotonic() < deadline and not _is_at_rest(seen, before or last):
-            time.sleep(0.2)
+            time.sleep(0.1)
             last, seen = seen, self.look()
         return seen
 
