@@ -23,9 +23,9 @@ lint:
 types:
     uv run mypy
 
-# Our server beside the yardstick; prints ratios, asserts nothing
+# Our server beside the yardstick: prints ratios and writes docs/performance.md, asserts nothing
 bench *arguments:
-    uv run --group bench python tests/benchmarks/run.py {{ arguments }}
+    uv run --group bench python tests/benchmarks/run.py --write {{ arguments }}
 
 # Pin the newest versions that the ranges allow in pyproject.toml
 constraints:

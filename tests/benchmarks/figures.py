@@ -167,7 +167,7 @@ CURVES = (
         (
             Line("CPU per token, us", "history_token"),
             Line("CPU per turn of 256 tokens, ms", "history_turn", 1e3),
-            Line("time to first token, ms", "history_first", 1e3),
+            Line("time to first token, ms", "history_first_token", 1e3),
         ),
         1,
         "us per token",

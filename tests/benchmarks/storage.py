@@ -62,14 +62,12 @@ def listing(sessions: int) -> dict[str, float]:
                 if path.suffix == ".json":
                     json.loads(path.read_bytes())
 
-        warm = _typical(repository.list, 5)
-        parsed = _typical(parse_all, 3)
+        times = [(_timed(repository.list), _timed(parse_all)) for _ in range(5)]
+        warm, parsed = (median(column) for column in zip(*times, strict=True))
         changed = []
         for number in range(5):
             repository.update(found[number].session_id, _replaced_by((message(0), message(1))))
-            began = time.perf_counter()
-            repository.list()
-            changed.append(time.perf_counter() - began)
+            changed.append(_timed(repository.list))
     return {"first": first, "warm": warm, "changed": median(changed), "json": parsed}
 
 
@@ -94,8 +92,9 @@ def saving(messages: int, load: Load) -> dict[str, float]:
             beside.write_text(json.dumps(session, indent=2))
             beside.replace(path)
 
-        ours = _typical(add_one, load.saves)
-        return {"saving": ours, "json": _typical(add_one_plainly, max(3, load.saves // 3))}
+        times = [(_timed(add_one), _timed(add_one_plainly)) for _ in range(load.saves)]
+        ours, plain = (median(column) for column in zip(*times, strict=True))
+        return {"saving": ours, "json": plain}
 
 
 @contextmanager
@@ -118,10 +117,7 @@ def _replaced_by(messages: tuple[Message, ...]) -> Callable[[Session], Session]:
     return change
 
 
-def _typical(action: Callable[[], object], rounds: int) -> float:
-    times = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - began)
-    return median(times)
+def _timed(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
