@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -36,6 +37,7 @@ from chat.schemas import (
 from chat.service import ChatRequest
 from chat.status import status_of, tools_of_group
 from chat.turn import State
+from mochi_project.answers import answer
 from mochi_project.services import get_services
 from models_app.language_model import ModelInfo
 from sessions_app.error_schemas import ErrorResponse
@@ -252,7 +254,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
     summary="What the next request would send",
     response={200: ContextOut, (404, 500): ErrorResponse},
 )
-async def get_session_context(request: HttpRequest, session_id: str) -> ContextOut:
+async def get_session_context(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return which messages would be sent, which not and why, and what that costs.
 
     Everything but the message that is not written yet. No model is called.
@@ -261,14 +263,19 @@ async def get_session_context(request: HttpRequest, session_id: str) -> ContextO
     session = await asyncio.to_thread(services.sessions.get, session_id)
     model = await services.models.look_up(session.metadata.model, must_exist=False)
     offered = await services.preparer.offer_of(session)
-    return context_of(
-        session,
-        strategy=strategy_of(session.metadata.context_strategy, services.settings.context_strategy),
-        tools=offered.specs,
-        max_context=model.context_length if model else None,
-        context_limit=model.context_limit if model else None,
-        dynamic_allowed=_may_grow(model),
-        now=utc_now(),
+    return await answer(
+        partial(
+            context_of,
+            session,
+            strategy=strategy_of(
+                session.metadata.context_strategy, services.settings.context_strategy
+            ),
+            tools=offered.specs,
+            max_context=model.context_length if model else None,
+            context_limit=model.context_limit if model else None,
+            dynamic_allowed=_may_grow(model),
+            now=utc_now(),
+        )
     )
 
 

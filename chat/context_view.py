@@ -1,23 +1,20 @@
 """What ``/sessions/{id}/context`` tells: what the next request would send. No model is called."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from chat.context.plan import ContextPlan, plan_request
+from chat.context.plan import ContextPlan, LeftOut, plan_request
 from chat.context.strategy import Strategy
 from chat.context.tokens import estimate_message, estimate_tools
 from chat.context.window import decide, model_changed
 from chat.context.window_service import limit_of
-from chat.context_schemas import (
-    ContextOut,
-    EstimateOut,
-    LastCountOut,
-    LeftOutOut,
-    SentMessageOut,
-)
-from sessions_app.messages import AssistantMessage, ToolSpec
+from sessions_app.messages import AssistantMessage, Message, ToolSpec
+from sessions_app.pieces import Many
 from sessions_app.session import Session
+
+_ENTRY_BYTES = 100
 
 
 def context_of(
@@ -29,8 +26,10 @@ def context_of(
     context_limit: int | None,
     dynamic_allowed: bool,
     now: str,
-) -> ContextOut:
-    """Gather what the next request of a session would send.
+) -> dict[str, Any]:
+    """Gather what the next request of a session would send, as ``ContextOut`` has it.
+
+    Takes a second for a session of 100,000 messages; its lists of messages are ``Many``.
 
     Args:
         session: The session.
@@ -51,23 +50,24 @@ def context_of(
         tools=tools,
         now=now,
     )
-    return ContextOut(
-        session_id=session.session_id,
-        model=metadata.model,
-        strategy=strategy.name,
-        messages=_sent(session, plan),
-        left_out=_left_out(session, plan),
-        summary=plan.state.summary if plan.state else None,
-        tools=len(tools),
-        tool_tokens=plan.calibration.correct(estimate_tools(tools)),
-        window=_window(session, plan, max_context, dynamic_allowed=dynamic_allowed),
-        limit=plan.limit,
-        threshold=plan.threshold,
-        estimate=EstimateOut.model_validate(msgspec.structs.asdict(plan.estimate)),
-        last_count=_last_count(session, strategy, tools, now),
-        tokens_per_estimated_token=round(plan.calibration.factor, 3),
-        will_compress=plan.cutting is not None,
-    )
+    places = {message.message_id: at for at, message in enumerate(session.messages)}
+    return {
+        "session_id": session.session_id,
+        "model": metadata.model,
+        "strategy": strategy.name,
+        "messages": _sent(plan, places),
+        "left_out": _left_out(plan, places),
+        "summary": plan.state.summary if plan.state else None,
+        "tools": len(tools),
+        "tool_tokens": plan.calibration.correct(estimate_tools(tools)),
+        "window": _window(session, plan, max_context, dynamic_allowed=dynamic_allowed),
+        "limit": plan.limit,
+        "threshold": plan.threshold,
+        "estimate": msgspec.structs.asdict(plan.estimate),
+        "last_count": _last_count(session, strategy, tools, now),
+        "tokens_per_estimated_token": round(plan.calibration.factor, 3),
+        "will_compress": plan.cutting is not None,
+    }
 
 
 def _window(
@@ -84,35 +84,28 @@ def _window(
     ).window
 
 
-def _sent(session: Session, plan: ContextPlan) -> list[SentMessageOut]:
-    places = {message.message_id: at for at, message in enumerate(session.messages)}
-    return [
-        SentMessageOut(
-            index=places.get(message.message_id),
-            message_id=message.message_id,
-            role=message.role,
-            tokens=plan.calibration.correct(estimate_message(message)),
-        )
-        for message in plan.messages
-    ]
+def _sent(plan: ContextPlan, places: Mapping[str, int]) -> Many:
+    def shown(message: Message) -> dict[str, Any]:
+        return {
+            "index": places.get(message.message_id),
+            "message_id": message.message_id,
+            "role": message.role,
+            "tokens": plan.calibration.correct(estimate_message(message)),
+        }
+
+    return Many(plan.messages, shown, lambda _: _ENTRY_BYTES)
 
 
-def _left_out(session: Session, plan: ContextPlan) -> list[LeftOutOut]:
-    places = {message.message_id: at for at, message in enumerate(session.messages)}
-    return [
-        LeftOutOut(
-            index=places[item.message_id],
-            message_id=item.message_id,
-            role=item.role,
-            reason=item.reason,
-        )
-        for item in plan.left_out
-    ]
+def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> Many:
+    def shown(item: LeftOut) -> dict[str, Any]:
+        return {"index": places[item.message_id], **msgspec.structs.asdict(item)}
+
+    return Many(plan.left_out, shown, lambda _: _ENTRY_BYTES)
 
 
 def _last_count(
     session: Session, strategy: Strategy, tools: Sequence[ToolSpec], now: str
-) -> LastCountOut | None:
+) -> dict[str, Any] | None:
     """Estimate the last counted request as if it had not been sent yet."""
     for at in range(len(session.messages) - 1, -1, -1):
         answer = session.messages[at]
@@ -129,10 +122,10 @@ def _last_count(
             now=now,
         )
         estimated, counted = earlier.estimate.tokens, answer.prompt_eval_count
-        return LastCountOut(
-            message_id=answer.message_id,
-            counted=counted,
-            estimated=estimated,
-            error=round((estimated - counted) / counted, 3),
-        )
+        return {
+            "message_id": answer.message_id,
+            "counted": counted,
+            "estimated": estimated,
+            "error": round((estimated - counted) / counted, 3),
+        }
     return None
