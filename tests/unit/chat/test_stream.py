@@ -136,6 +136,54 @@ async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
     assert await asyncio.to_thread((tmp_path / "signals" / "other.cancel").exists)
 
 
+async def test_while_the_listener_waits_chunks_go_straight_to_its_sink(turn_stream):
+    taken, takes = [], [True, True, False]
+
+    def sink(chunk):
+        if takes.pop(0):
+            taken.append(chunk)
+            return True
+        return False
+
+    subscription = turn_stream.subscribe()
+    subscription.push_to(sink)
+    turn_stream.emit([STARTED])  # nobody waits yet
+    assert b"turn_started" in await subscription.next()
+    waiting = asyncio.create_task(subscription.next())
+    await asyncio.sleep(0)
+    turn_stream.emit([delta("a")])
+    turn_stream.emit([delta("b")])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    turn_stream.emit([delta("c")])  # it can't take this one
+    turn_stream.emit([delta("d")])  # and must not take what comes after it
+
+    assert [b'"a"' in taken[0], b'"b"' in taken[1], len(taken)] == [True, True, 2]
+    rest = await waiting
+    assert rest.index(b'"c"') < rest.index(b'"d"')
+    turn_stream.close()
+    assert await subscription.next() == b""
+
+
+async def test_what_a_sink_took_is_not_read_again_from_the_journal(turn_stream):
+    subscription = turn_stream.subscribe()
+    taken = []
+    subscription.push_to(lambda chunk: not taken.append(chunk))
+    waiting = asyncio.create_task(subscription.next())
+    await asyncio.sleep(0)
+    turn_stream.emit([delta("taken")])
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    turn_stream.emit([ContentDelta(content="x" * stream.MAX_PENDING_BYTES)])  # falls behind
+
+    caught_up = await subscription.next()
+
+    assert b"taken" in taken[0]
+    assert b"taken" not in caught_up
+    assert caught_up.count(b"content_delta") == 1
+    turn_stream.close()
+
+
 async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_stream):
     left = []
     frames = Frames(turn_stream.subscribe(), lambda: left.append(True))
