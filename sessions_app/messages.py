@@ -1,4 +1,8 @@
-"""Messages: frozen values with a role. No identity is made here, nothing is read or written."""
+"""Messages: frozen values with a role. No identity is made here, nothing is read or written.
+
+The garbage collector does not watch them (``gc=False``): values made of JSON hold no cycles, and a
+pass over a session of 100,000 messages stopped all threads for 150 ms, several times a reading.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,7 +15,7 @@ INTERRUPTED_RESULT = "interrupted, not run again"
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A model's request to run a tool.
 
     Attributes:
@@ -36,7 +40,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Any]
 
 
-class _MessageBase(msgspec.Struct, frozen=True, kw_only=True):
+class _MessageBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What all messages have: text, an id, and when (UTC, ISO 8601 with microseconds).
 
     ``extra`` holds the unknown keys of the file, kept for the next write.
@@ -48,20 +52,20 @@ class _MessageBase(msgspec.Struct, frozen=True, kw_only=True):
     extra: Mapping[str, Any] = NO_EXTRA
 
 
-class UserMessage(_MessageBase, frozen=True, kw_only=True):
+class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """What a person said."""
 
     role: ClassVar[str] = "user"
 
 
-class SystemMessage(_MessageBase, frozen=True, kw_only=True):
+class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """The system prompt; ``source_file`` names the prompt file it came from, if any."""
 
     role: ClassVar[str] = "system"
     source_file: str | None = None
 
 
-class AssistantMessage(_MessageBase, frozen=True, kw_only=True):
+class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """What a model answered.
 
     Attributes:
@@ -91,7 +95,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True):
         return not (self.cancelled or self.interrupted or self.tool_calls)
 
 
-class ToolMessage(_MessageBase, frozen=True, kw_only=True):
+class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """What a tool returned, as text for the model."""
 
     role: ClassVar[str] = "tool"
