@@ -16,7 +16,7 @@ from chat.context.strategy import strategy_of
 from chat.context_schemas import ContextOut, SummarizeIn, SummaryOut
 from chat.context_view import context_of
 from chat.errors import TurnCrashed
-from chat.frames import Frames, event_stream
+from chat.frames import EventStream, Frames
 from chat.openapi import STREAM
 from chat.outcome import Outcome
 from chat.preparation import TurnRequest
@@ -95,7 +95,7 @@ async def chat_stream(
 
     The first event, `turn_started`, names the session.
     """
-    return await _streamed_turn(_asked(body, body.session_id, body.model), idempotency_key)
+    return await _streamed_turn(request, _asked(body, body.session_id, body.model), idempotency_key)
 
 
 @router.post(
@@ -137,7 +137,7 @@ async def chat_stream_in_session(
     What fails before the first event is a plain error; later failures are an `error` event. The
     stream always ends with exactly one `done`.
     """
-    return await _streamed_turn(_asked(body, session_id), idempotency_key)
+    return await _streamed_turn(request, _asked(body, session_id), idempotency_key)
 
 
 @router.post(
@@ -223,7 +223,7 @@ async def reattach(
     )
     if listener is None:
         return HttpResponse(status=204)
-    return event_stream(Frames(listener, listener.close))
+    return EventStream(Frames(listener, listener.close))
 
 
 @router.get(
@@ -336,14 +336,14 @@ def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> Ch
     return ChatRequest(turn=turn, session_id=session_id, model=model)
 
 
-async def _streamed_turn(request: ChatRequest, key: str | None) -> StreamingHttpResponse:
-    turn = await get_services().chat.open(request, key)
-    try:
-        await turn.committed()
-    except BaseException:
-        turn.leave()
-        raise
-    return event_stream(Frames(turn.listener, turn.leave))
+async def _streamed_turn(
+    request: HttpRequest, asked: ChatRequest, key: str | None
+) -> StreamingHttpResponse:
+    turn = await get_services().chat.open(asked, key)
+    stream = EventStream(Frames(turn.listener, turn.leave), turn.committed)
+    if not getattr(request, "answers_late", False):  # else its handler awaits the first event
+        await stream.ready()
+    return stream
 
 
 async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut | Status[SuspendedOut]:

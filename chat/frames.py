@@ -1,12 +1,23 @@
 """A turn's frames as an HTTP response."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from http.cookies import SimpleCookie
 from typing import Self
 
 from django.http import StreamingHttpResponse
+from django.http.response import ResponseHeaders
 
 from chat import sse
 from chat.turns import Listener
+
+HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
+_RAW_HEADERS = tuple((name.encode(), value.encode()) for name, value in HEADERS.items())
 
 
 class Frames:
@@ -20,27 +31,85 @@ class Frames:
         self._listener = listener
         self._leave = leave
         self._first = sse.RETRY
+        self._ahead = b""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk = await self._listener.next()
+        chunk = self._ahead or await self._listener.next()
         if not chunk:
             raise StopAsyncIteration
+        self._ahead = b""
         if self._first:
             chunk, self._first = self._first + chunk, b""
         return chunk
+
+    async def look_ahead(self) -> bool:
+        """Wait for the first frames and keep them; False when the turn ended without any."""
+        while (chunk := await self._listener.next()) == sse.HEARTBEAT:
+            pass
+        self._ahead = chunk
+        return bool(chunk)
 
     async def aclose(self) -> None:
         """Leave the turn; the handler calls it however the response ends."""
         self._leave()
 
 
-def event_stream(frames: Frames) -> StreamingHttpResponse:
-    """Return the response that sends a turn's frames."""
-    response = StreamingHttpResponse(frames, content_type="text/event-stream; charset=utf-8")
-    response.headers["Cache-Control"] = "no-cache, no-transform"
-    response.headers["X-Accel-Buffering"] = "no"
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response
+class EventStream(StreamingHttpResponse):
+    """The response that sends a turn's frames.
+
+    It may be made before the turn has begun: whoever sends it awaits ``ready`` first.
+
+    Django's constructor is not called. What it makes of the headers, always the same, is made when
+    somebody asks for them.
+
+    Args:
+        frames: What is sent.
+        committed: Raises the turn's error when it ended without an event; without it the stream
+            is ready at once.
+    """
+
+    def __init__(
+        self, frames: Frames, committed: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._iterator = frames
+        self.is_async = True
+        self.closed = False
+        self._committed = committed
+        self._charset = None
+        self._handler_class = None
+        self._reason_phrase = None
+        self._resource_closers: list[Callable[[], None]] = []
+
+    @cached_property
+    def headers(self) -> ResponseHeaders:
+        """The headers, for whoever reads or changes them."""
+        return ResponseHeaders(HEADERS)
+
+    @cached_property
+    def cookies(self) -> SimpleCookie:
+        """The cookies to set."""
+        return SimpleCookie()
+
+    @property
+    def raw_headers(self) -> tuple[tuple[bytes, bytes], ...] | None:
+        """The headers as they are sent; None once somebody may have changed them."""
+        asked_for = vars(self)
+        return None if "headers" in asked_for or "cookies" in asked_for else _RAW_HEADERS
+
+    async def ready(self) -> None:
+        """Wait until the turn has begun.
+
+        Raises:
+            MochiError: The turn ended before its first event; it has been left.
+        """
+        if self._committed is None:
+            return
+        try:
+            if not await self._iterator.look_ahead():
+                await self._committed()
+        except BaseException:
+            await self._iterator.aclose()
+            raise

@@ -5,6 +5,7 @@ import importlib
 import ipaddress
 import logging
 from contextlib import AsyncExitStack
+from functools import lru_cache
 from typing import cast
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
@@ -125,7 +126,12 @@ class MochiApplication:
 
 def _comes_from_network(scope: Scope) -> bool:
     """Whether the connection was made to an address that other machines can reach."""
-    address = (scope.get("server") or ("",))[0]
+    server = scope.get("server")
+    return server is not None and _is_reachable(server[0])
+
+
+@lru_cache(maxsize=256)
+def _is_reachable(address: str) -> bool:
     try:
         return not ipaddress.ip_address(address).is_loopback
     except ValueError:  # a Unix socket, or a test client's made-up name

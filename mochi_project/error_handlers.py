@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
@@ -31,12 +31,14 @@ _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
 
 def install_error_handlers(api: NinjaAPI) -> None:
     """Make every exception that leaves a route an envelope."""
-    api.add_exception_handler(MochiError, on_mochi_error)
-    api.add_exception_handler(ValidationError, on_validation_error)
-    api.add_exception_handler(HttpError, on_http_error)
-    api.add_exception_handler(Http404, on_not_found)
-    api.add_exception_handler(SuspiciousOperation, on_suspicious_operation)
-    api.add_exception_handler(Exception, on_unexpected_error)
+    for kind, handler in _HANDLERS.items():
+        api.add_exception_handler(kind, handler)
+
+
+def answer_to(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return what a route that raises this error answers."""
+    kind = next(kind for kind in type(error).__mro__ if kind in _HANDLERS)
+    return _HANDLERS[kind](request, error)
 
 
 def error_response(
@@ -128,6 +130,16 @@ def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a bug: the traceback goes to the log, and nothing of it to the client."""
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
     return plain_error(500)
+
+
+_HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
+    MochiError: on_mochi_error,
+    ValidationError: on_validation_error,
+    HttpError: on_http_error,
+    Http404: on_not_found,
+    SuspiciousOperation: on_suspicious_operation,
+    Exception: on_unexpected_error,
+}
 
 
 def field_of(loc: Iterable[str | int]) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 
 import orjson
 
+from mochi_project.added_headers import AddingHeaders, Headers
 from mochi_project.config import MochiSettings
 from mochi_project.errors import STATUS_OF_CODE, envelope
+from mochi_project.exchange import Exchange
 from mochi_project.origins import AccessPolicy
 
 Message = Mapping[str, Any]
@@ -22,7 +24,6 @@ Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers = tuple[tuple[bytes, bytes], ...]
 
 MAX_HEAD_BYTES = 64 * 1024
 # How long the rest of a refused body is read and thrown away, so that the client, which may still
@@ -38,7 +39,7 @@ SECURITY_HEADERS: Headers = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
 )
-_VARY = (b"vary", b"Origin")
+_ALWAYS: Headers = (*SECURITY_HEADERS, (b"vary", b"Origin"))
 _PREFLIGHT_HEADERS: Headers = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (
@@ -128,7 +129,7 @@ class Guard:
         chunked = b"transfer-encoding" in head
         length = head.get(b"content-length", b"")
         has_body = chunked or length not in {b"", b"0"} or _may_hide_a_body(scope)
-        extra: Headers = (*SECURITY_HEADERS, _VARY)
+        extra = _ALWAYS
         try:
             self._check_head(scope, head, twice, size)
             origin = head.get(b"origin")
@@ -146,14 +147,14 @@ class Guard:
                 is_json = _is_json(head.get(b"content-type", b""))
                 if length:
                     self._check_length(length, is_json=is_json)
-                receive = await self._read_body(receive, is_json=is_json)
+                receive = await self._read_body(scope, receive, is_json=is_json)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
             await _refuse(refusal, scope, receive, send, extra, has_body=has_body)
             return
         except ClientLeft:
             return
-        await self._app(scope, receive, _adding(extra, send))
+        await self._app(scope, receive, AddingHeaders(extra, send))
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
         """Refuse by what a browser, or whoever misuses one, can't forge.
@@ -213,37 +214,43 @@ class Guard:
         if not is_json:
             raise _not_json()
 
-    async def _read_body(self, receive: Receive, *, is_json: bool) -> Receive:
+    async def _read_body(self, scope: Scope, receive: Receive, *, is_json: bool) -> Receive:
         """Read the whole body and return a ``receive`` that gives it again, then disconnects.
 
         Raises:
             Refused: The body is too large, too slow, or not declared as JSON.
             ClientLeft: The client left before the body was complete.
         """
-        chunks: list[bytes] = []
-        left = self._max_body
+        exchange = Exchange.of(scope)
+        if exchange is not None and exchange.body_is_here:
+            return _replaying(await self._receive_body(receive, is_json=is_json), receive)
         try:
             async with asyncio.timeout(self._body_deadline):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise ClientLeft
-                    chunk = message.get("body", b"")
-                    left -= len(chunk)
-                    if left < 0:
-                        raise self._too_large()
-                    if chunk:
-                        if not is_json:
-                            raise _not_json()
-                        chunks.append(chunk)
-                    if not message.get("more_body", False):
-                        break
+                body = await self._receive_body(receive, is_json=is_json)
         except TimeoutError as error:
             raise Refused(
                 "REQUEST_TIMEOUT",
                 f"The request's body took longer than {self._body_deadline:g} seconds.",
             ) from error
-        return _replaying(chunks[0] if len(chunks) == 1 else b"".join(chunks), receive)
+        return _replaying(body, receive)
+
+    async def _receive_body(self, receive: Receive, *, is_json: bool) -> bytes:
+        chunks: list[bytes] = []
+        left = self._max_body
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientLeft
+            chunk = message.get("body", b"")
+            left -= len(chunk)
+            if left < 0:
+                raise self._too_large()
+            if chunk:
+                if not is_json:
+                    raise _not_json()
+                chunks.append(chunk)
+            if not message.get("more_body", False):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _too_large(self) -> Refused:
         return Refused(
@@ -310,21 +317,6 @@ def _replaying(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-def _adding(extra: Headers, send: Send) -> Send:
-    """Return a ``send`` that adds headers to the response, but for those it has already."""
-
-    # No coroutine of its own: a stream sends every chunk through here.
-    def send_with_headers(message: Message) -> Awaitable[None]:
-        if message["type"] == "http.response.start":
-            headers = list(message.get("headers", ()))
-            present = {name.lower() for name, _ in headers} - {b"vary"}
-            headers.extend(header for header in extra if header[0] not in present)
-            message = {**message, "headers": headers}
-        return send(message)
-
-    return send_with_headers
 
 
 async def _answer_preflight(send: Send, extra: Headers) -> None:

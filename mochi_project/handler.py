@@ -36,7 +36,8 @@ from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, get_resolver, set_script_prefix
 from django.utils.log import log_response
 
-from mochi_project.error_handlers import plain_error
+from mochi_project.error_handlers import answer_to, plain_error
+from mochi_project.exchange import Exchange
 from mochi_project.guard import Message, Receive, Scope, Send
 from mochi_project.request import LeanRequest
 from mochi_project.routes import RouteMatch, table_of
@@ -85,8 +86,10 @@ class LeanHandler(ASGIHandler):
     ) -> None:
         response: HttpResponseBase | None = None
         try:
-            async with _CancelledOnDisconnect(task, receive):
+            async with _CancelledOnDisconnect(task, request.scope, receive):
                 response = await self.run_get_response(request)
+                if hasattr(response, "ready"):
+                    response = await self._begun(response, request)
                 await self.send_response(response, send)
         finally:
             if response is None:
@@ -95,6 +98,19 @@ class LeanHandler(ASGIHandler):
                 response.close()
             else:
                 await sync_to_async(response.close)()
+
+    async def _begun(self, stream: Any, request: HttpRequest) -> HttpResponseBase:
+        """Wait for a stream's first chunk; the answer to its error if there will be none."""
+        try:
+            await stream.ready()
+        except Exception as error:  # noqa: BLE001 - as of a route: it is logged and answered
+            answer = answer_to(request, error)
+            vars(answer)["_resource_closers"].extend(vars(stream)["_resource_closers"])
+            vars(answer)["_handler_class"] = self.__class__
+            await _log(answer, request)
+            return answer
+        settled: HttpResponseBase = stream
+        return settled
 
     def _closes_at_once(self, response: HttpResponseBase, request: HttpRequest) -> bool:
         """Whether ``response.close()`` would do nothing that could block the loop."""
@@ -174,6 +190,7 @@ class LeanHandler(ASGIHandler):
             return
         async with aclosing(generator):
             await send(_response_start(response))
+            send = getattr(send, "after_start", send)
             await self._send_chunks(generator, response, send)
         await send({"type": "http.response.body"})
 
@@ -200,15 +217,20 @@ class _CancelledOnDisconnect:
     A cancellation that comes from elsewhere (the server's shutdown) passes through.
     """
 
-    __slots__ = ("_cancelled", "_receive", "_request", "_watcher")
+    __slots__ = ("_cancelled", "_exchange", "_receive", "_request", "_watcher")
 
-    def __init__(self, request: asyncio.Task[Any], receive: Receive) -> None:
+    def __init__(self, request: asyncio.Task[Any], scope: Scope, receive: Receive) -> None:
         self._request = request
+        self._exchange = Exchange.of(scope)
         self._receive = receive
+        self._watcher: asyncio.Task[None] | None = None
         self._cancelled = False
 
     async def __aenter__(self) -> Self:
-        self._watcher = asyncio.create_task(self._watch())
+        if self._exchange is not None:
+            self._exchange.call_when_left(self._cancel)
+        else:
+            self._watcher = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(
@@ -217,7 +239,10 @@ class _CancelledOnDisconnect:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._watcher.cancel()
+        if self._exchange is not None:
+            self._exchange.call_when_left(None)
+        elif self._watcher is not None:
+            self._watcher.cancel()
         if not self._cancelled:
             return False
         return self._request.uncancel() == 0 and kind is asyncio.CancelledError
@@ -225,6 +250,9 @@ class _CancelledOnDisconnect:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._cancel()
+
+    def _cancel(self) -> None:
         self._cancelled = True
         self._request.cancel()
 
@@ -248,13 +276,16 @@ def _generator_of(response: HttpResponseBase) -> AsyncGenerator[Any] | None:
     Itself, not ``aiter(response)``: that would wrap it in two generators more, and closing the
     outermost leaves the others to the garbage collector.
     """
-    if type(response) is not StreamingHttpResponse or not response.is_async:
+    if not isinstance(response, StreamingHttpResponse) or not response.is_async:
         return None
     iterator = vars(response)["_iterator"]  # the public property wraps it
     return iterator if hasattr(iterator, "aclose") else None
 
 
 def _response_start(response: HttpResponseBase) -> Message:
+    raw = getattr(response, "raw_headers", None)
+    if raw is not None:
+        return {"type": "http.response.start", "status": response.status_code, "headers": raw}
     headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
     headers.extend(
         (b"Set-Cookie", cookie.output(header="").encode("ascii").strip())

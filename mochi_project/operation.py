@@ -43,7 +43,7 @@ def without_detours(run: Run) -> Run:
                 return result
             unsent = api.create_temporal_response(request)
             return operation._result_to_response(request, result, unsent)  # noqa: SLF001 - no hook
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - Ninja's handlers answer it
             return api.on_exception(request, error)
 
     return run_directly

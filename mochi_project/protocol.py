@@ -7,10 +7,13 @@ are cut off.
 
 import asyncio
 import json
+import logging
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from mochi_project.errors import STATUS_OF_CODE, envelope
+from mochi_project.exchange import Exchange
 from mochi_project.guard import LINGER_SECONDS, MAX_HEAD_BYTES
 from mochi_project.write_deadline import WriteDeadline
 
@@ -27,30 +30,37 @@ class BoundedHttpToolsProtocol(WriteDeadline):
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
     _refused = False
     _head_timer: asyncio.TimerHandle | None = None
+    _exchange: Exchange | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        # uvicorn makes the line for its log before it finds out that nobody wants it.
+        self.access_log = self.access_log and self.access_logger.isEnabledFor(logging.INFO)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._stop_waiting_for_head()
         super().connection_lost(exc)
+        if self._exchange is not None:
+            self._exchange.leave()
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, unless this connection was refused already."""
         if self._refused:
             return
         self._unfinished += len(data)
-        if self._head_timer is None and getattr(self.cycle, "response_complete", True):
-            self._wait_for_head()  # this ends uvicorn's own wait for the connection's next request
         super().data_received(data)
-        if self._unfinished > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if not self._unfinished or self.transport.is_closing():
+            return
+        if self._unfinished > MAX_HEAD_BYTES:
             self._refuse(
                 "HEADERS_TOO_LARGE",
                 f"The request's headers are larger than {MAX_HEAD_BYTES} bytes.",
             )
+        elif self._head_timer is None and getattr(self.cycle, "response_complete", True):
+            self._wait_for_head()  # uvicorn has ended its own wait for the next request
 
     def on_headers_complete(self) -> None:
         """Start the request."""
@@ -68,6 +78,10 @@ class BoundedHttpToolsProtocol(WriteDeadline):
         """End the request's body."""
         self._unfinished = 0
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._exchange = Exchange(cycle)
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP."""

@@ -1,0 +1,51 @@
+"""What our protocol tells of a request beside ASGI: whether its body is there, and who has left.
+
+Over ASGI alone a deadline needs a timer for a body that has arrived already, and noticing that a
+client leaves needs a task that waits for it, for as long as the stream lasts. A server that knows
+nothing of this (``uvicorn mochi_project.asgi:application``) costs just that.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+_KEY = "mochi.exchange"
+
+
+class Exchange:
+    """One request and its response on a connection."""
+
+    __slots__ = ("_cycle", "_when_left")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._when_left: Callable[[], None] | None = None
+        scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
+        scope["extensions"] = {_KEY: self}
+
+    @classmethod
+    def of(cls, scope: Mapping[str, Any]) -> Self | None:
+        """Return the exchange of an ASGI scope, if its server is ours."""
+        extensions = scope.get("extensions")
+        return extensions.get(_KEY) if extensions else None
+
+    @property
+    def body_is_here(self) -> bool:
+        """Whether the whole body can be received without waiting."""
+        return not self._cycle.more_body
+
+    def call_when_left(self, callback: Callable[[], None] | None) -> None:
+        """Call back once when the client leaves, or at once if it has left; None: no more."""
+        self._when_left = callback
+        if callback is None:
+            return
+        self._cycle.flow.resume_reading()  # a connection that is not read is not seen to end
+        if self._cycle.disconnected:
+            self.leave()
+
+    def leave(self) -> None:
+        """Tell that the connection is lost."""
+        callback, self._when_left = self._when_left, None
+        if callback is not None:
+            callback()
