@@ -85,7 +85,7 @@ class Bench:
         return measure in self.only
 
     def _start(self, upstream_url: str) -> None:
-        for _ in range(self.rounds + 2):
+        for _ in range(self.rounds + 1):
             for kind in (Ours, Yardstick):
                 with running(kind, upstream_url) as (subject, _, seconds):
                     self.samples.note("start", subject.name, {"start": seconds})

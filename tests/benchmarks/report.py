@@ -1,5 +1,6 @@
 """Writes ``docs/performance.md`` from the results and the prose in ``performance_template.md``."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
@@ -14,10 +15,10 @@ NOT_MEASURED = "Not measured yet."
 
 def page(results: Results) -> str:
     """Return the whole page."""
-    newest = max(results.measures.values(), key=lambda measured: measured.date)
+    most = main_run(results)
     sections = {
-        "where": where(newest),
-        "others": other_runs(results, newest),
+        "where": where(most),
+        "others": other_runs(results, most),
         "table": markdown_table(HEADINGS, [row.cells for row in rows(results)]),
         "harness": harness(results) or "The harness's own cost was not measured.",
         **{f"curve_{curve.name}": chart_and_table(curve, results) for curve in CURVES},
@@ -41,16 +42,21 @@ def where(measured: Measured) -> str:
     )
 
 
-def other_runs(results: Results, newest: Measured) -> str:
-    """Say which measures are not from the newest run's day and machine."""
+def main_run(results: Results) -> Measured:
+    """Return a measure of the run that most measures are of, of the last one of these."""
+    runs = Counter(measured.at for measured in results.measures.values())
+    return max(results.measures.values(), key=lambda measured: (runs[measured.at], measured.at))
+
+
+def other_runs(results: Results, most: Measured) -> str:
+    """Say which measures are of other runs."""
     others = [
         f"`{name}` ({measured.date}{', quick' if measured.quick else ''}"
-        f"{', another machine or other versions' if measured.machine != newest.machine else ''})"
+        f"{', another machine or other versions' if measured.machine != most.machine else ''})"
         for name, measured in sorted(results.measures.items())
-        if (measured.date, measured.quick, measured.machine)
-        != (newest.date, newest.quick, newest.machine)
+        if measured.at != most.at
     ]
-    return f"Left from other runs: {', '.join(others)}." if others else "All of it is of that day."
+    return f"Measured in other runs: {', '.join(others)}." if others else "All in one run."
 
 
 def chart_and_table(curve: Curve, results: Results) -> str:

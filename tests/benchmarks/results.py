@@ -40,17 +40,22 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one measure.
 
     Attributes:
-        date: The day, in UTC.
+        at: When that run ended (UTC, ISO 8601); the same for all that it measured.
         quick: Whether it was one round of less work.
         machine: Where.
         figures: Medians in SI units, by figure (``name`` or ``name@point of a curve``), then by
             who was measured: ``ours``, ``R``, ``direct`` (the upstream alone).
     """
 
-    date: str
+    at: str
     quick: bool
     machine: Machine
     figures: Mapping[str, Mapping[str, float]]
+
+    @property
+    def date(self) -> str:
+        """The day."""
+        return self.at[:10]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,12 @@ class Samples:
         for figure, value in figures.items():
             of_measure.setdefault(figure, {}).setdefault(who, []).append(value)
 
-    def medians(self, *, quick: bool) -> dict[str, Measured]:
-        """Return the medians of the rounds."""
-        machine, today = this_machine(), datetime.now(UTC).date().isoformat()
+    def medians(self, *, quick: bool, at: datetime) -> dict[str, Measured]:
+        """Return the medians of the rounds of a run that ended then."""
+        machine = this_machine()
         return {
             measure: Measured(
-                date=today,
+                at=at.astimezone(UTC).isoformat(timespec="seconds"),
                 quick=quick,
                 machine=machine,
                 figures={

@@ -15,6 +15,7 @@ import os
 import resource
 import sys
 import time
+from datetime import UTC, datetime
 
 import uvloop
 from bench import MEASURES, ON_REQUEST, Bench
@@ -81,7 +82,7 @@ def measured(flags: argparse.Namespace, console: Console) -> Results:
     with upstream() as upstream_url, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(bench.run(upstream_url))
     say("done")
-    return Results(bench.samples.medians(quick=flags.quick))
+    return Results(bench.samples.medians(quick=flags.quick, at=datetime.now(UTC)))
 
 
 def main() -> None:
