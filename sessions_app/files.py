@@ -23,7 +23,7 @@ from sessions_app.atomic import (
     write_atomically,
 )
 from sessions_app.claims import TurnClaims
-from sessions_app.codec import decode, encode
+from sessions_app.codec import decode
 from sessions_app.errors import (
     SessionBusy,
     SessionCorrupt,
@@ -33,7 +33,9 @@ from sessions_app.errors import (
 from sessions_app.identity import utc_now
 from sessions_app.listing import CachedListing
 from sessions_app.locks import FileLocks, HeldLock
+from sessions_app.recent import MOST_BYTES, RecentSessions
 from sessions_app.repository import Change, Claim, Listing, Recover
+from sessions_app.rewriting import SessionFile, rewrite
 from sessions_app.session import Session, counted
 
 SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
@@ -60,6 +62,7 @@ class FileSessionRepository:
         self._claims = TurnClaims(f"{self._directory}/.claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
+        self._recent = RecentSessions()
 
     def create(self, session: Session) -> None:
         """Keep a new session.
@@ -68,12 +71,13 @@ class FileSessionRepository:
             SessionExists: Its id is taken.
             StorageFull: No space is left.
         """
-        path = self._path(session.session_id)
-        with self._locked(session.session_id):
+        session_id = session.session_id
+        _require_id(session_id)
+        with self._locked(session_id):
             try:
-                write_atomically(path, encode(counted(session)), exclusive=True)
+                self._write(session_id, counted(session))
             except FileExistsError as error:
-                raise SessionExists(session.session_id) from error
+                raise SessionExists(session_id) from error
 
     def load(self, session_id: str) -> Session:
         """Return the session.
@@ -82,13 +86,7 @@ class FileSessionRepository:
             SessionNotFound: There is none with this id.
             SessionCorrupt: Its file can't be read.
         """
-        try:
-            data = read_regular(self._path(session_id), limit=SIZE_LIMIT)
-        except FileNotFoundError as error:
-            raise SessionNotFound(session_id) from error
-        except UnreadableFileError as error:
-            raise SessionCorrupt(session_id, error.reason) from error
-        return decode(data, session_id)
+        return self._read(session_id).session
 
     def update(
         self,
@@ -113,7 +111,7 @@ class FileSessionRepository:
                 holder = self._claims.turn_of(session_id)
                 if holder != turn_id:
                     raise self._busy(session_id, holder)
-            session = self._save(self.load(session_id), change)
+            session = self._save(self._read(session_id), change)
             if release:
                 self._claims.remove(session_id)
             return session
@@ -150,6 +148,7 @@ class FileSessionRepository:
                 raise SessionNotFound(session_id) from error
             sync_directory(self._directory)
             self._claims.remove(session_id)
+            self._recent.forget(session_id)
 
     def list(self) -> Listing:
         """Return what there is, reading only what changed since the last call."""
@@ -174,9 +173,8 @@ class FileSessionRepository:
             StorageFull: No space is left.
         """
         with self._locked_existing(session_id):
-            session = self._settle(session_id, recover)
-            if change is not None:
-                session = self._save(session, change)
+            file = self._settle(session_id, recover)
+            session = file.session if change is None else self._save(file, change)
             self._claims.write(session_id, turn_id=turn_id, started_at=self._now())
             return session
 
@@ -226,13 +224,42 @@ class FileSessionRepository:
         _require_id(session_id)
         return f"{self._directory}/{session_id}.json"
 
-    def _save(self, session: Session, change: Change) -> Session:
-        changed = change(session)
-        if changed is session:
-            return session
+    def _read(self, session_id: str) -> SessionFile:
+        """Return the session and its file, decoded only if it is not one that we know."""
+        try:
+            data = read_regular(self._path(session_id), limit=SIZE_LIMIT)
+        except FileNotFoundError as error:
+            raise SessionNotFound(session_id) from error
+        except UnreadableFileError as error:
+            raise SessionCorrupt(session_id, error.reason) from error
+        file = self._recent.recognise(session_id, data)
+        if file is None:
+            file = SessionFile(decode(data, session_id), data)
+            self._recent.keep(session_id, file)
+        return file
+
+    def _save(self, file: SessionFile, change: Change) -> Session:
+        changed = change(file.session)
+        if changed is file.session:
+            return changed
         changed = counted(changed)
-        write_atomically(self._path(session.session_id), encode(changed))
+        self._write(file.session.session_id, changed, before=file)
         return changed
+
+    def _write(
+        self, session_id: str, session: Session, *, before: SessionFile | None = None
+    ) -> None:
+        """Write the session, in the place of the file ``before`` or of none."""
+        path = self._path(session_id)
+        new = rewrite(session, before)
+        if new.size > MOST_BYTES:
+            write_atomically(path, new.pieces(), exclusive=before is None)
+            self._recent.forget(session_id)
+            return
+        data = b"".join(new.parts)
+        write_atomically(path, data, exclusive=before is None)
+        if (written := new.read(data, session_id)) is not None:
+            self._recent.keep(session_id, written)
 
     def _refuse_running(self, session_id: str) -> Claim | None:
         """Return the claim of a turn that died, if there is one."""
@@ -247,15 +274,15 @@ class FileSessionRepository:
             return SessionBusy(session_id, turn_id)
         return SessionNotFound(session_id)
 
-    def _settle(self, session_id: str, recover: Recover | None) -> Session:
+    def _settle(self, session_id: str, recover: Recover | None) -> SessionFile:
         """Return the session, on which no turn runs, after recovering one that died."""
         dead = self._refuse_running(session_id)
-        session = self.load(session_id)
+        file = self._read(session_id)
         if dead is None or recover is None:
-            return session
-        session = self._save(session, lambda found: recover(found, dead))
+            return file
+        self._save(file, lambda found: recover(found, dead))
         self._claims.remove(session_id)
-        return session
+        return self._read(session_id)
 
     def _locked_existing(self, session_id: str) -> HeldLock:
         path = self._path(session_id)

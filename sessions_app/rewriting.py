@@ -1,0 +1,140 @@
+"""Writing a session's file again for the price of what is new in it. Pure.
+
+A message is a value, so its text stays the same: where a session's messages are those that a file
+was read into, their text is taken from that file, and none of it is decoded again.
+"""
+
+from collections.abc import Iterator, Sequence
+from operator import is_
+
+import msgspec
+import orjson
+
+from sessions_app.codec import NO_JSON, READABLE, document_of, encode, read_outline
+from sessions_app.fields import Malformed
+from sessions_app.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without
+from sessions_app.messages import Message
+from sessions_app.session import Session, counted
+from sessions_app.stored_messages import read_messages, texts_of
+
+
+class SessionFile(msgspec.Struct, frozen=True, eq=False):
+    """A session and the very bytes of its file.
+
+    Attributes:
+        session: What ``decode`` makes of the bytes.
+        data: The bytes.
+        messages_at: Where in ``data`` the messages' text begins and ends, if we wrote it.
+    """
+
+    session: Session
+    data: bytes
+    messages_at: tuple[int, int] | None = None
+
+    def text_of(self, count: int) -> memoryview | None:
+        """Return the text of the first ``count`` messages, if we wrote it and there are any."""
+        if self.messages_at is None or not count:
+            return None
+        left_out = len(self.session.messages) - count
+        start, end = self.messages_at
+        return memoryview(self.data)[start : end_without(self.data, start, end, messages=left_out)]
+
+
+class Rewrite(msgspec.Struct, frozen=True, eq=False):
+    """The file of a session before it is written, in parts.
+
+    Attributes:
+        parts: What the file consists of. The first and the last stand around the messages.
+        known: The session's first messages, as far as they were read from a file.
+        new: The texts of the others.
+    """
+
+    parts: Sequence[bytes | memoryview]
+    known: Sequence[Message] = ()
+    new: Sequence[bytes] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        return sum(map(len, self.parts))
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the file in pieces of about ``PIECE`` bytes."""
+        piece: list[bytes | memoryview] = []
+        size = 0
+        for part in self.parts:
+            piece.append(part)
+            size += len(part)
+            if size >= PIECE:
+                yield b"".join(piece)
+                piece, size = [], 0
+        yield b"".join(piece)
+
+    def read(self, data: bytes, session_id: str) -> SessionFile | None:
+        """Return what reading the file would give, for which only what is new is read.
+
+        None where it must be read as a whole.
+
+        Args:
+            data: The whole file.
+            session_id: The session.
+        """
+        head, tail = self.parts[0], self.parts[-1]
+        if len(self.parts) == 1 or sum(map(len, self.new)) > PIECE:
+            return None
+        try:
+            outline = read_outline(b"".join((head, PLACEHOLDER_LINE, tail)), session_id)
+            if outline is None:
+                return None
+            metadata, extra = outline
+            new = read_messages(
+                b",".join(self.new),
+                first=len(self.known),
+                session_id=session_id,
+                created_at=metadata.created_at,
+            )
+        except (Malformed, *NO_JSON):
+            return None
+        session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
+        return SessionFile(
+            session=counted(session),
+            data=data,
+            messages_at=(len(head), len(data) - len(tail)),
+        )
+
+
+def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
+    """Return the file of a session, the same bytes as ``encode`` makes.
+
+    Args:
+        session: The session.
+        before: The session's file so far.
+
+    Raises:
+        ValidationFailed: Something in the session can't be written as JSON.
+    """
+    try:
+        outline = orjson.dumps(document_of(session, [PLACEHOLDER]), default=dict, option=READABLE)
+        head, found, tail = outline.partition(PLACEHOLDER_LINE)
+        if not (session.messages and found):
+            return Rewrite([encode(session)])
+        known: Sequence[Message] = ()
+        texts: list[bytes | memoryview] = []
+        if before is not None:
+            known = _common_beginning(before.session.messages, session.messages)
+            text = before.text_of(len(known))
+            texts = [text] if text else [*texts_of(known)]
+        new = [*texts_of(session.messages[len(known) :])]
+    except TypeError:  # then orjson may write none of it
+        return Rewrite([encode(session)])
+    parts: list[bytes | memoryview] = [head]
+    for run in (*texts, *new):
+        parts += (run, b",\n")
+    parts[-1] = tail
+    return Rewrite(parts, known, new)
+
+
+def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages at the beginning that are the same objects in both."""
+    same = [*map(is_, old, new)]
+    return new[: same.index(False)] if False in same else new[: len(same)]

@@ -1,0 +1,120 @@
+"""The metadata of a session's file, of any version of its format, as a value. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from sessions_app.context_state import context_state_from_json
+from sessions_app.fields import Malformed, Raw, take, take_names, take_optional, utc
+from sessions_app.messages import NO_EXTRA
+from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, WindowConfig
+
+
+def _add_tool_settings(metadata: Raw) -> Raw:
+    return {"tool_settings": None, **metadata, "format_version": "1.1"}
+
+
+def _add_context_window(metadata: Raw) -> Raw:
+    return {"context_window_config": None, **metadata, "format_version": "1.2"}
+
+
+def _add_agent_settings(metadata: Raw) -> Raw:
+    return {"agent_settings": None, **metadata, "format_version": "1.3"}
+
+
+_MIGRATIONS: Mapping[str, Callable[[Raw], Raw]] = {
+    "1.0": _add_tool_settings,
+    "1.1": _add_context_window,
+    "1.2": _add_agent_settings,
+}
+
+
+def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
+    """Return the metadata, brought to the present version; unknown keys are their ``extra``.
+
+    The file's name is the session's id, whatever its metadata say.
+
+    Raises:
+        Malformed: These are no metadata of a session.
+    """
+    raw = _migrate(raw)
+    raw.pop("session_id", None)
+    where = "metadata"
+    created_at = take_optional(raw, "created_at", str, where)
+    updated_at = take_optional(raw, "updated_at", str, where, created_at)
+    if updated_at is None:
+        raise Malformed("metadata.created_at is missing")
+    return SessionMetadata(
+        session_id=session_id,
+        model=take(raw, "model", str, where),
+        created_at=utc(created_at or updated_at),
+        updated_at=utc(updated_at),
+        message_count=take_optional(raw, "message_count", int, where, 0),
+        summary=take_optional(raw, "summary", dict, where),
+        summary_model=take_optional(raw, "summary_model", str, where),
+        summary_due=take_optional(raw, "summary_due", str, where),
+        format_version=take(raw, "format_version", str, where),
+        tool_settings=_read_tool_settings(take_optional(raw, "tool_settings", dict, where)),
+        agent_settings=_read_agent_settings(take_optional(raw, "agent_settings", dict, where)),
+        context_window_config=_read_window(
+            take_optional(raw, "context_window_config", dict, where)
+        ),
+        context_strategy=take_optional(raw, "context_strategy", str, where),
+        context_state=context_state_from_json(take_optional(raw, "context_state", dict, where)),
+        options=take_optional(raw, "options", dict, where),
+        preview=take_optional(raw, "preview", str, where),
+        forked_from=take_optional(raw, "forked_from", dict, where),
+        extra=raw or NO_EXTRA,
+    )
+
+
+def _migrate(metadata: Raw) -> Raw:
+    version = metadata.get("format_version")
+    if version is None:
+        version = "1.1" if "tool_settings" in metadata else "1.0"
+    while step := _MIGRATIONS.get(version) if isinstance(version, str) else None:
+        metadata = step(metadata)
+        version = metadata["format_version"]
+    return metadata
+
+
+def _read_tool_settings(raw: Raw | None) -> ToolSettings | None:
+    if raw is None:
+        return None
+    where = "metadata.tool_settings"
+    policies = take_optional(raw, "tool_policies", dict, where, {})
+    if not all(isinstance(policy, str) for policy in policies.values()):
+        raise Malformed(f"{where}.tool_policies holds something that is not text")
+    return ToolSettings(
+        tools=take_names(raw, "tools", where),
+        tool_group=take_optional(raw, "tool_group", str, where),
+        execution_policy=take_optional(raw, "execution_policy", str, where, "always_confirm"),
+        tool_policies=policies or NO_EXTRA,
+        extra=raw or NO_EXTRA,
+    )
+
+
+def _read_agent_settings(raw: Raw | None) -> AgentSettings | None:
+    if raw is None:
+        return None
+    where = "metadata.agent_settings"
+    return AgentSettings(
+        enabled_agents=take_names(raw, "enabled_agents", where),
+        selection_metadata=take_optional(raw, "selection_metadata", dict, where),
+        extra=raw or NO_EXTRA,
+    )
+
+
+def _read_window(raw: Raw | None) -> WindowConfig | None:
+    if raw is None:
+        return None
+    where = "metadata.context_window_config"
+    history = take_optional(raw, "adjustment_history", list, where, [])
+    if not all(isinstance(item, dict) for item in history):
+        raise Malformed(f"{where}.adjustment_history holds something that is not an object")
+    return WindowConfig(
+        dynamic_enabled=take_optional(raw, "dynamic_enabled", bool, where, default=True),
+        current_window=take_optional(raw, "current_window", int, where),
+        last_adjustment=take_optional(raw, "last_adjustment", str, where),
+        adjustment_history=tuple(history),
+        manual_override=take_optional(raw, "manual_override", bool, where, default=False),
+        extra=raw or NO_EXTRA,
+    )
