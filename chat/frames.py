@@ -84,12 +84,12 @@ class EventStream(StreamingHttpResponse):
         self._resource_closers: list[Callable[[], None]] = []
 
     @cached_property
-    def headers(self) -> ResponseHeaders:
+    def headers(self) -> ResponseHeaders:  # type: ignore[override]
         """The headers, for whoever reads or changes them."""
         return ResponseHeaders(HEADERS)
 
     @cached_property
-    def cookies(self) -> SimpleCookie:
+    def cookies(self) -> SimpleCookie:  # type: ignore[override]
         """The cookies to set."""
         return SimpleCookie()
 

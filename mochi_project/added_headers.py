@@ -28,7 +28,7 @@ class AddingHeaders:
         """Send a message."""
         if message["type"] == "http.response.start":
             headers = message.get("headers", ())
-            # Those of streams are always the same.
+            # A stream's are a tuple, always the same, and stay one.
             merge = _merged_before if isinstance(headers, tuple) else _merged
             message = {**message, "headers": merge(headers, self._extra)}
         return self.after_start(message)
@@ -41,4 +41,6 @@ def _merged(headers: Iterable[tuple[bytes, bytes]], extra: Headers) -> list[tupl
     return merged
 
 
-_merged_before = lru_cache(maxsize=64)(_merged)
+@lru_cache(maxsize=64)
+def _merged_before(headers: Headers, extra: Headers) -> Headers:
+    return tuple(_merged(headers, extra))

@@ -56,7 +56,7 @@ class LeanHandler(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         detach_database_receivers()
-        hooks = (self._view_middleware, self._template_response_middleware)
+        hooks = (vars(self)["_view_middleware"], vars(self)["_template_response_middleware"])
         atomic = (entry["ATOMIC_REQUESTS"] for entry in connections.settings.values())
         self._calls_views_directly = not any(hooks) and not any(atomic)
 
@@ -136,20 +136,20 @@ class LeanHandler(ASGIHandler):
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """Return the response to a request, of the view or of an error."""
-        response: HttpResponseBase = await self._middleware_chain(request)
+        response: HttpResponseBase = await vars(self)["_middleware_chain"](request)
         vars(response)["_resource_closers"].append(request.close)
         if response.status_code >= 400:
             await _log(response, request)
         return response
 
-    async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def _get_response_async(self, request: HttpRequest) -> Any:
         """Call the view, within the middleware.
 
         Django finds out for each request again that a view is async and that no hook applies.
         """
         match = self.resolve_request(request)
         if not (self._calls_views_directly and isinstance(match, RouteMatch) and match.is_async):
-            return await super()._get_response_async(request)
+            return await super()._get_response_async(request)  # type: ignore[misc]
         response = await match.func(request, *match.args, **match.kwargs)
         if not isinstance(response, HttpResponseBase):
             self.check_response(response, match.func)
@@ -294,7 +294,7 @@ def _response_start(response: HttpResponseBase) -> Message:
     return {"type": "http.response.start", "status": response.status_code, "headers": headers}
 
 
-async def _log(response: HttpResponseBase, request: HttpRequest) -> None:
+async def _log(response: Any, request: HttpRequest) -> None:
     """Log an error as Django does, which may block."""
     await sync_to_async(log_response, thread_sensitive=False)(
         "%s: %s", response.reason_phrase, request.path, response=response, request=request

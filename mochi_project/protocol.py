@@ -12,6 +12,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from mochi_project.cycle import LeanCycle
 from mochi_project.errors import STATUS_OF_CODE, envelope
 from mochi_project.exchange import Exchange
 from mochi_project.guard import LINGER_SECONDS, MAX_HEAD_BYTES
@@ -80,6 +81,7 @@ class BoundedHttpToolsProtocol(WriteDeadline):
         super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.__class__ = LeanCycle  # uvicorn has no setting for it
         self._exchange = Exchange(cycle)
         super()._start_asgi_task(cycle, app)
 

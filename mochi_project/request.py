@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from io import BytesIO
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest, get_script_prefix
@@ -15,12 +15,12 @@ class LeanRequest(ASGIRequest):
     """A request whose ``META`` is made by Django's own class when somebody asks for it.
 
     Attributes:
-        answers_late: A view may return a response that is not settled yet (``LateResponse``).
+        answers_late: A view may return a stream that has not begun: its ``ready`` is awaited.
     """
 
     answers_late = True
 
-    def __init__(self, scope: Scope, body_file: IO[bytes]) -> None:
+    def __init__(self, scope: Scope, body_file: BinaryIO) -> None:
         if not scope.get("query_string", b"").isascii():
             super().__init__(scope, body_file)  # which says what is wrong with it
             return
@@ -35,7 +35,7 @@ class LeanRequest(ASGIRequest):
         self._stream = body_file
         if isinstance(body_file, BytesIO):
             body = body_file.getvalue()
-            most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+            most: int | None = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
             if most is None or len(body) <= most:
                 self._body = body
 
@@ -50,13 +50,15 @@ class LeanRequest(ASGIRequest):
         return QueryDict(self.scope.get("query_string", b""))
 
     @cached_property
-    def content_type(self) -> str | None:  # type: ignore[override]
-        """The media type of the body; with it, Django sets ``content_params``."""
-        self._set_content_type_params(self.META)
-        return vars(self)["content_type"]
+    def content_type(self) -> Any:
+        """The media type of the body."""
+        return self._of_body("content_type")
 
     @cached_property
-    def content_params(self) -> dict[str, str] | None:  # type: ignore[override]
+    def content_params(self) -> Any:
         """The parameters of the body's media type."""
-        self._set_content_type_params(self.META)
-        return vars(self)["content_params"]
+        return self._of_body("content_params")
+
+    def _of_body(self, name: str) -> Any:
+        self._set_content_type_params(self.META)  # type: ignore[attr-defined]
+        return vars(self)[name]

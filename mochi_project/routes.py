@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from asgiref.sync import iscoroutinefunction
-from django.urls import ResolverMatch, URLPattern, URLResolver
+from django.urls import ResolverMatch, URLResolver
 from django.urls.resolvers import RoutePattern
 
 _PARAMETER = re.compile(r"<(?:str:)?(\w+)>")
@@ -83,7 +83,7 @@ class RouteTable:
 
     def _add(self, route: str, resolver: URLResolver) -> None:
         match = resolver.resolve("/" + _PARAMETER.sub(_SAMPLE, route))
-        if match.route != route or match.extra_kwargs:
+        if match.route != route or vars(match)["extra_kwargs"]:
             return  # another route answers its paths, or it has more than its parameters
         node = self._root.segments.setdefault("", _Node())
         names: list[str] = []
@@ -114,5 +114,5 @@ def _routes_below(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
             continue
         if isinstance(entry, URLResolver):
             yield from _routes_below(entry, route)
-        elif isinstance(entry, URLPattern) and "<" not in _PARAMETER.sub("", route):
+        elif "<" not in _PARAMETER.sub("", route):
             yield route
