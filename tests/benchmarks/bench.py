@@ -19,6 +19,7 @@ MEASURES = (
     "history", "crowd", "listing", "saving",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
+ROUND_MEASURES = {"ttft", "saturated", "paced"}
 R_SHARE = 0.25
 WORKER_SECONDS = 30
 
@@ -96,7 +97,7 @@ class Bench:
         await measures.check(field.yardstick)
         if self._wants("memory"):
             await self._memory(field)
-        for number in range(self.rounds):
+        for number in range(self.rounds if ROUND_MEASURES & set(self.only) else 0):
             self.say(f"round {number + 1} of {self.rounds}")
             await self._round(field)
         if self._wants("departures"):
@@ -203,7 +204,6 @@ class Bench:
                 subject: Subject, server: Server, streams: int = streams
             ) -> dict[str, float]:
                 figures = await measures.paced(subject, server, streams, self.load.watched_seconds)
-                await asyncio.sleep(0.5)  # what was left is saved
                 return {
                     f"crowd_token@{streams}": figures["cpu_us_per_token"],
                     f"crowd_jitter@{streams}": figures["jitter_p99"],

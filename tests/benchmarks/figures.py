@@ -39,6 +39,7 @@ FIGURES = (
     Figure("threads, idle", "idle_threads"),
     Figure("threads, streams open", "threads", "", 1, "as idle"),
     Figure("idle memory, web worker", "idle_rss", "MiB", 1 / 2**20, "110 MiB", "90 MiB"),
+    Figure("memory with 250 streams, web worker", "open_rss", "MiB", 1 / 2**20),
     Figure("memory beside it: background worker", "worker_memory", "MiB", 1 / 2**20),
     Figure("memory beside it: tool hosts", "hosts_memory", "MiB", 1 / 2**20),
     Figure("start to first health", "start", "ms", 1e3, "2.5 R", "1.2 R"),

@@ -31,7 +31,6 @@ QUICK = Load(
     replies=24,
     first_tokens=100,
     paced_seconds=3,
-    open_streams=100,
     departures=5,
     stored=(100, 1_000, 10_000),
     saves=5,
