@@ -31,7 +31,7 @@ from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Action, Input, State, transition
 from models_app.language_model import ModelRequest
-from sessions_app.errors import MochiError, StorageFull
+from sessions_app.errors import MochiError
 from sessions_app.identity import new_message_id
 from sessions_app.messages import AssistantMessage, ToolCall
 
@@ -218,8 +218,7 @@ class TurnEngine:
                         self._opening.commit(events)
                     elif events:
                         self._stream.emit(events)
-                    if self._stream.failure is not None:
-                        raise StorageFull("The turn can't be recorded: the disk is full.")
+                    self._stream.require_room()
         finally:
             loading.cancel()
         if answer.context_window is not None:

@@ -62,7 +62,7 @@ class ShuttingDown(TurnError):
 
 
 class TurnLimitReached(TurnError):
-    """The turn took too long, or its model asked for tools too often."""
+    """The turn took too long, said too much, or its model asked for tools too often."""
 
     code = "TURN_LIMIT_REACHED"
 

@@ -5,12 +5,16 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from chat import sse
+from chat.errors import TurnLimitReached
 from chat.events import Event
 from chat.journal import Entry, JournalWriter, Passage, line
+from sessions_app.errors import StorageFull
 
 logger = logging.getLogger(__name__)
 
 MAX_PENDING_BYTES = 256 * 1024
+MAX_TURN_BYTES = 64 * 1024 * 1024
+"""Of journal; some 800,000 tokens. Nothing else ends a model that goes on and on, but time."""
 HEARTBEAT_SECONDS = 15.0
 
 ReadJournal = Callable[[int], Awaitable[Passage]]
@@ -24,6 +28,7 @@ class TurnStream:
     Attributes:
         last_number: The number of the newest event.
         journalled: The number of the newest event that can be read again.
+        written: How many bytes of journal there are.
         failure: Why the journal could not be written, if so.
     """
 
@@ -38,6 +43,7 @@ class TurnStream:
         self.turn_id = turn_id
         self.last_number = 0
         self.journalled = 0
+        self.written = 0
         self.ended = False
         self.failure: OSError | None = None
         self._writer = writer
@@ -75,6 +81,20 @@ class TurnStream:
         """Write down something for recovery that clients are not sent."""
         self._write(line(0, name, sse.ascii_json(value)))
 
+    def require_room(self) -> None:
+        """Make sure that more can be journalled.
+
+        Raises:
+            StorageFull: The journal could not be written.
+            TurnLimitReached: It is as large as a turn's may be.
+        """
+        if self.failure is not None:
+            raise StorageFull("The turn can't be recorded: the disk is full.")
+        if self.written > MAX_TURN_BYTES:
+            raise TurnLimitReached(
+                f"The turn said more than {MAX_TURN_BYTES // 2**20} MiB; that is the limit."
+            )
+
     async def abandon(self) -> None:
         """End a stream that never had an event, as if it had never been."""
         self.close()
@@ -83,6 +103,7 @@ class TurnStream:
     def _write(self, lines: str) -> None:
         if self.failure is not None:
             return
+        self.written += len(lines)
         try:
             self._writer.append(lines)
         except OSError as error:

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from chat import stream
 from chat.errors import (
     NoActiveTurn,
     NothingToContinue,
@@ -63,6 +64,18 @@ async def run(house, session_id, request=HELLO):
 
 def names(events):
     return [name for name, _ in events]
+
+
+async def test_a_model_that_goes_on_and_on_is_ended_and_what_it_said_is_kept(house):
+    house.model.say_text(*["word " * 100] * 50)
+    session_id = await house.new_session()
+    with patch.object(stream, "MAX_TURN_BYTES", 5000):
+        events, outcome = await run(house, session_id)
+    assert names(events)[-2:] == ["error", "done"]
+    assert isinstance(outcome.error, TurnLimitReached)
+    said = (await house.messages(session_id))[-1]
+    assert said.interrupted
+    assert 4000 < len(said.content) < 5000
 
 
 async def test_an_answer_arrives_in_order_and_is_on_disk(house):
