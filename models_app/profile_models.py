@@ -8,6 +8,7 @@ from contextlib import aclosing
 import msgspec
 
 from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
+from models_app.lately import remember
 from models_app.profiles import Profile, ProfileService
 from models_app.providers.vendor import Vendor
 from sessions_app.messages import SystemMessage
@@ -72,7 +73,7 @@ class ProfileModels:
             default_think=profile.parameters.thinking or False,
             context_limit=profile.parameters.context_limit,
         )
-        self._known[model] = (info, self._clock())
+        remember(self._known, model, (info, self._clock()))
         return info
 
     def forget(self, model: str) -> None:

@@ -7,6 +7,7 @@ they may be private, and they are in the session for whoever may read that.
 import asyncio
 import logging
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tools_app.text import clean, shortened
 logger = logging.getLogger(__name__)
 
 KEPT = 100
+MOST_WAITING = 10_000  # of a disk that hangs; then the oldest are lost
 MAX_MESSAGE_CHARS = 500
 # About two thousand calls. A hundred of the longest lines are less, so trimming always helps.
 TRIMMED_BEYOND_BYTES = 512 * 1024
@@ -94,7 +96,7 @@ class ExecutionLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._locks = FileLocks(path.parent)
-        self._waiting: list[ToolExecution] = []
+        self._waiting: deque[ToolExecution] = deque(maxlen=MOST_WAITING)
         self._writing: asyncio.Task[None] | None = None
 
     def record(self, execution: ToolExecution) -> None:
@@ -119,7 +121,8 @@ class ExecutionLog:
 
     async def _write(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, []
+            batch = list(self._waiting)
+            self._waiting.clear()
             try:
                 await asyncio.to_thread(self._append, batch)
             except (OSError, StorageFull) as error:  # TimeoutError is an OSError

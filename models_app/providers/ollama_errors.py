@@ -132,6 +132,11 @@ def line_too_long(limit: int) -> OllamaError:
     return made_no_sense(f"a line is longer than {limit // 2**20} MiB.")
 
 
+def reply_too_long(limit: int) -> OllamaError:
+    """Return the error for a reply that goes on and on."""
+    return made_no_sense(f"the reply is longer than {limit // 2**20} MiB.")
+
+
 def _with_hint(status: int, text: str) -> str:
     if status == 403:
         return f"{text}. Ollama refuses this host or origin: check OLLAMA_ORIGINS and OLLAMA_HOST."

@@ -10,6 +10,7 @@ import msgspec
 
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
+from models_app.lately import remember
 
 TRUSTED_SECONDS = 60.0
 """How long what is known under a name is believed before its digest is looked up again."""
@@ -148,7 +149,7 @@ class ModelInventory:
     async def _look_up(self, name: str, known: _Known | None) -> ModelInfo:
         tag = _find(await self._tags(), name)
         if known is not None and tag is not None and tag.digest == known.digest:
-            self._known[name] = _Known(known.info, known.digest, self._clock())
+            remember(self._known, name, _Known(known.info, known.digest, self._clock()))
             return known.info
         try:
             return await self._info(name, tag)
@@ -165,7 +166,7 @@ class ModelInventory:
             if digest:
                 self._shown[digest] = shown
         info = model_info(tag.name if tag is not None else name, tag, shown)
-        self._known[name] = _Known(info, digest, self._clock())
+        remember(self._known, name, _Known(info, digest, self._clock()))
         return info
 
     async def _ask_shown(self, name: str) -> Shown:

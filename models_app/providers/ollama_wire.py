@@ -35,6 +35,8 @@ from sessions_app.messages import (
 )
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_REPLY_BYTES = 256 * 1024 * 1024
+"""Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
 
 
 # --- requests -----------------------------------------------------------------------------------
@@ -257,18 +259,23 @@ class ReplyParser:
         failure: What went wrong, to be raised after the deltas of the same call were handed on.
     """
 
-    __slots__ = ("_call_ids", "_lines", "_model", "failure", "finished")
+    __slots__ = ("_call_ids", "_lines", "_model", "_received", "failure", "finished")
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._lines = LineSplitter()
         self._call_ids: set[str] = set()
+        self._received = 0
         self.finished = False
         self.failure: ModelError | None = None
 
     def feed(self, data: bytes) -> list[Delta]:
         """Take one network read; return the deltas of the lines that it completes."""
         lines = data
+        self._received += len(data)
+        if self._received > MAX_REPLY_BYTES:
+            self._fail(ollama_errors.reply_too_long(MAX_REPLY_BYTES))
+            return []
         if self._lines.held_bytes or not data.endswith(b"\n"):
             lines = self._lines.push(data)
             if self._lines.held_bytes > MAX_LINE_BYTES:

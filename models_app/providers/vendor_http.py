@@ -18,6 +18,8 @@ _MAX_CONNECTIONS = 1000
 _KEPT_CONNECTIONS = 20
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """The SDKs hold a line until it ends, however long it is."""
+MAX_REPLY_BYTES = 256 * 1024 * 1024
+"""A reply is in memory until its end."""
 
 opened_responses: ContextVar[list[httpx2.Response] | None] = ContextVar(
     "opened_responses", default=None
@@ -85,9 +87,12 @@ def open_client(
 async def _bounded(
     read: Callable[[int | None], AsyncIterator[bytes]], chunk_size: int | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what is read, as long as its lines end."""
-    begun = 0
+    """Yield what is read, as long as its lines end, and the whole does."""
+    begun = received = 0
     async for data in read(chunk_size):
+        received += len(data)
+        if received > MAX_REPLY_BYTES:
+            raise httpx2.RemoteProtocolError(f"the reply is longer than {MAX_REPLY_BYTES} bytes")
         end = data.rfind(b"\n")
         begun = begun + len(data) if end < 0 else len(data) - end - 1
         if begun > MAX_LINE_BYTES:

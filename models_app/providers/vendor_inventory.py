@@ -13,6 +13,7 @@ import msgspec
 
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
+from models_app.lately import remember
 from models_app.providers.vendor import Vendor
 from models_app.providers.vendor_errors import (
     broke_off,
@@ -156,7 +157,7 @@ class VendorInventory:
 
     def _learn(self, info: ModelInfo, name: str | None = None) -> None:
         bare = name or info.name.removeprefix(f"{self._vendor.name}:")
-        self._known[bare] = (info, self._clock())
+        remember(self._known, bare, (info, self._clock()))
 
     def _missing(self, model: str) -> ModelNotFound:
         return ModelNotFound(

@@ -17,7 +17,7 @@ from models_app.language_model import (
     Delta,
     ModelRequest,
 )
-from models_app.providers import vendor_http
+from models_app.providers import ollama_wire, vendor_http
 from models_app.scripted.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     MINE,
@@ -85,6 +85,25 @@ async def test_a_line_that_does_not_end_is_not_held_for_ever(
                 await writer.drain()
 
     with pytest.raises(NetworkError):
+        await ask(open_model(provider, await serve(flood)), provider, user("Hello"))
+
+
+@every_provider
+async def test_an_answer_of_whole_lines_that_does_not_end_is_ended(
+    provider: Provider, open_model: Opener, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vendor_http, "MAX_REPLY_BYTES", 1_000_000)
+    monkeypatch.setattr(ollama_wire, "MAX_REPLY_BYTES", 1_000_000)
+    line = b'{"message":{"content":""}}\n' if provider.name == "ollama" else b": still here\n"
+
+    async def flood(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(line * 1000)
+                await writer.drain()
+
+    with pytest.raises(ModelError):
         await ask(open_model(provider, await serve(flood)), provider, user("Hello"))
 
 

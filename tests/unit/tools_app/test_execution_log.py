@@ -5,6 +5,7 @@ import json
 import stat
 import subprocess
 import sys
+import threading
 
 import msgspec
 import pytest
@@ -214,3 +215,14 @@ def test_statistics_are_told_tool_by_tool():
 
 def test_without_executions_there_are_no_statistics():
     assert statistics([]) == {}
+
+
+async def test_a_disk_that_hangs_costs_the_oldest_records_not_the_memory(log, monkeypatch):
+    disk = threading.Event()
+    monkeypatch.setattr(log, "_append", lambda batch: disk.wait(10))
+    log.record(execution())
+    await asyncio.sleep(0)
+    for number in range(module.MOST_WAITING + 5):
+        log.record(execution(number=number))
+    assert len(log._waiting) == module.MOST_WAITING
+    disk.set()

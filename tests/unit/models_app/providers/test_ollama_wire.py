@@ -16,6 +16,7 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
+from models_app.providers import ollama_wire
 from models_app.providers.ollama_wire import MAX_LINE_BYTES, ReplyParser, encode_request
 from sessions_app.messages import (
     AssistantMessage,
@@ -246,6 +247,14 @@ def test_a_line_over_the_limit_fails_wherever_its_end_is(filler):
         assert deltas == [TextDelta("a")]
         assert isinstance(failure, OllamaError)
         assert "longer than 16 MiB" in failure.message
+
+
+def test_a_reply_over_the_limit_fails_after_what_was_said(monkeypatch):
+    monkeypatch.setattr(ollama_wire, "MAX_REPLY_BYTES", 100)
+    line = b'{"message":{"content":"a"}}\n'
+    deltas, failure = parse(*[line] * 10)
+    assert deltas == [TextDelta("a")] * 3
+    assert isinstance(failure, OllamaError)
 
 
 def test_a_line_just_within_the_limit_is_read():
