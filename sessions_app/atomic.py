@@ -57,8 +57,9 @@ def write_atomically(
         FileExistsError: ``exclusive``, and ``path`` exists (as anything, a dangling link too).
         StorageFull: No space is left.
     """
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name[:64]}.{new_file_tag()}.tmp")
+    directory, slash, name = os.fspath(path).rpartition("/")
+    directory += slash
+    temporary = f"{directory}.{name[:64]}.{new_file_tag()}.tmp"
     try:
         descriptor = _open_new(temporary)
         try:

@@ -86,6 +86,7 @@ class FileSessionRepository:
             SessionNotFound: There is none with this id.
             SessionCorrupt: Its file can't be read.
         """
+        _require_id(session_id)
         return self._read(session_id).session
 
     def update(
@@ -221,7 +222,7 @@ class FileSessionRepository:
         return swept
 
     def _path(self, session_id: str) -> str:
-        _require_id(session_id)
+        """Return the session's file; whoever was given the id has checked it."""
         return f"{self._directory}/{session_id}.json"
 
     def _read(self, session_id: str) -> SessionFile:
@@ -285,10 +286,10 @@ class FileSessionRepository:
         return self._read(session_id)
 
     def _locked_existing(self, session_id: str) -> HeldLock:
-        path = self._path(session_id)
+        _require_id(session_id)
         # Asking for what does not exist must not leave directories behind. Where the lock was
         # used before, nothing is left: there it is the reading of the file that tells.
-        if not self._locks.is_made(session_id[:2]) and not os.path.lexists(path):
+        if not self._locks.is_made(session_id[:2]) and not os.path.lexists(self._path(session_id)):
             raise SessionNotFound(session_id)
         return self._locked(session_id)
 

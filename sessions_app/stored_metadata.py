@@ -1,30 +1,18 @@
-"""The metadata of a session's file, of any version of its format, as a value. Pure."""
+"""The metadata of a session's file, of any version of its format, as a value. Pure.
+
+Metadata as we write them are checked by msgspec at once. All others (older versions, keys that
+nobody knows, wrong types) are read field by field, and tell what is wrong.
+"""
 
 from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
 
 from sessions_app.context_state import context_state_from_json
 from sessions_app.fields import Malformed, Raw, take, take_names, take_optional, utc
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, WindowConfig
-
-
-def _add_tool_settings(metadata: Raw) -> Raw:
-    return {"tool_settings": None, **metadata, "format_version": "1.1"}
-
-
-def _add_context_window(metadata: Raw) -> Raw:
-    return {"context_window_config": None, **metadata, "format_version": "1.2"}
-
-
-def _add_agent_settings(metadata: Raw) -> Raw:
-    return {"agent_settings": None, **metadata, "format_version": "1.3"}
-
-
-_MIGRATIONS: Mapping[str, Callable[[Raw], Raw]] = {
-    "1.0": _add_tool_settings,
-    "1.1": _add_context_window,
-    "1.2": _add_agent_settings,
-}
 
 
 def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
@@ -35,6 +23,14 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
     Raises:
         Malformed: These are no metadata of a session.
     """
+    try:
+        ours = msgspec.convert(raw, _Metadata)
+    except msgspec.ValidationError:
+        return _read_any(raw, session_id)
+    return ours.value(session_id)
+
+
+def _read_any(raw: Raw, session_id: str) -> SessionMetadata:
     raw = _migrate(raw)
     raw.pop("session_id", None)
     where = "metadata"
@@ -64,6 +60,25 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
         forked_from=take_optional(raw, "forked_from", dict, where),
         extra=raw or NO_EXTRA,
     )
+
+
+def _add_tool_settings(metadata: Raw) -> Raw:
+    return {"tool_settings": None, **metadata, "format_version": "1.1"}
+
+
+def _add_context_window(metadata: Raw) -> Raw:
+    return {"context_window_config": None, **metadata, "format_version": "1.2"}
+
+
+def _add_agent_settings(metadata: Raw) -> Raw:
+    return {"agent_settings": None, **metadata, "format_version": "1.3"}
+
+
+_MIGRATIONS: Mapping[str, Callable[[Raw], Raw]] = {
+    "1.0": _add_tool_settings,
+    "1.1": _add_context_window,
+    "1.2": _add_agent_settings,
+}
 
 
 def _migrate(metadata: Raw) -> Raw:
@@ -118,3 +133,64 @@ def _read_window(raw: Raw | None) -> WindowConfig | None:
         manual_override=take_optional(raw, "manual_override", bool, where, default=False),
         extra=raw or NO_EXTRA,
     )
+
+
+# --- As we write them -------------------------------------------------------------------------
+
+
+class _ToolSettings(msgspec.Struct, forbid_unknown_fields=True):
+    tools: tuple[str, ...] = ()
+    tool_group: str | None = None
+    execution_policy: str = "always_confirm"
+    tool_policies: Mapping[str, str] = NO_EXTRA
+
+
+class _AgentSettings(msgspec.Struct, forbid_unknown_fields=True):
+    enabled_agents: tuple[str, ...] = ()
+    selection_metadata: Raw | None = None
+
+
+class _Window(msgspec.Struct, forbid_unknown_fields=True):
+    dynamic_enabled: bool = True
+    current_window: int | None = None
+    last_adjustment: str | None = None
+    adjustment_history: tuple[Raw, ...] = ()
+    manual_override: bool = False
+
+
+class _Metadata(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    session_id: str
+    model: str
+    created_at: str
+    updated_at: str
+    message_count: int
+    summary: Raw | None = None
+    summary_model: str | None = None
+    summary_due: str | None = None
+    format_version: Literal["1.3"]
+    tool_settings: _ToolSettings | None = None
+    agent_settings: _AgentSettings | None = None
+    context_window_config: _Window | None = None
+    context_strategy: str | None = None
+    context_state: Raw | None = None
+    options: Raw | None = None
+    preview: str | None = None
+    forked_from: Raw | None = None
+
+    def value(self, session_id: str) -> SessionMetadata:
+        fields = _fields(self)
+        fields["session_id"] = session_id
+        fields["created_at"] = utc(self.created_at or self.updated_at)
+        fields["updated_at"] = utc(self.updated_at)
+        if self.tool_settings is not None:
+            fields["tool_settings"] = ToolSettings(**_fields(self.tool_settings))
+        if self.agent_settings is not None:
+            fields["agent_settings"] = AgentSettings(**_fields(self.agent_settings))
+        if self.context_window_config is not None:
+            fields["context_window_config"] = WindowConfig(**_fields(self.context_window_config))
+        if self.context_state is not None:
+            fields["context_state"] = context_state_from_json(self.context_state)
+        return SessionMetadata(**fields)
+
+
+_fields = msgspec.structs.asdict

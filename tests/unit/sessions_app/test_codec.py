@@ -1,24 +1,30 @@
 """Session files: what is written is read again, and nothing that was there is lost."""
 
+import copy
 import json
 import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.codec import decode, decode_head, encode
+from sessions_app import stored_messages, stored_metadata
+from sessions_app.codec import decode, decode_head, encode, to_json
 from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionCorrupt, ValidationFailed
+from sessions_app.fields import Malformed
 from sessions_app.messages import (
     AssistantMessage,
+    Message,
     SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
+from sessions_app.payloads import message_to_json, metadata_to_json
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -476,6 +482,66 @@ def test_whatever_a_file_holds_it_is_a_session_or_corrupt(
     except (SessionCorrupt, ValidationFailed):
         return
     assert head is None or head.session_id == SESSION_ID
+
+
+def outcome(read: Callable[[], object]) -> object:
+    try:
+        return read()
+    except Malformed as error:
+        return str(error)
+
+
+@given(
+    metadata=st.dictionaries(st.sampled_from(METADATA_KEYS), ANY_JSON),
+    version=st.sampled_from(["1.3", "1.2", "2.0"]),
+)
+def test_checking_metadata_at_once_finds_what_reading_field_by_field_finds(
+    metadata: dict[str, Any], version: str
+) -> None:
+    known = {"session_id": "x", "model": "m", "created_at": NOW, "updated_at": NOW}
+    raw = {**known, "message_count": 0, "format_version": version, **metadata}
+    expected = outcome(lambda: stored_metadata._read_any(copy.deepcopy(raw), SESSION_ID))
+    assert outcome(lambda: stored_metadata.read_metadata(raw, SESSION_ID)) == expected
+
+
+@given(metadatas)
+def test_metadata_as_we_write_them_are_read_the_same_in_both_ways(
+    metadata: SessionMetadata,
+) -> None:
+    raw = msgspec.json.decode(to_json(metadata_to_json(metadata)))
+    expected = stored_metadata._read_any(copy.deepcopy(raw), SESSION_ID)
+    assert stored_metadata.read_metadata(raw, SESSION_ID) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(messages, st.dictionaries(st.sampled_from(MESSAGE_KEYS), ANY_JSON, max_size=1)),
+        max_size=3,
+    )
+)
+def test_messages_are_read_the_same_in_both_ways(
+    found: list[tuple[Message, dict[str, Any]]],
+) -> None:
+    raw = [{**message_to_json(message), **odd} for message, odd in found]
+    data = msgspec.json.encode(raw, enc_hook=dict)
+    raw = msgspec.json.decode(data)
+
+    def read() -> object:
+        return stored_messages.read_messages(
+            data[1:-1], first=5, session_id=SESSION_ID, created_at=NOW
+        )
+
+    def read_each() -> object:
+        return [
+            stored_messages.read_message(one, index, SESSION_ID, NOW)
+            for index, one in enumerate(raw, 5)
+        ]
+
+    expected = outcome(read_each)
+    if not isinstance(expected, str):
+        assert outcome(read) == expected
+    else:
+        assert isinstance(outcome(read), str)
 
 
 @pytest.mark.parametrize("state", [{}, {"count": "many"}, {"strategy": None, "x": 1}])
