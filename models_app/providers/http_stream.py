@@ -17,6 +17,7 @@ import httptools
 MAX_HEAD_BYTES = 64 * 1024
 # What is held for a reader who is slower than the model; then TCP holds it back.
 BUFFERED_BYTES = 128 * 1024
+_LENGTHS = frozenset({"content-length", "transfer-encoding"})
 
 
 class HttpError(Exception):
@@ -43,8 +44,7 @@ class HttpConnection(asyncio.Protocol):
         is_complete: Whether the answer's body has ended; True also before the first request.
         received_any: Whether any byte of the answer came.
         on_body: Keeps a piece of the body. The parser calls it for every token, so it is the
-            list's own method.
-        on_header: Keeps a header, likewise.
+            list's own method; likewise ``on_header``.
     """
 
     def __init__(self) -> None:
@@ -120,9 +120,7 @@ class HttpConnection(asyncio.Protocol):
         return waiter
 
     def take(self) -> bytes:
-        """Return what of the body has come in and was not taken yet; b"" at its end.
-
-        To be called when ``news`` is done.
+        """Once there is ``news``: return what of the body was not taken yet; b"" at its end.
 
         Raises:
             HttpError: The rest will not come; what came before was returned first.
@@ -141,17 +139,14 @@ class HttpConnection(asyncio.Protocol):
         return data
 
     async def read(self) -> bytes:
-        """Wait for more of the body and return it; b"" at its end.
-
-        Raises:
-            HttpError: The rest will not come; what came before was returned first.
-        """
+        """Wait until there is something to ``take``, and return that."""
         await self.news()
         return self.take()
 
     def may_be_kept(self) -> bool:
         """Whether the answer has ended as it should, and the connection can go on."""
-        return self.is_complete and self._keep_alive and self._failure is None and self.is_usable
+        is_read = self.is_complete and not self._pieces
+        return is_read and self._keep_alive and self._failure is None and self.is_usable
 
     def close(self) -> None:
         """Close the connection at once; the other side's writing fails."""
@@ -185,9 +180,8 @@ class HttpConnection(asyncio.Protocol):
         if not self._head_done and self._head_bytes > MAX_HEAD_BYTES:
             self._fail(NotHttp("its headers are too long"))
         self._buffered += len(data)
-        if self._buffered > BUFFERED_BYTES and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
+        if self._buffered > BUFFERED_BYTES:
+            self._pause()
         if self._waiter is not None and (self._pieces or self.is_complete):
             self._wake()
 
@@ -199,8 +193,8 @@ class HttpConnection(asyncio.Protocol):
         """Note the end, which is also the end of a body that has no other."""
         self._transport = None
         self._stop_watching()
-        if self._head_done and not self._has_length and error is None and not self._failure:
-            self.is_complete = True
+        if self._head_done and error is None and self._failure is None:
+            self.is_complete = self.is_complete or _LENGTHS.isdisjoint(self.headers)
         if not self.is_complete and self._failure is None:
             reason = str(error) if error is not None and str(error) else "the connection closed"
             self._failure = ConnectionLost(reason)
@@ -231,15 +225,15 @@ class HttpConnection(asyncio.Protocol):
 
     # Inside
 
-    @property
-    def _has_length(self) -> bool:
-        headers = self.headers
-        return "content-length" in headers or "transfer-encoding" in headers
-
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _pause(self) -> None:
+        if self._pieces and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
 
     def _fail(self, failure: HttpError) -> None:
         if self._failure is None:

@@ -220,6 +220,93 @@ async def test_a_slow_reader_holds_the_server_up_and_gets_everything():
         assert len(await body_of(connection)) == 400 * len(piece)
 
 
+async def test_a_shorter_silence_than_the_last_request_allowed_is_kept_to():
+    async def answer_once(reader, writer):
+        await request_of(reader)
+        writer.write(EMPTY)
+        await reader.read()
+
+    async with serving(answer_once) as pool:
+        connection = await pool.send(ASK, silence_timeout=60)
+        await body_of(connection)
+        pool.give_back(connection)
+        async with asyncio.timeout(5):
+            with pytest.raises(Silent):
+                await pool.send(ASK, silence_timeout=0.1)
+
+
+async def test_a_connection_that_nobody_uses_is_not_silent():
+    async def answer_twice(reader, writer):
+        for _ in range(2):
+            await request_of(reader)
+            writer.write(EMPTY)
+        await reader.read()
+
+    async with serving(answer_twice) as pool:
+        connection = await pool.send(ASK, silence_timeout=0.02)
+        await body_of(connection)
+        pool.give_back(connection)
+        async with asyncio.timeout(5):
+            while connection._watch is not None:
+                await asyncio.sleep(0.005)
+        assert await pool.send(ASK, silence_timeout=5) is connection
+
+
+async def test_the_frame_of_a_chunk_alone_is_no_news():
+    async with serving(saying(CHUNKED, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        for frame, data in ((b"3\r\n", b"abc"), (b"\r\n2\r\n", b"de")):
+            news = connection.news()
+            connection.data_received(frame)
+            assert not news.done()
+            connection.data_received(data)
+            assert news.done()
+            assert connection.take() == data
+        news = connection.news()
+        connection.data_received(b"\r\n0\r\n")
+        assert not news.done()
+        connection.data_received(b"\r\n")
+        assert news.done()
+        assert connection.take() == b""
+        assert connection.may_be_kept()
+
+
+async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
+    async with serving(saying(CHUNKED + b"1\r\na\r\n", then="wait"), saying(EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await connection.read() == b"a"
+        connection.data_received(b"1\r\nb\r\n0\r\n\r\n")
+        assert connection.is_complete
+        pool.give_back(connection)
+        assert await answer_of(pool, 5) == b""
+        assert not connection.is_usable
+
+
+async def test_a_connection_reads_many_answers_of_all_kinds():
+    answers = [
+        CHUNKED + b"1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb",
+        b"HTTP/1.1 404 Not Found\r\nX-More: c\r\nContent-Length: 1\r\n\r\nc",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        EMPTY,
+    ]
+
+    async def answer(reader, writer):
+        for each in answers:
+            await request_of(reader)
+            writer.write(each)
+
+    async with serving(answer) as pool:
+        seen = []
+        for _ in answers:
+            connection = await pool.send(ASK, silence_timeout=5)
+            seen.append((connection.status, await body_of(connection), len(connection.headers)))
+            pool.give_back(connection)
+    assert seen == [
+        (200, b"a", 1), (200, b"b", 1), (404, b"c", 2), (204, b"", 0), (200, b"", 1),
+    ]  # fmt: skip
+
+
 async def test_a_cancelled_request_closes_its_connection():
     asked, closed = asyncio.Event(), asyncio.Event()
 
@@ -250,3 +337,28 @@ async def test_an_unused_connection_is_closed_after_a_while():
             while connection.is_usable:
                 await asyncio.sleep(0.005)
         assert pool._take() is None
+
+
+async def test_the_connections_that_wait_longest_are_closed_first():
+    async def answer(reader, writer):
+        while True:
+            await request_of(reader)
+            writer.write(EMPTY)
+
+    async with serving(answer, answer) as pool:
+        pool._keep_seconds = 0.2
+        first, second = await asyncio.gather(
+            pool.send(ASK, silence_timeout=5), pool.send(ASK, silence_timeout=5)
+        )
+        pool.give_back(first)
+        pool.give_back(second)
+        async with asyncio.timeout(5):
+            while first.is_usable:
+                if second.is_usable:  # used all the time, so it never waits for that long
+                    assert await pool.send(ASK, silence_timeout=5) is second
+                    pool.give_back(second)
+                await asyncio.sleep(0.005)
+            assert second.is_usable
+            while second.is_usable:
+                await asyncio.sleep(0.005)
+        assert not pool._idle
