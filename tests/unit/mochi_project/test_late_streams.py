@@ -185,6 +185,7 @@ class Cycle:
         self.more_body = False
         self.flow = self
         self.reading = False
+        self.send = None
 
     def resume_reading(self) -> None:
         self.reading = True
