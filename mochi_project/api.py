@@ -1,11 +1,8 @@
 """The HTTP API: the apps' routers, ``/health``, and what the OpenAPI schema says of all routes."""
 
-import asyncio
-from collections.abc import Coroutine
-from importlib.metadata import version
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
@@ -13,21 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
-from mochi_project.config import MochiSettings
 from mochi_project.docs import PackagedSwagger
 from mochi_project.error_handlers import install_error_handlers
+from mochi_project.health import VERSION, health
 from mochi_project.openapi import describe_common_answers
 from mochi_project.operation import without_detours
 from mochi_project.parsing import StrictJsonParser
-from mochi_project.services import get_services
-from mochi_project.worker_lock import WORKER_LOCK_FILE, worker_state
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
 from tools_app.api import router as tools_router
-
-HEALTH_TIMEOUT_SECONDS = 1.5
-VERSION = version("mochi-server")
 
 
 class HealthOut(BaseModel):
@@ -96,20 +88,9 @@ api.add_decorator(without_detours, mode="view")
     summary="Health of the server",
     description="Answers within two seconds and needs no token.",
 )
-async def health(request: HttpRequest) -> HealthOut:
+async def health_route(request: HttpRequest) -> HttpResponse:
     """Tell whether the server works, and whether Ollama answers."""
-    services = get_services()
-    settings = services.settings
-    return HealthOut(
-        status="ok",
-        ollama_connected=await _answers(services.models.ping()),
-        ollama_host=services.models.public_host,
-        version=VERSION,
-        worker_alive=await asyncio.to_thread(_worker_runs, settings),
-        summaries_failing=len(await asyncio.to_thread(services.summaries.failing)),
-        test_mode=settings.test_mode,
-        providers=services.models.providers,
-    )
+    return HttpResponse(await health(), content_type="application/json; charset=utf-8")
 
 
 for _router in (
@@ -121,15 +102,3 @@ for _router in (
     models_router,
 ):
     api.add_router("", _router)
-
-
-def _worker_runs(settings: MochiSettings) -> bool:
-    state = worker_state(settings.resolved_state_dir / WORKER_LOCK_FILE)
-    return state is not None and state.phase == "running"
-
-
-async def _answers(ping: Coroutine[Any, Any, bool]) -> bool:
-    try:
-        return await asyncio.wait_for(ping, HEALTH_TIMEOUT_SECONDS)
-    except TimeoutError:
-        return False

@@ -5,13 +5,12 @@ import importlib
 import ipaddress
 import logging
 from contextlib import AsyncExitStack
-from functools import lru_cache
-from typing import cast
+from functools import lru_cache, partial
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.draining import SignalDrain
-from mochi_project.guard import ASGIApp, Guard, Receive, Scope, Send
-from mochi_project.handler import LeanHandler
+from mochi_project.guard import Guard, Receive, Scope, Send
+from mochi_project.late_routes import LateRoutes
 from mochi_project.scratch import remove_fresh_data_dir
 from mochi_project.scripted import scripted_model
 from mochi_project.services import build_services, get_services, install_services
@@ -19,6 +18,10 @@ from mochi_project.startup import api_token, prepare_data_dir
 from mochi_project.worker_keeper import WorkerKeeper
 
 logger = logging.getLogger(__name__)
+
+# Whoever waited for the server to listen asks for its health first: it need not share the
+# interpreter with what can be done a moment later.
+PAUSE_SECONDS = 0.05
 
 
 class MochiApplication:
@@ -33,10 +36,9 @@ class MochiApplication:
 
     def __init__(self, settings: MochiSettings) -> None:
         self._settings = settings
-        # Django's stubs want a dict where ASGI promises a mapping.
-        self._django = cast("ASGIApp", LeanHandler())
+        self._routes = LateRoutes()
         token = api_token(settings, on_network=not settings.is_loopback)
-        self._guard = Guard(self._django, settings, token=token)
+        self._guard = Guard(self._routes, settings, token=token)
         # Whoever runs `uvicorn --host 0.0.0.0` does not tell us: the connections do.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
@@ -45,6 +47,7 @@ class MochiApplication:
         self._keeper: WorkerKeeper | None = None
         self._starting = asyncio.Lock()
         self._started = False
+        self._stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, or the lifespan."""
@@ -91,14 +94,26 @@ class MochiApplication:
 
     async def _prepare_for_work(self) -> None:
         """Do what the first requests profit from, then start the worker, which is in no hurry."""
-        await _warm_up()
         services = get_services()
+        try:
+            for step in (
+                partial(asyncio.sleep, PAUSE_SECONDS),
+                self._routes.make,
+                partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
+                services.models.warm_up,
+            ):
+                await step()
+                if self._stopping:
+                    return
+        except Exception:  # the first chat meets it again, and says it to whoever asked
+            logger.exception("the warm-up failed")
         if services.settings.worker:
             self._keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
             self._keeper.start()
 
     async def _stop(self) -> None:
         """Undo what ``_start`` did, last things first."""
+        self._stopping = True
         if self._warm_up:
             await self._warm_up  # or it would open a client behind our back
         closing = [get_services().aclose()]
@@ -108,14 +123,14 @@ class MochiApplication:
         await asyncio.gather(*closing)
         install_services(None)
         await self._opened.aclose()
-        self._started = False
+        self._started = self._stopping = False
         remove_fresh_data_dir()
 
     def _guard_of_network(self) -> Guard:
         """Return the guard for callers from other machines, who need a token."""
         if self._network_guard is None:
             token = api_token(self._settings, on_network=True)
-            self._network_guard = Guard(self._django, self._settings, token=token)
+            self._network_guard = Guard(self._routes, self._settings, token=token)
             logger.warning(
                 "requests come from other machines: they need the bearer token in %s "
                 "(set MOCHI_API_TOKEN to choose it)",
@@ -136,12 +151,3 @@ def _is_reachable(address: str) -> bool:
         return not ipaddress.ip_address(address).is_loopback
     except ValueError:  # a Unix socket, or a test client's made-up name
         return False
-
-
-async def _warm_up() -> None:
-    """Import and open what the first chat needs and the start does not; that would double it."""
-    try:
-        await asyncio.to_thread(importlib.import_module, "structlog")  # for the first log line
-        await get_services().models.warm_up()
-    except Exception:  # the first chat meets it again, and says it to whoever asked
-        logger.exception("the warm-up failed")

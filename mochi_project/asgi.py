@@ -11,14 +11,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup(set_prefix=False)
 
 from django.conf import settings as django_settings  # noqa: E402 - after setup
-from django.urls import get_resolver  # noqa: E402
 
 from mochi_project.application import MochiApplication  # noqa: E402
 from mochi_project.config import ConfigurationError  # noqa: E402
 
 
 def _build() -> MochiApplication:
-    _ = get_resolver().url_patterns  # Django would import the routes with the first request
     try:
         return MochiApplication(django_settings.MOCHI)
     except ConfigurationError as error:

@@ -24,7 +24,6 @@ ALLOWED_HOSTS = ["*"]
 
 INSTALLED_APPS = [
     "mochi_project",  # before all others: its management commands replace theirs
-    "ninja",
     "mochi_project.queue_app.TaskQueueConfig",
 ]
 # Async functions only: Django runs the hooks of other middleware in a thread, for every request.
