@@ -1,5 +1,6 @@
 """Every ``MOCHI_`` variable, typed. The only place that reads the environment."""
 
+import difflib
 import ipaddress
 import json
 import os
@@ -360,8 +361,6 @@ def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
             continue
         if name.split("__")[0] in known:
             continue
-        import difflib  # noqa: PLC0415 - for the rare typo
-
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
         hint = f"; did you mean {close[0]}?" if close else ""
         sentences[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"

@@ -21,9 +21,24 @@ LATE = (
     "ollama_instructor",
     "openai",
     "pydantic_ai",
+    "pydantic_settings",
     "rich",
     "structlog",
+    "yaml",
 )
+NOT_FOR_HEALTH = (
+    *LATE,
+    "django.test",
+    "django_q.models",
+    "dotenv",
+    "mochi_project.api",
+    "mochi_project.handler",
+    "ninja",
+    "psutil",
+    "sqlite3",
+)
+MODULES_AT_FIRST_HEALTH = 900
+"""There are 800. Each of them is read, and compiled where bytecode may not be kept."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +94,7 @@ def test_below_the_composition_root_nothing_reads_django_settings() -> None:
     assert readers == []
 
 
-def test_nothing_heavy_is_imported_before_the_server_listens() -> None:
+def test_nothing_heavy_is_imported_with_the_routes() -> None:
     code = f"""
 import sys
 import mochi_project.asgi
@@ -87,15 +102,45 @@ from django.urls import resolve
 resolve("/api/v1/health")
 print([name for name in {LATE!r} if name in sys.modules])
 """
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mochi_project.settings"}
 
+    assert run(code) == "[]"
+
+
+def test_the_first_health_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    code = f"""
+import asyncio, sys
+import mochi_project.cli, mochi_project.server, mochi_project.startup, mochi_project.workers
+from mochi_project.asgi import application
+
+SCOPE = {{
+    "type": "http", "http_version": "1.1", "method": "GET", "path": "/api/v1/health",
+    "query_string": b"", "headers": [(b"host", b"127.0.0.1")], "server": ("127.0.0.1", 1),
+}}
+
+async def receive():
+    return {{"type": "http.request", "body": b"", "more_body": False}}
+
+async def send(message):
+    print(message.get("status", ""), end=" ")
+
+asyncio.run(application(SCOPE, receive, send))
+print([name for name in {NOT_FOR_HEALTH!r} if name in sys.modules], len(sys.modules))
+"""
+
+    status, imported, modules = run(code, MOCHI_DATA_DIR=str(tmp_path)).split()
+
+    assert (status, imported) == ("200", "[]")
+    assert int(modules) <= MODULES_AT_FIRST_HEALTH
+
+
+def run(code: str, **variables: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "mochi_project.settings", **variables},
         capture_output=True,
         text=True,
         check=False,
     )
-
-    assert ended.stdout.strip() == "[]", ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
