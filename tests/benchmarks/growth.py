@@ -27,21 +27,18 @@ async def after_history(
         await asyncio.to_thread(storage.plant, manager, "bench:256x0", messages)
         for _ in range(load.historians)
     ]
-    connections = [await subject.connect() for _ in sessions]
-    turns = [
-        subject.turn(connection, session_id)
-        for connection, session_id in zip(connections, sessions, strict=True)
-    ]
-    for connection, turn in zip(connections, turns, strict=True):
+    connection = await subject.connect()
+    turns = [subject.turn(connection, session_id) for session_id in sessions]
+    for turn in turns:
         await connection.stream(turn)  # what is done once for a session: its window, what fits
-    before, first = server.cpu_seconds(), []
-    for connection, turn in zip(connections, turns, strict=True):
-        first.append((await connection.stream(turn)).to_first_token)
+    before = server.cpu_seconds()
+    first = [(await connection.stream(turn)).to_first_token for turn in turns]
     spent = server.cpu_seconds() - before
+    connection.leave()
     for session_id in sessions:
         await asyncio.to_thread(manager.update, session_id, model="bench:1000x20")
-    await measures.start_all(connections, turns, keep_arrivals=True)
-    figures = await measures.watch(connections, server, load.watched_seconds)
+    streams = await measures.start_all(subject, turns, keep_arrivals=True)
+    figures = await measures.watch(streams, server, load.watched_seconds)
     return {
         "turn": spent / len(sessions),
         "first_token": median(first),
@@ -53,17 +50,15 @@ async def memory_over_turns(
     subject: Ours, server: Server, load: Load
 ) -> AsyncIterator[tuple[int, float]]:
     """Yield, after every fifth of the turns, how many there were and the resident memory then."""
-    connections = [await subject.connect() for _ in range(load.connections)]
     yield 0, server.rss()
-    each = load.turns // STEPS // len(connections)
-    for step in range(1, STEPS + 1):
-        requests = [await subject.prepare(one, "bench:16x0", each) for one in connections]
+    each = load.turns // STEPS // load.connections
 
-        async def converse(number: int, requests: list[list[bytes]] = requests) -> None:
-            for turn in requests[number]:
-                await connections[number].stream(turn)
-
-        await asyncio.gather(*map(converse, range(len(connections))))
-        yield step * each * len(connections), server.rss()
-    for connection in connections:
+    async def converse() -> None:
+        connection = await subject.connect()
+        for turn in await subject.prepare(connection, "bench:16x0", each):
+            await connection.stream(turn)
         connection.leave()
+
+    for step in range(1, STEPS + 1):
+        await asyncio.gather(*(converse() for _ in range(load.connections)))
+        yield step * each * load.connections, server.rss()

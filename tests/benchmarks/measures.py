@@ -161,15 +161,13 @@ async def held_streams(subject: Subject, server: Server, load: Load) -> dict[str
     The first of them are not what a stream's memory is reckoned from: what is made once, on first
     use, belongs to no stream. It is in the memory with all streams open.
     """
-    connections = [await subject.connect() for _ in range(load.first_streams + load.open_streams)]
-    prepared = [await subject.prepare(one, "bench:1000x2", 1) for one in connections]
-    requests = [first for (first,) in prepared]
     first = load.first_streams
+    requests = await _prepared(subject, "bench:1000x2", first + load.open_streams)
     idle, idle_threads = server.rss(), server.threads()
-    await start_all(connections[:first], requests[:first])
+    connections = await start_all(subject, requests[:first])
     await asyncio.sleep(1)
     begun = server.rss()
-    await start_all(connections[first:], requests[first:])
+    connections += await start_all(subject, requests[first:])
     await asyncio.sleep(1)
     figures = {
         "idle_rss": idle,
@@ -214,23 +212,33 @@ async def open_streams(
     subject: Subject, model: str, count: int, *, keep_arrivals: bool = False
 ) -> list[Connection]:
     """Return connections whose streams have all begun."""
-    connections = [await subject.connect() for _ in range(count)]
-    requests = [await subject.prepare(one, model, 1) for one in connections]
-    await start_all(connections, [first for (first,) in requests], keep_arrivals=keep_arrivals)
-    return connections
+    requests = await _prepared(subject, model, count)
+    return await start_all(subject, requests, keep_arrivals=keep_arrivals)
 
 
 async def start_all(
-    connections: Sequence[Connection], requests: Sequence[bytes], *, keep_arrivals: bool = False
-) -> None:
-    """Send every connection's request, a little apart; returns when all streams have begun."""
-    begun = []
-    for connection, request in zip(connections, requests, strict=True):
+    subject: Subject, requests: Sequence[bytes], *, keep_arrivals: bool = False
+) -> list[Connection]:
+    """Send requests a little apart, on connections of their own; returns when all have begun."""
+    connections, begun = [], []
+    for request in requests:
+        connection = await subject.connect()
         connection.start(request, keep_arrivals=keep_arrivals)
         assert connection.first_token is not None
+        connections.append(connection)
         begun.append(connection.first_token)
         await asyncio.sleep(0.005)
     await asyncio.wait_for(asyncio.gather(*begun), 30)
+    return connections
+
+
+async def _prepared(subject: Subject, model: str, count: int) -> list[bytes]:
+    """Return the first requests of so many conversations."""
+    # On one connection: servers close those that were used once and then wait for seconds.
+    connection = await subject.connect()
+    requests = [(await subject.prepare(connection, model, 1))[0] for _ in range(count)]
+    connection.leave()
+    return requests
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

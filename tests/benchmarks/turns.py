@@ -67,9 +67,10 @@ async def others_wait(subject: Ours, server: Server, messages: int, load: Load) 
     """
     manager = SessionManager(server.folder / "chat_sessions")
     session_id = await asyncio.to_thread(storage.plant, manager, "bench:16x0", messages)
-    speaker, asker = await subject.connect(), await subject.connect()
+    speaker = await subject.connect()
     turn = subject.turn(speaker, session_id)
     await speaker.stream(turn)  # what is done once for a session: its window, what fits
+    asker = await subject.connect()
     await _longest_wait(asker, speaker, turn)
     longest = [await _longest_wait(asker, speaker, turn) for _ in range(load.waits)]
     speaker.leave()
