@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 from chat.context.strategy import STRATEGIES
 from mochi_project.answers import answer
 from mochi_project.services import get_services
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
 from sessions_app.payloads import (
     many_messages,
@@ -38,7 +38,7 @@ router = Router(tags=["sessions"])
 
 @router.get(
     "/sessions",
-    response={200: SessionListOut, 422: ErrorResponse},
+    response={200: SessionListOut, 422: ENVELOPE},
     summary="List sessions",
     description=(
         "Most recently updated first. Files that can't be read are listed under `unreadable`; "
@@ -68,7 +68,7 @@ async def list_sessions(
 
 @router.post(
     "/sessions",
-    response={201: SessionOut, (404, 422, 507): ErrorResponse},
+    response={201: SessionOut, (404, 422, 507): ENVELOPE},
     summary="Create a session",
     description=(
         "With only `system_prompt_source_file`, that prompt file's text is loaded. A model that "
@@ -104,7 +104,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
 
 @router.get(
     "/sessions/{session_id}",
-    response={200: SessionDetailOut, (404, 500): ErrorResponse},
+    response={200: SessionDetailOut, (404, 500): ENVELOPE},
     summary="Get a session",
     description="Everything about it, with all its messages.",
     operation_id="get_session",
@@ -117,7 +117,7 @@ async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase
 
 @router.delete(
     "/sessions/{session_id}",
-    response={204: None, (404, 409, 500): ErrorResponse},
+    response={204: None, (404, 409, 500): ENVELOPE},
     summary="Delete a session",
     description="Removes its file for good, also one that can't be read. 409 while a turn runs.",
     operation_id="delete_session",
@@ -130,7 +130,7 @@ async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
 
 @router.patch(
     "/sessions/{session_id}",
-    response={200: SessionOut, (404, 422, 500, 507): ErrorResponse},
+    response={200: SessionOut, (404, 422, 500, 507): ENVELOPE},
     summary="Update a session's settings",
     description=(
         "What is absent stays as it is. `tool_settings` and `agent_settings` are replaced whole. "
@@ -158,7 +158,7 @@ async def update_session(
 
 @router.get(
     "/sessions/{session_id}/messages",
-    response={200: MessagesOut, (404, 500): ErrorResponse},
+    response={200: MessagesOut, (404, 500): ENVELOPE},
     summary="Get a session's messages",
     description="Oldest first, the system prompt included.",
     operation_id="list_messages",
@@ -176,7 +176,7 @@ async def list_messages(request: HttpRequest, session_id: str) -> HttpResponseBa
 
 @router.put(
     "/sessions/{session_id}/messages/{message_index}",
-    response={200: MessageEditOut, (400, 404, 409, 422, 500, 507): ErrorResponse},
+    response={200: MessageEditOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
     summary="Edit a user message",
     description=(
         "Replaces the text of a user message and cuts off every message after it. The index "
@@ -208,7 +208,7 @@ async def edit_message(
 
 @router.put(
     "/sessions/{session_id}/system-prompt",
-    response={200: SystemPromptOut, (404, 409, 422, 500, 507): ErrorResponse},
+    response={200: SystemPromptOut, (404, 409, 422, 500, 507): ENVELOPE},
     summary="Set a session's system prompt",
     description=(
         "Takes `content`, or `source_file` (that prompt file's text is loaded), or both "
@@ -236,7 +236,7 @@ async def set_system_prompt(
 
 @router.delete(
     "/sessions/{session_id}/system-prompt",
-    response={204: None, (404, 409, 500, 507): ErrorResponse},
+    response={204: None, (404, 409, 500, 507): ENVELOPE},
     summary="Remove a session's system prompt",
     description="404 `PROMPT_NOT_FOUND` when it has none.",
     operation_id="remove_system_prompt",
@@ -249,7 +249,7 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
 
 @router.post(
     "/sessions/{session_id}/fork",
-    response={201: SessionOut, (400, 404, 422, 500, 507): ErrorResponse},
+    response={201: SessionOut, (400, 404, 422, 500, 507): ENVELOPE},
     summary="Fork a session",
     description="Copies it up to and including a message, or as a whole; the original stays.",
     operation_id="fork_session",

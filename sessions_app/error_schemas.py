@@ -31,3 +31,10 @@ class ErrorResponse(BaseModel):
     )
 
     error: ErrorInfo
+
+
+ENVELOPE = None
+"""What a route declares of an error answer: the OpenAPI document says it is an ``ErrorResponse``.
+
+The error handlers make these answers. Ninja would make a model for each, three for every route.
+"""

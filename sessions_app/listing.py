@@ -1,12 +1,13 @@
 """Listing a directory of sessions without reading what has not changed."""
 
+import bisect
 import os
 import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sessions_app.atomic import UnreadableFileError, read_regular
@@ -29,7 +30,10 @@ class CachedListing:
     """What the session files of a directory say of themselves.
 
     A file is read again when its inode, size or times change, and no more of it than its head where
-    that suffices. Safe to use from several threads.
+    that suffices. Names are looked for again when the directory's own times change. Safe to use
+    from several threads.
+
+    What is left to pay for every file is one ``stat``: nothing else tells of an edit in place.
     """
 
     def __init__(
@@ -43,8 +47,10 @@ class CachedListing:
         self._size_limit = size_limit
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
+        self._directory_stamp: int | None = None
         self._stamps: dict[str, int | None] = {}
         self._found: dict[str, Found] = {}
+        self._sessions: list[SessionMetadata] = []  # by age
         self._listing: Listing | None = None
 
     def list(self) -> Listing:
@@ -52,43 +58,92 @@ class CachedListing:
         with self._lock:
             self._refresh()
             if self._listing is None:
-                self._listing = _arrange(self._found.values())
+                self._listing = self._arrange()
             return self._listing
 
     def _refresh(self) -> None:
         """Bring the cache up to date, and drop the arranged list if anything changed."""
         now = self._clock_ns()
-        try:
-            unchanged, changed = self._compare()
-        except FileNotFoundError:
-            unchanged, changed = 0, {}
-        if not changed and unchanged == len(self._found):
-            return
-        self._listing = None
-        if unchanged + len(changed.keys() & self._found.keys()) < len(self._found):
-            self._forget_removed()
+        changed, removed, directory_stamp = self._compare()
+        found: dict[str, Found] = {}
         for name, status in changed.items():
             try:
-                self._found[name] = self._read(name, status)
+                found[name] = self._read(name, status)
             except FileNotFoundError:
-                self._found.pop(name, None)
-                self._stamps.pop(name, None)
-                continue
-            # Within one tick of the clock a second change would leave the same stamp.
-            settled = now - max(status.st_mtime_ns, status.st_ctime_ns) > CLOCK_TICK_NS
-            self._stamps[name] = _stamp(status) if settled else None
+                removed.add(name)
+        # From here on nothing fails: what is half up to date would never be looked at again.
+        self._directory_stamp = directory_stamp
+        if not changed and not removed:
+            return
+        self._listing = None
+        for name in (*removed, *found):
+            self._forget(name)
+        for name in found:
+            settled = _is_settled(changed[name], now)
+            self._stamps[name] = _stamp(changed[name]) if settled else None
+        self._found |= found
+        self._insert([item for item in found.values() if isinstance(item, SessionMetadata)])
 
-    def _compare(self) -> tuple[int, dict[str, os.stat_result]]:
-        """Return how many files are unchanged, and those that are new or changed.
+    def _insert(self, sessions: Sequence[SessionMetadata]) -> None:
+        if len(sessions) > len(self._sessions) // 16:
+            self._sessions += sessions
+            self._sessions.sort(key=_age)
+            return
+        for metadata in sessions:
+            bisect.insort(self._sessions, metadata, key=_age)
+
+    def _forget(self, name: str) -> None:
+        found = self._found.pop(name, None)
+        self._stamps.pop(name, None)
+        if isinstance(found, SessionMetadata):
+            del self._sessions[bisect.bisect_left(self._sessions, _age(found), key=_age)]
+
+    def _arrange(self) -> Listing:
+        unreadable = [item for item in self._found.values() if isinstance(item, Unreadable)]
+        unreadable.sort(key=lambda item: item.file)
+        return Listing(sessions=tuple(reversed(self._sessions)), unreadable=tuple(unreadable))
+
+    def _compare(self) -> tuple[dict[str, os.stat_result], set[str], int | None]:
+        """Return the files that are new or changed, and the names of those that are gone.
+
+        The directory's stamp comes with them, unless a further change might not show in it. That is
+        asked of the true clock: no file's own times would show that a name was missed.
+        """
+        try:
+            # Names relative to an open directory are looked up faster than whole paths.
+            with _opened(self._directory) as directory:
+                status = os.fstat(directory)
+                stamp = _stamp(status)
+                if stamp == self._directory_stamp:
+                    with suppress(FileNotFoundError):
+                        return self._look_at_files(directory), set(), stamp
+                changed, removed = self._look_for_files(directory)
+                return changed, removed, stamp if _is_settled(status, time.time_ns()) else None
+        except FileNotFoundError:
+            return {}, set(self._found), None
+
+    def _look_at_files(self, directory: int) -> dict[str, os.stat_result]:
+        """Return those of the known files that changed; no name has come or gone.
 
         This loop is all that a warm listing costs, once for every file: hence one integer to
         compare with, and the stamp spelled out.
         """
+        changed = {}
+        look = os.stat
+        for name, stamp in self._stamps.items():
+            status = look(name, dir_fd=directory, follow_symlinks=False)
+            if stamp != hash(
+                (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            ):
+                changed[name] = status
+        return changed
+
+    def _look_for_files(self, directory: int) -> tuple[dict[str, os.stat_result], set[str]]:
+        """Return the files that are new or changed, and the names of those that are gone."""
         stamp_of = self._stamps.get
         unchanged = 0
         changed = {}
-        # Names relative to an open directory are looked up faster than whole paths.
-        with _opened(self._directory) as directory, os.scandir(directory) as entries:
+        with os.scandir(directory) as entries:
             for entry in entries:
                 name = entry.name
                 stamp = stamp_of(name)
@@ -104,15 +159,10 @@ class CachedListing:
                     unchanged += 1
                 else:
                     changed[name] = status
-        return unchanged, changed
-
-    def _forget_removed(self) -> None:
-        try:
-            present = set(os.listdir(self._directory))  # noqa: PTH208 - names, not paths
-        except FileNotFoundError:
-            present = set()
-        for name in self._found.keys() - present:
-            del self._found[name], self._stamps[name]
+        if unchanged + len(changed.keys() & self._found.keys()) == len(self._found):
+            return changed, set()
+        present = set(os.listdir(directory))
+        return changed, self._found.keys() - present
 
     def _read(self, name: str, status: os.stat_result) -> Found:
         path = self._directory / name
@@ -129,6 +179,16 @@ class CachedListing:
 
 def _stamp(status: os.stat_result) -> int:
     return hash((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+
+
+def _is_settled(status: os.stat_result, now: int) -> bool:
+    """Whether a further change would show: within one tick of the clock the stamp is the same."""
+    return now - max(status.st_mtime_ns, status.st_ctime_ns) > CLOCK_TICK_NS
+
+
+def _age(metadata: SessionMetadata) -> tuple[str, str]:
+    """Return what sessions are ordered by; the id decides, so that pages never overlap."""
+    return metadata.updated_at, metadata.session_id
 
 
 @contextmanager
@@ -156,13 +216,3 @@ def _read_head(path: Path, session_id: str) -> SessionMetadata | None:
         os.close(descriptor)
     # Inside a file that is indented, as ours are, no line consists of a closing brace alone.
     return decode_head(head, session_id) if tail.rstrip().endswith(b"\n}") else None
-
-
-def _arrange(files: Iterable[Found]) -> Listing:
-    found = list(files)
-    sessions = [item for item in found if isinstance(item, SessionMetadata)]
-    unreadable = [item for item in found if isinstance(item, Unreadable)]
-    # The id decides between equal times, so that pages never overlap.
-    sessions.sort(key=lambda metadata: (metadata.updated_at, metadata.session_id), reverse=True)
-    unreadable.sort(key=lambda item: item.file)
-    return Listing(sessions=tuple(sessions), unreadable=tuple(unreadable))

@@ -1,10 +1,12 @@
 """The cached listing: it reads what changed, and no more of it than it must."""
 
+import errno
 import os
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,3 +186,110 @@ def test_threads_may_list_at_once(
     assert len(counts) == 80
     assert min(counts) >= 50
     assert len(settled.list().sessions) == 60
+
+
+def test_one_change_among_many_takes_its_place(
+    settled: CachedListing, directory: Path, make_session: MakeSession
+) -> None:
+    def at(minute: int) -> str:
+        return f"2026-11-21T10:{minute:02}:00.000000+00:00"
+
+    made = [
+        make_session("Hello", session_id=f"{number:010x}", updated_at=at(number))
+        for number in range(40)
+    ]
+    for session in made:
+        write(directory, session)
+    settled.list()
+    for number, minute in ((3, 50), (35, 0), (20, 20), (7, 8)):
+        made[number] = with_metadata(made[number], now=at(minute), model="other")
+        write(directory, made[number])
+        (directory / f"{made.pop().session_id}.json").unlink()
+        expected = sorted(
+            (session.metadata for session in made),
+            key=lambda metadata: (metadata.updated_at, metadata.session_id),
+            reverse=True,
+        )
+        assert list(settled.list().sessions) == expected
+
+
+@pytest.fixture
+def at_rest(settled: CachedListing, directory: Path, make_session: MakeSession) -> list[int]:
+    """Return counts of looks for names, of a listing whose directory has been at rest."""
+    for number in range(3):
+        write(directory, make_session("Hello", session_id=f"{number:010x}"))
+    looks: list[int] = []
+    look_for_files = settled._look_for_files
+
+    def count(descriptor: int) -> object:
+        looks.append(1)
+        return look_for_files(descriptor)
+
+    settled._look_for_files = count  # type: ignore[assignment, method-assign]
+    deadline = time.monotonic() + 20
+    while settled._directory_stamp is None:
+        assert time.monotonic() < deadline
+        settled.list()
+    looks.clear()
+    return looks
+
+
+def test_a_directory_at_rest_is_not_searched_and_edits_in_place_are_seen(
+    settled: CachedListing, directory: Path, make_session: MakeSession, at_rest: list[int]
+) -> None:
+    changed = make_session("World", session_id=f"{1:010x}")
+    write(directory, changed)
+    assert changed.metadata in settled.list().sessions
+    assert len(settled.list().sessions) == 3
+    assert at_rest == []
+
+
+def test_what_comes_and_goes_in_a_directory_at_rest_is_seen(
+    settled: CachedListing, directory: Path, make_session: MakeSession, at_rest: list[int]
+) -> None:
+    write(directory, make_session("New"))
+    assert len(settled.list().sessions) == 4
+    (directory / f"{SESSION_ID}.json").unlink()
+    (directory / f"{0:010x}.json").unlink()
+    assert len(settled.list().sessions) == 2
+    assert len(at_rest) == 2
+
+
+def test_a_file_that_goes_while_a_directory_at_rest_is_looked_at_is_gone_alone(
+    settled: CachedListing,
+    directory: Path,
+    at_rest: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look = os.stat
+    gone = directory / f"{1:010x}.json"
+
+    def remove_and_look(name: str, **options: Any) -> os.stat_result:
+        gone.unlink(missing_ok=True)
+        return look(name, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", remove_and_look)
+        assert len(settled.list().sessions) == 2
+    assert len(settled.list().sessions) == 2
+
+
+def test_a_listing_that_fails_can_be_asked_again(
+    settled: CachedListing,
+    directory: Path,
+    make_session: MakeSession,
+    at_rest: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(directory, make_session("New"))
+    (directory / f"{1:010x}.json").write_text("broken")
+
+    def no_more_files(*_: object, **__: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(listing, "read_regular", no_more_files)
+        with pytest.raises(OSError, match="open files"):
+            settled.list()
+    assert len(settled.list().sessions) == 3
+    assert len(settled.list().unreadable) == 1
