@@ -15,7 +15,7 @@ from agents_app.schemas import (
 )
 from mochi_project.answers import answer
 from mochi_project.services import get_services
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.error_schemas import ENVELOPE
 
 router = Router(tags=["agents"])
 
@@ -38,7 +38,7 @@ async def list_agents(request: HttpRequest) -> dict[str, Any]:
 
 @router.post(
     "/agents/reload",
-    response={200: AgentListOut, 507: ErrorResponse},
+    response={200: AgentListOut, 507: ENVELOPE},
     summary="Reload the agents",
     description=(
         "Reads all agents again, in fresh processes, and lists them. Changes of `SKILL.md` and of "
@@ -68,7 +68,7 @@ async def list_chats(request: HttpRequest) -> HttpResponseBase:
 
 @router.get(
     "/agents/chats/{session_id}",
-    response={200: AgentChatDetailOut, (404, 500): ErrorResponse},
+    response={200: AgentChatDetailOut, (404, 500): ENVELOPE},
     summary="Get an agent's session",
     description="Everything about it, with all its messages, as of any other session.",
     operation_id="get_agent_chat",
@@ -81,7 +81,7 @@ async def get_chat(request: HttpRequest, session_id: str) -> HttpResponseBase:
 
 @router.get(
     "/agents/{agent_name}",
-    response={200: AgentDetailOut, 404: ErrorResponse},
+    response={200: AgentDetailOut, 404: ENVELOPE},
     summary="Get an agent",
     description=(
         "One agent with its system prompt and its tools. One that can't be used is answered too, "

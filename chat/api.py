@@ -40,7 +40,7 @@ from chat.turn import State
 from mochi_project.answers import answer
 from mochi_project.services import get_services
 from models_app.language_model import ModelInfo
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
 from sessions_app.identity import utc_now
 
@@ -57,7 +57,7 @@ IdempotencyKey = Annotated[
 ]
 
 ERRORS: dict[Any, Any] = {
-    (404, 409, 422, 500, 502, 503, 507): ErrorResponse,
+    (404, 409, 422, 500, 502, 503, 507): ENVELOPE,
 }
 
 
@@ -144,7 +144,7 @@ async def chat_stream_in_session(
     "/chat/{session_id}/cancel",
     operation_id="cancel_turn",
     summary="Stop the running turn",
-    response={200: CancelOut, (404, 409, 422, 500, 503): ErrorResponse},
+    response={200: CancelOut, (404, 409, 422, 500, 503): ENVELOPE},
 )
 async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     """Stop the turn, from any connection and any worker, and return what there was of the answer.
@@ -164,7 +164,7 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     "/chat/{session_id}/confirmations",
     operation_id="list_confirmations",
     summary="What waits for an approval",
-    response={200: ConfirmationsOut, (404, 500): ErrorResponse},
+    response={200: ConfirmationsOut, (404, 500): ENVELOPE},
 )
 async def list_confirmations(request: HttpRequest, session_id: str) -> ConfirmationsOut:
     """List the tool calls of the session that wait for an approval, oldest first."""
@@ -176,7 +176,7 @@ async def list_confirmations(request: HttpRequest, session_id: str) -> Confirmat
     "/chat/{session_id}/confirm-tool",
     operation_id="confirm_tool",
     summary="Approve or deny a tool call",
-    response={200: DecisionOut, (404, 408, 409, 422, 500, 507): ErrorResponse},
+    response={200: DecisionOut, (404, 408, 409, 422, 500, 507): ENVELOPE},
 )
 async def confirm_tool(request: HttpRequest, session_id: str, body: ConfirmToolIn) -> DecisionOut:
     """Answer a call that waits, once, from any connection and any worker.
@@ -200,7 +200,7 @@ async def confirm_tool(request: HttpRequest, session_id: str, body: ConfirmToolI
     "/chat/{session_id}/stream",
     operation_id="reattach",
     summary="Pick a stream up again",
-    response={200: None, 204: None, (404, 422, 500): ErrorResponse},
+    response={200: None, 204: None, (404, 422, 500): ENVELOPE},
     openapi_extra=STREAM,
 )
 async def reattach(
@@ -230,7 +230,7 @@ async def reattach(
     "/sessions/{session_id}/status",
     operation_id="get_session_status",
     summary="Status of a session",
-    response={200: StatusOut, (404, 500): ErrorResponse},
+    response={200: StatusOut, (404, 500): ENVELOPE},
 )
 async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut:
     """Return the session's settings, its context window, and the turn that runs on it."""
@@ -252,7 +252,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
     "/sessions/{session_id}/context",
     operation_id="get_session_context",
     summary="What the next request would send",
-    response={200: ContextOut, (404, 500): ErrorResponse},
+    response={200: ContextOut, (404, 500): ENVELOPE},
 )
 async def get_session_context(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return which messages would be sent, which not and why, and what that costs.
@@ -283,7 +283,7 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     "/sessions/{session_id}/summary",
     operation_id="get_session_summary",
     summary="Summary of a session",
-    response={200: SummaryOut, (404, 500): ErrorResponse},
+    response={200: SummaryOut, (404, 500): ENVELOPE},
 )
 async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryOut:
     """Return what the conversation is about; 404 `SUMMARY_NOT_FOUND` while there is no summary."""

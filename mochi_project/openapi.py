@@ -60,6 +60,7 @@ _OF_ROUTES_WITH_BODY = (
 )
 
 _REF = "#/components/schemas/{model}"
+_ERROR = {"$ref": _REF.format(model="ErrorResponse")}
 
 
 def describe_common_answers(schema: dict[str, Any]) -> None:
@@ -91,6 +92,9 @@ def _describe(path: str, operation: dict[str, Any]) -> None:
     if "requestBody" in operation or operation["parameters"]:
         names += _OF_ROUTES_WITH_INPUT
     declared = operation["responses"]
+    for status, answer in declared.items():
+        if int(status) >= 400:
+            answer["content"] = {"application/json": {"schema": _ERROR}}
     for name in names:
         status = STATUS_OF_CODE[_COMMON[name][0]]
         if status not in declared:
@@ -103,7 +107,7 @@ def _response(code: str, description: str, message: str) -> dict[str, Any]:
         "description": description,
         "content": {
             "application/json": {
-                "schema": {"$ref": _REF.format(model="ErrorResponse")},
+                "schema": _ERROR,
                 "example": envelope(code, message),
             }
         },

@@ -16,7 +16,7 @@ from models_app.profile_schemas import (
 )
 from models_app.profiles import Profile, ProfileListing, profile_from
 from models_app.schemas import ModelListOut, ModelOut
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
 
 router = Router(tags=["models"])
@@ -24,7 +24,7 @@ router = Router(tags=["models"])
 
 @router.get(
     "/models",
-    response={200: ModelListOut, 502: ErrorResponse},
+    response={200: ModelListOut, 502: ENVELOPE},
     summary="List models",
     description=(
         "The models that can chat (those with the capability `completion`) of every configured "
@@ -40,7 +40,7 @@ async def list_models(request: HttpRequest) -> ModelListing:
 
 @router.get(
     "/models/{path:model_name}",
-    response={200: ModelOut, (404, 502): ErrorResponse},
+    response={200: ModelOut, (404, 502): ENVELOPE},
     summary="Get a model",
     description="One model by name. The name may hold `/` and `:`, as they are or URL-encoded.",
     operation_id="get_model",
@@ -68,7 +68,7 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
 
 @router.post(
     "/profiles",
-    response={201: ProfileOut, (409, 422, 507): ErrorResponse},
+    response={201: ProfileOut, (409, 422, 507): ENVELOPE},
     summary="Create a profile",
     description=(
         "409 `PROFILE_EXISTS` when the name is taken. Address and key must be configured together; "
@@ -88,7 +88,7 @@ async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[
 
 @router.get(
     "/profiles/{name}",
-    response={200: ProfileOut, (404, 422): ErrorResponse},
+    response={200: ProfileOut, (404, 422): ENVELOPE},
     summary="Get a profile",
     operation_id="get_profile",
     tags=["profiles"],
@@ -100,7 +100,7 @@ async def get_profile(request: HttpRequest, name: str) -> Profile:
 
 @router.put(
     "/profiles/{name}",
-    response={200: ProfileOut, (404, 422, 507): ErrorResponse},
+    response={200: ProfileOut, (404, 422, 507): ENVELOPE},
     summary="Update a profile",
     description="Replaces it whole. Sessions that name it are answered by the new one at once.",
     operation_id="update_profile",
@@ -119,7 +119,7 @@ async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn)
 
 @router.delete(
     "/profiles/{name}",
-    response={204: None, (404, 422): ErrorResponse},
+    response={204: None, (404, 422): ENVELOPE},
     summary="Delete a profile",
     description="Sessions that name it get 404 `PROFILE_NOT_FOUND` until they name another model.",
     operation_id="delete_profile",

@@ -13,7 +13,7 @@ from prompts_app.schemas import (
     PromptOut,
     PromptUpdateIn,
 )
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.error_schemas import ENVELOPE
 
 router = Router(tags=["system prompts"])
 
@@ -32,7 +32,7 @@ async def list_prompts(request: HttpRequest) -> dict[str, list[PromptSummary]]:
 
 @router.get(
     "/system-prompts/{filename}",
-    response={200: PromptOut, (404, 422): ErrorResponse},
+    response={200: PromptOut, (404, 422): ENVELOPE},
     summary="Get a system prompt",
     operation_id="get_system_prompt",
 )
@@ -43,7 +43,7 @@ async def get_prompt(request: HttpRequest, filename: str) -> Prompt:
 
 @router.post(
     "/system-prompts",
-    response={201: PromptOut, (409, 422, 507): ErrorResponse},
+    response={201: PromptOut, (409, 422, 507): ENVELOPE},
     summary="Create a system prompt",
     description="Makes a new file; 409 `PROMPT_EXISTS` when the name is taken.",
     operation_id="create_system_prompt",
@@ -56,7 +56,7 @@ async def create_prompt(request: HttpRequest, body: PromptCreateIn) -> Status[Pr
 
 @router.put(
     "/system-prompts/{filename}",
-    response={200: PromptOut, (404, 422, 507): ErrorResponse},
+    response={200: PromptOut, (404, 422, 507): ENVELOPE},
     summary="Update a system prompt",
     description="Replaces the whole text. Sessions that were given the old text keep it.",
     operation_id="update_system_prompt",
@@ -68,7 +68,7 @@ async def update_prompt(request: HttpRequest, filename: str, body: PromptUpdateI
 
 @router.delete(
     "/system-prompts/{filename}",
-    response={204: None, (404, 422): ErrorResponse},
+    response={204: None, (404, 422): ENVELOPE},
     summary="Delete a system prompt",
     description="Removes the file. Sessions that were given its text keep it.",
     operation_id="delete_system_prompt",

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from mochi_project.services import get_services
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.error_schemas import ENVELOPE
 from tools_app.execution_log import statistics
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import (
@@ -55,7 +55,7 @@ async def list_executions(request: HttpRequest) -> dict[str, Any]:
 
 @router.post(
     "/tools/reload",
-    response={200: ToolListOut, 507: ErrorResponse},
+    response={200: ToolListOut, 507: ENVELOPE},
     summary="Reload the tools folder",
     description=(
         "Reads the tools folder again, in fresh processes, and lists what is there now. Calls that "
@@ -73,7 +73,7 @@ async def reload_tools(request: HttpRequest) -> dict[str, Any]:
 
 @router.get(
     "/tools/{tool_name}",
-    response={200: ToolOut, 404: ErrorResponse},
+    response={200: ToolOut, 404: ENVELOPE},
     summary="Get a tool",
     description="One tool by name; 404 `TOOL_NOT_FOUND` also for one that is invalid.",
     operation_id="get_tool",
@@ -97,7 +97,7 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
 
 @router.post(
     "/mcp/servers/{name}/restart",
-    response={200: McpServerOut, (404, 502): ErrorResponse},
+    response={200: McpServerOut, (404, 502): ENVELOPE},
     summary="Restart an MCP server",
     description=(
         "Stops this worker's connection to the server, and the process where it is one, and makes "
