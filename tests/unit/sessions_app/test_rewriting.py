@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app import layout, stored_messages
@@ -53,6 +53,7 @@ def edits(draw: st.DrawFn) -> Edit:
     return edit
 
 
+@settings(max_examples=50)
 @given(sessions, st.lists(edits(), max_size=3))
 def test_a_session_that_is_written_again_and_again_is_always_what_its_file_says(
     session: Session, changes: list[Edit]
@@ -64,6 +65,7 @@ def test_a_session_that_is_written_again_and_again_is_always_what_its_file_says(
         assert file.session == decode(file.data, SESSION_ID) == changed
 
 
+@settings(max_examples=50)
 @given(sessions, edits())
 def test_a_file_of_others_is_written_as_ours(session: Session, change: Edit) -> None:
     foreign = json.dumps(json.loads(encode(session))).encode()
