@@ -78,6 +78,9 @@ class JournalFollower:
             return entries
         return await self._fetch()
 
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Nothing is pushed: what comes is read from a journal, in a thread."""
+
     def close(self) -> None:
         """Stop listening."""
         self._stop_watching()

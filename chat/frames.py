@@ -32,6 +32,7 @@ class Frames:
         self._leave = leave
         self._first = sse.RETRY
         self._ahead = b""
+        self._sink: Callable[[bytes], bool] | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -43,7 +44,16 @@ class Frames:
         self._ahead = b""
         if self._first:
             chunk, self._first = self._first + chunk, b""
+            if self._sink is not None:
+                self._listener.push_to(self._sink)
         return chunk
+
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Hand frames to ``sink`` as they come, after the first; it returns whether it took them.
+
+        What it does not take is iterated over, as is everything before somebody iterates.
+        """
+        self._sink = sink
 
     async def look_ahead(self) -> bool:
         """Wait for the first frames and keep them; False when the turn ended without any."""

@@ -36,6 +36,9 @@ class Listener(Protocol):
     async def next(self) -> bytes:
         """Wait for the next frames; ``b""`` after the last one."""
 
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Allow that frames are handed to ``sink`` while ``next`` waits; it may refuse them."""
+
     def close(self) -> None:
         """Stop listening."""
 

@@ -44,6 +44,28 @@ class Exchange:
         if self._cycle.disconnected:
             self.leave()
 
+    def writer(self, send: Callable[..., Any]) -> Callable[[bytes], bool] | None:
+        """Return what sends pieces of the started response at once, without a task that waits.
+
+        Args:
+            send: What the response is sent with; None is returned unless it is the server's own,
+                for whoever stands between may change what is sent.
+        """
+        return self._write if send == self._cycle.send else None
+
+    def _write(self, body: bytes) -> bool:
+        """Write a piece of a chunked body as ``RequestResponseCycle.send`` does; False if it waits.
+
+        What is no such piece is left to it too.
+        """
+        cycle = self._cycle
+        if cycle.flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
+            return False
+        if cycle.response_complete or cycle.scope["method"] == "HEAD":
+            return False
+        cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        return True
+
     def leave(self) -> None:
         """Tell that the connection is lost."""
         callback, self._when_left = self._when_left, None

@@ -90,7 +90,7 @@ class LeanHandler(ASGIHandler):
                 response = await self.run_get_response(request)
                 if hasattr(response, "ready"):
                     response = await self._begun(response, request)
-                await self.send_response(response, send)
+                await self.send_response(response, send, Exchange.of(request.scope))
         finally:
             if response is None:
                 await signals.request_finished.asend(sender=self.__class__)
@@ -179,8 +179,13 @@ class LeanHandler(ASGIHandler):
             return request, None
         return None, plain_error(error_response.status_code if error_response else 400)
 
-    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send a response: one message for each chunk of an async stream that is not too large."""
+    async def send_response(
+        self, response: HttpResponseBase, send: Send, exchange: Exchange | None = None
+    ) -> None:
+        """Send a response: one message for each chunk of an async stream that is not too large.
+
+        A stream that can push its chunks to the server, without waking this task, may do so.
+        """
         if isinstance(response, HttpResponse) and response.status_code not in _WITHOUT_BODY:
             # As CommonMiddleware does, whose hook would cost a thread.
             response.headers.setdefault("Content-Length", str(len(response.content)))
@@ -191,6 +196,9 @@ class LeanHandler(ASGIHandler):
         async with aclosing(generator):
             await send(_response_start(response))
             send = getattr(send, "after_start", send)
+            write = exchange.writer(send) if exchange is not None else None
+            if write is not None and hasattr(generator, "push_to"):
+                generator.push_to(write)
             await self._send_chunks(generator, response, send)
         await send({"type": "http.response.body"})
 

@@ -1,7 +1,8 @@
 """Waiting for what must not be left half-way, however often the waiting is cancelled."""
 
 import asyncio
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -15,8 +16,8 @@ async def to_the_end(task: "asyncio.Future[Result]") -> Result:
     cancelled = False
     while not task.done():
         # Not `asyncio.wait`, which takes some 25 calls, nor `await task`, which would cancel it.
-        ended = task.get_loop().create_future()
-        task.add_done_callback(lambda _, ended=ended: ended.done() or ended.set_result(None))
+        ended: asyncio.Future[None] = task.get_loop().create_future()
+        task.add_done_callback(partial(_tell, ended))
         try:
             await ended
         except asyncio.CancelledError:
@@ -26,3 +27,8 @@ async def to_the_end(task: "asyncio.Future[Result]") -> Result:
             task.exception()  # seen, in favour of the cancellation
         raise asyncio.CancelledError
     return task.result()
+
+
+def _tell(ended: "asyncio.Future[None]", _: "asyncio.Future[Any]") -> None:
+    if not ended.done():
+        ended.set_result(None)
