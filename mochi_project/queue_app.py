@@ -1,6 +1,6 @@
 """How Django knows of the task queue."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 
 class TaskQueueConfig(AppConfig):
@@ -16,4 +16,4 @@ class TaskQueueConfig(AppConfig):
 
     def import_models(self) -> None:
         """Leave the models for later; they register themselves here with their import."""
-        self.models = self.apps.all_models[self.label]
+        self.models = apps.all_models[self.label]

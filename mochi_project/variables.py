@@ -79,9 +79,10 @@ def _values_of(
 
 def _put(target: dict[str, Any], path: list[str], text: str) -> None:
     for name in path[:-1]:
-        target = target.setdefault(name, {})
-        if not isinstance(target, dict):
+        inner = target.setdefault(name, {})
+        if not isinstance(inner, dict):
             return  # and nothing can be part of it
+        target = inner
     target[path[-1]] = _decoded(text) if len(path) < 3 else text
 
 
