@@ -4,7 +4,6 @@ uvicorn searches each header of each response for what may not stand in it. A st
 always the same.
 """
 
-import asyncio
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -28,32 +27,17 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 class LeanCycle(RequestResponseCycle):
     """A request and its response.
 
-    A start whose headers are a tuple, not a list, is taken for one that comes again and again. It
-    is written with the first chunk, or alone when that does not follow at once.
+    A start whose headers are a tuple, not a list, is taken for one that comes again and again.
     """
-
-    _head = b""  # what is not written yet
 
     # No coroutine of its own: a stream sends every chunk through here.
     def send(self, message: "ASGISendEvent") -> Coroutine[Any, Any, None]:
         """Send a message of ASGI."""
-        if not self.response_started:
-            if self._take_known_head(message):
-                return _sent()
-        elif self._head and not self.disconnected:
-            chunk = message.get("body")
-            if isinstance(chunk, bytes) and chunk and message.get("more_body"):
-                self.write_chunk(chunk)
-                return _sent()
-            self._write_head()
+        if not self.response_started and self._send_known_head(message):
+            return _sent()
         return super().send(message)
 
-    def write_chunk(self, body: bytes) -> None:
-        """Write a piece of a chunked body that was started and has not ended."""
-        head, self._head = self._head, b""
-        self.transport.write(b"%b%x\r\n%b\r\n" % (head, len(body), body))
-
-    def _take_known_head(self, message: "ASGISendEvent") -> bool:
+    def _send_known_head(self, message: "ASGISendEvent") -> bool:
         """Start a chunked response whose head is known; False: it is uvicorn's to send."""
         if message["type"] != "http.response.start" or self.disconnected:
             return False
@@ -66,17 +50,11 @@ class LeanCycle(RequestResponseCycle):
         if block is None:
             return False
         own = [b"%b: %b\r\n" % header for header in self.default_headers]
-        self._head = b"".join((STATUS_LINE[message["status"]], *own, block))
         self.response_started = True
         self.waiting_for_100_continue = False
         self.chunked_encoding = True
-        asyncio.get_running_loop().call_soon(self._write_head)
+        self.transport.write(b"".join((STATUS_LINE[message["status"]], *own, block)))
         return True
-
-    def _write_head(self) -> None:
-        head, self._head = self._head, b""
-        if head and not self.transport.is_closing():
-            self.transport.write(head)
 
 
 async def _sent() -> None:

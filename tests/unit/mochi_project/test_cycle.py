@@ -47,7 +47,6 @@ async def sent_by(kind: type[RequestResponseCycle], *messages: Any, **changes: A
     cycle = kind(**{**options, **changes})
     for message in messages:
         await cycle.send(message)
-    await asyncio.sleep(0)
     return connection.written
 
 
@@ -80,25 +79,6 @@ async def test_a_head_that_is_known_is_the_one_that_uvicorn_writes(
         ours = await sent_by(LeanCycle, *messages, **changes)
         theirs = await sent_by(RequestResponseCycle, *messages, **changes)
         assert ours == theirs
-
-
-async def test_a_head_goes_with_the_chunk_that_follows_and_else_alone() -> None:
-    writes: list[bytes] = []
-
-    class Noting(LeanCycle):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
-            self.transport.write = writes.append
-
-    await sent_by(Noting, start(STREAM), CHUNK, CHUNK, END)
-    assert [write[:4] for write in writes] == [b"HTTP", b"9\r\nd", b"0\r\n\r"]
-    assert writes[0].endswith(b"\r\n\r\n9\r\ndata: 1\n\n\r\n")
-    writes.clear()
-    await sent_by(Noting, start(STREAM))
-    assert [write[:4] for write in writes] == [b"HTTP"]
-    writes.clear()
-    await sent_by(Noting, start(STREAM), END)
-    assert [write[:4] for write in writes] == [b"HTTP", b"0\r\n\r"]
 
 
 async def test_a_length_is_kept_to() -> None:
