@@ -28,6 +28,7 @@ from mochi_project.assembly.summaries import build_summaries
 from mochi_project.assembly.tools import ToolRoom, build_tools
 from mochi_project.assembly.turns import build_turns
 from mochi_project.config import MochiSettings
+from mochi_project.memory import give_back_memory
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
 from sessions_app.service import SessionManager
@@ -172,6 +173,7 @@ def _build_housekeeper(
             "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
             "sweep signals": partial(signals.sweep, age),
             "sweep questions": partial(questions.sweep, age),
+            "give memory back": give_back_memory,
         }
     )
 
