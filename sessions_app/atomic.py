@@ -136,6 +136,8 @@ def _read_at_most(path: StrPath, size: int) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFileError(path, "not a regular file")
+        if status.st_size >= size:  # read none of it, which may be anything up to the disk's size
+            raise UnreadableFileError(path, f"larger than {size - 1} bytes")
         # A buffer for what is there: one for what may be there would cost more than the reading.
         data = os.read(descriptor, min(status.st_size + 1, size))
         if len(data) == status.st_size:

@@ -29,6 +29,7 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
     SessionNotFound,
+    ValidationFailed,
 )
 from sessions_app.identity import utc_now
 from sessions_app.listing import CachedListing
@@ -253,6 +254,11 @@ class FileSessionRepository:
         """Write the session, in the place of the file ``before`` or of none."""
         path = self._path(session_id)
         new = rewrite(session, before)
+        if new.size > SIZE_LIMIT:
+            raise ValidationFailed(
+                f"The session would be larger than {SIZE_LIMIT >> 20} MiB, and could not be read "
+                "any more. Go on in a new one, or fork it from an earlier message."
+            )
         if new.size > MOST_BYTES:
             write_atomically(path, new.pieces(), exclusive=before is None)
             self._recent.forget(session_id)

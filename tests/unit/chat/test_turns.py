@@ -33,6 +33,7 @@ from models_app.language_model import (
     ThinkingDelta,
     WindowGrown,
 )
+from sessions_app import files
 from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
 from sessions_app.session import with_messages
@@ -76,6 +77,19 @@ async def test_a_model_that_goes_on_and_on_is_ended_and_what_it_said_is_kept(hou
     said = (await house.messages(session_id))[-1]
     assert said.interrupted
     assert 4000 < len(said.content) < 5000
+
+
+async def test_a_turn_that_would_make_the_session_unreadable_ends_with_an_error(house, monkeypatch):
+    house.model.say_text("word " * 2000)
+    session_id = await house.new_session()
+    monkeypatch.setattr(files, "SIZE_LIMIT", 5000)
+    events, outcome = await run(house, session_id)
+    assert names(events)[-2:] == ["error", "done"]
+    assert outcome.error.code == "VALIDATION_ERROR"
+    assert [message.role for message in await house.messages(session_id)] == ["user"]
+    house.model.say_text("Short.")
+    _, outcome = await run(house, session_id)
+    assert outcome.state is State.COMPLETED
 
 
 async def test_an_answer_arrives_in_order_and_is_on_disk(house):

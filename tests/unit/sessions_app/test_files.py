@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app import files
-from sessions_app.errors import SessionBusy, SessionCorrupt, StorageFull
+from sessions_app.errors import SessionBusy, SessionCorrupt, StorageFull, ValidationFailed
 from sessions_app.files import FileSessionRepository
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
@@ -61,6 +61,27 @@ def test_asking_for_what_is_not_there_leaves_no_trace(
     assert repository.claims() == []
     assert repository.sweep() == 0
     assert not sessions_dir.exists()
+
+
+def test_a_session_does_not_become_too_large_to_be_read(
+    repository: FileSessionRepository,
+    make_session: Callable[..., Session],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = make_session("hello")
+    repository.create(session)
+    monkeypatch.setattr(files, "SIZE_LIMIT", 3000)
+    long = UserMessage(content="x" * 3000, message_id="0123456789", timestamp="")
+
+    def grow(session: Session) -> Session:
+        return append_messages(session, long, now=session.metadata.updated_at)
+
+    with pytest.raises(ValidationFailed, match="larger than"):
+        repository.update(session.session_id, grow)
+    assert repository.load(session.session_id).messages == session.messages
+    with pytest.raises(ValidationFailed):
+        repository.create(grow(make_session("hello", session_id="0123456789")))
+    assert [each.session_id for each in repository.list().sessions] == [session.session_id]
 
 
 def make_broken(path: Path, kind: str) -> None:
