@@ -203,7 +203,13 @@ class Bench:
             async def crowd(
                 subject: Subject, server: Server, streams: int = streams
             ) -> dict[str, float]:
-                figures = await measures.paced(subject, server, streams, self.load.watched_seconds)
+                try:
+                    figures = await measures.paced(
+                        subject, server, streams, self.load.watched_seconds
+                    )
+                except measures.NotHeldError as error:
+                    self.say(str(error))
+                    return {}
                 return {
                     f"crowd_token@{streams}": figures["cpu_us_per_token"],
                     f"crowd_jitter@{streams}": figures["jitter_p99"],

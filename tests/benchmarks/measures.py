@@ -13,9 +13,14 @@ from upstream import reply_text
 
 STREAM_RATE = 20
 HELD_WITHIN = 0.050
+BEGUN_SECONDS = 30
 LEFT_SECONDS = 0.5
 """What servers get to notice that streams were left, before something else is measured."""
 CAPACITY_LEVELS = (100, 150, 220, 300, 400, 550, 750, 1000, 1300, 1600, 2000, 2500)
+
+
+class NotHeldError(Exception):
+    """So many streams are more than a server can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +149,10 @@ async def capacity(subject: Subject, load: Load) -> int:
 
 
 async def _holds(subject: Subject, level: int, load: Load) -> bool:
-    streams = await open_streams(subject, "bench:1000x20", level, keep_arrivals=True)
+    try:
+        streams = await open_streams(subject, "bench:1000x20", level, keep_arrivals=True)
+    except NotHeldError:
+        return False
     for connection in streams:
         connection.reply.arrivals.clear()  # what opening cost is not what is asked
     await asyncio.sleep(load.paced_seconds)
@@ -219,7 +227,11 @@ async def open_streams(
 async def start_all(
     subject: Subject, requests: Sequence[bytes], *, keep_arrivals: bool = False
 ) -> list[Connection]:
-    """Send requests a little apart, on connections of their own; returns when all have begun."""
+    """Send requests a little apart, on connections of their own; returns when all have begun.
+
+    Raises:
+        NotHeldError: They don't all begin.
+    """
     connections, begun = [], []
     for request in requests:
         connection = await subject.connect()
@@ -228,7 +240,12 @@ async def start_all(
         connections.append(connection)
         begun.append(connection.first_token)
         await asyncio.sleep(0.005)
-    await asyncio.wait_for(asyncio.gather(*begun), 30)
+    try:
+        await asyncio.wait_for(asyncio.gather(*begun), BEGUN_SECONDS)
+    except TimeoutError:
+        for connection in connections:
+            connection.leave()
+        raise NotHeldError(f"{subject.name} does not begin {len(requests)} streams") from None
     return connections
 
 

@@ -69,6 +69,11 @@ def chart_and_table(curve: Curve, results: Results) -> str:
         for index in range(curve.charted)
         if None not in (line := [at[index] for at in found.values()])
     ]
+    headings = [curve.points, *(line.heading for line in curve.lines)]
+    cells = [[f"{point:,}", *(_cell(value) for value in at)] for point, at in found.items()]
+    table = markdown_table(headings, cells)
+    if not drawn:
+        return table
     lines = [f"    line [{', '.join(f'{value:.4g}' for value in line)}]" for line in drawn]
     chart = [
         "```mermaid",
@@ -79,9 +84,7 @@ def chart_and_table(curve: Curve, results: Results) -> str:
         *lines,
         "```",
     ]
-    headings = [curve.points, *(line.heading for line in curve.lines)]
-    cells = [[f"{point:,}", *(_cell(value) for value in at)] for point, at in found.items()]
-    return "\n".join(chart) + "\n\n" + markdown_table(headings, cells)
+    return "\n".join(chart) + "\n\n" + table
 
 
 def markdown_table(headings: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
