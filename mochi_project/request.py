@@ -50,12 +50,12 @@ class LeanRequest(ASGIRequest):
         return QueryDict(self.scope.get("query_string", b""))
 
     @cached_property
-    def content_type(self) -> Any:
+    def content_type(self) -> Any:  # type: ignore[override]
         """The media type of the body."""
         return self._of_body("content_type")
 
     @cached_property
-    def content_params(self) -> Any:
+    def content_params(self) -> Any:  # type: ignore[override]
         """The parameters of the body's media type."""
         return self._of_body("content_params")
 
