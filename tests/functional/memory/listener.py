@@ -11,6 +11,7 @@ longest silence since the last one, in milliseconds.
 import asyncio
 import sys
 import time
+from functools import partial
 
 MARK = b"event: content_delta"
 
@@ -53,8 +54,8 @@ async def main(host: str, port: str, body: str, *paths: str) -> None:
             f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        listener = Listener((head + body).encode())
-        await loop.create_connection(lambda made=listener: made, host, int(port))
+        made = partial(Listener, (head + body).encode())
+        _, listener = await loop.create_connection(made, host, int(port))
         listeners.append(listener)
     for listener in listeners:
         await listener.heard.wait()

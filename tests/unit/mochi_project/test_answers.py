@@ -1,0 +1,46 @@
+"""Small answers are sent whole, large ones bit by bit, and both say how long they are."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from django.http import StreamingHttpResponse
+
+from mochi_project.answers import WHOLE_BYTES, answer
+from sessions_app.errors import SessionNotFound
+from sessions_app.pieces import PIECE_BYTES, Many
+
+
+def document(items: int) -> dict[str, Any]:
+    return {"items": Many(range(items), str, lambda _: 10), "total": items}
+
+
+async def test_a_small_answer_is_sent_whole() -> None:
+    response = await answer(lambda: document(3), status=201)
+    assert not response.streaming
+    assert response.status_code == 201
+    assert json.loads(response.content) == {"items": ["0", "1", "2"], "total": 3}
+
+
+async def test_a_large_answer_is_sent_bit_by_bit() -> None:
+    response = await answer(lambda: document(100_000))
+    assert isinstance(response, StreamingHttpResponse)
+    pieces = [bytes(piece) async for piece in response]
+    body = b"".join(pieces)
+    assert len(body) > WHOLE_BYTES
+    assert int(response["Content-Length"]) == len(body)
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert json.loads(body) == {"items": list(map(str, range(100_000))), "total": 100_000}
+
+
+async def test_the_work_is_done_in_a_thread_and_fails_before_anything_is_sent() -> None:
+    threads = []
+
+    def work() -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        raise SessionNotFound("0123456789")
+
+    with pytest.raises(SessionNotFound):
+        await answer(work)
+    assert threads != [threading.main_thread()]
