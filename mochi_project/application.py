@@ -1,6 +1,7 @@
 """The application of one web process: its lifespan around the guard around Django."""
 
 import asyncio
+import gc
 import importlib
 import ipaddress
 import logging
@@ -107,6 +108,7 @@ class MochiApplication:
                     return
         except Exception:  # the first chat meets it again, and says it to whoever asked
             logger.exception("the warm-up failed")
+        gc.freeze()  # what is there now stays: each full collection looked through all of it again
         if services.settings.worker:
             self._keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
             self._keeper.start()
