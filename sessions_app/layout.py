@@ -6,7 +6,7 @@ Nothing of ours is found inside of a text: in JSON, no string holds the end of a
 import secrets
 from collections.abc import Iterator
 
-PIECE = 1 << 20
+PIECE = 1 << 18
 """Bytes of JSON that are read or made at once: more would stop all other streams for too long."""
 
 PLACEHOLDER = secrets.token_hex(16)
