@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mochi_project.cluster import WholeCluster
 
 RUNNING = b"."
-NICENESS = 5
+NICENESS = 19
 ASK_SECONDS = 1.0
 
 
