@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ from chat.round import Round
 from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Action, Input, State, transition
-from models_app.language_model import ModelRequest
+from models_app.language_model import Delta, ModelRequest
 from sessions_app.errors import MochiError
 from sessions_app.identity import new_message_id
 from sessions_app.messages import AssistantMessage, ToolCall
@@ -201,6 +202,7 @@ class TurnEngine:
             think=self._job.think,
             context_window=self._window.window,
             options=self._job.session.metadata.options or {},
+            sink=partial(self._take_at_once, answer),
         )
         try:
             async with aclosing(self._job.language_model.stream(request)) as batches:
@@ -224,6 +226,15 @@ class TurnEngine:
         if answer.context_window is not None:
             self._window = Decision(window=answer.context_window, reason="usage_threshold")
         return self._next_step(answer)
+
+    def _take_at_once(self, answer: Round, batch: Sequence[Delta]) -> bool:
+        """Pass text on from where it arrived; what may decide anything goes through the loop."""
+        if not (self._opening.is_committed and answer.has_output and self._stream.has_room):
+            return False
+        events = answer.absorb_text(batch)
+        if events:
+            self._stream.emit(events)
+        return events is not None
 
     def _next_step(self, answer: Round) -> Input:
         script = self._job.script

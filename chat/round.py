@@ -82,6 +82,13 @@ class Round:
                 events.append(StatusChanged(state="retrying"))
         return events
 
+    def absorb_text(self, batch: Sequence[Delta]) -> list[Event] | None:
+        """Like ``absorb``, but None, and nothing taken in, if there is anything but text."""
+        for delta in batch:
+            if type(delta) is not TextDelta and type(delta) is not ThinkingDelta:
+                return None
+        return self.absorb(batch)
+
     def message(
         self,
         *,

@@ -81,6 +81,11 @@ class TurnStream:
         """Write down something for recovery that clients are not sent."""
         self._write(line(0, name, sse.ascii_json(value)))
 
+    @property
+    def has_room(self) -> bool:
+        """Whether more can be journalled."""
+        return self.failure is None and self.written <= MAX_TURN_BYTES
+
     def require_room(self) -> None:
         """Make sure that more can be journalled.
 

@@ -1,6 +1,6 @@
 """The port to a language model: a request goes in, deltas come out."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -69,6 +69,9 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
             they are and other providers as far as they know them.
         answer_schema: A JSON schema that the answer is held to, where the model can be; others
             must be told in words. Not together with tools.
+        sink: Takes a batch from where it arrives, and returns whether it did, while whoever
+            iterates waits for it. What it does not take is yielded. It spares waking a task for
+            every token, and a provider may do without it. It must not raise.
     """
 
     model: str
@@ -78,6 +81,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     options: Mapping[str, Any] = NO_EXTRA
     answer_schema: Mapping[str, Any] | None = None
+    sink: "Callable[[Sequence[Delta]], bool] | None" = None
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):

@@ -66,6 +66,7 @@ class HttpConnection(asyncio.Protocol):
         self._paused = False
         self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._taker: Callable[[], bool] | None = None
         self._no_wait: asyncio.Future[None] = self._loop.create_future()
         self._no_wait.set_result(None)
         self._last_data = 0.0
@@ -90,6 +91,7 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionLost("the connection is closed")
         self._headers.clear()
+        self._taker = None
         self.status = self._head_bytes = self._buffered = 0
         self.is_complete = self.received_any = self._head_done = False
         self._last_data = self._loop.time()
@@ -138,6 +140,14 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
+    def hand_to(self, taker: Callable[[], bool]) -> None:
+        """Call ``taker`` instead of waking who waits for news, for the rest of this answer.
+
+        It may ``take`` what there is. It returns False if who waits is to be woken all the same,
+        who then may find nothing to take. The end of the answer always wakes.
+        """
+        self._taker = taker
+
     async def read(self) -> bytes:
         """Wait until there is something to ``take``, and return that."""
         await self.news()
@@ -182,7 +192,9 @@ class HttpConnection(asyncio.Protocol):
         self._buffered += len(data)
         if self._buffered > BUFFERED_BYTES:
             self._pause()
-        if self._waiter is not None and (self._pieces or self.is_complete):
+        if self._waiter is None or self._waiter.done() or not (self._pieces or self.is_complete):
+            return
+        if self._taker is None or self.is_complete or not self._taker():
             self._wake()
 
     def eof_received(self) -> bool:

@@ -6,7 +6,7 @@ library for everything else) are imported and opened on first use, or ahead of i
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,15 +83,22 @@ class OllamaModel:
             parser = ollama_wire.ReplyParser(request.model)
             reply: Reply | None = None
             streaming = False
+            handing: _Handing | None = None
             try:
                 reply = await self._ask(request, window)
                 while True:
                     await reply.news()
-                    data = reply.take()
-                    batch = parser.feed(data) if data else parser.end()
+                    if handing is not None and handing.is_refused:
+                        batch = handing.refused()
+                    else:
+                        data = reply.take()
+                        batch = parser.feed(data) if data else parser.end()
                     if batch:
                         streaming = True
                         yield batch
+                        if handing is None and request.sink is not None:
+                            handing = _Handing(reply, parser, request.sink)
+                            reply.hand_to(handing)
                     if parser.failure is not None:
                         raise parser.failure
                     if parser.finished:
@@ -198,6 +205,55 @@ class OllamaModel:
         return AsyncOllamaClient(
             host=self._given_host, silence_timeout=_LIBRARY_SECONDS, stream_transport=transport
         )
+
+
+class _Handing:
+    """Hands what arrives to a request's sink, and keeps the batch that the sink does not take.
+
+    Attributes:
+        is_refused: Whether there is such a batch, or an error; nothing is taken before it.
+    """
+
+    __slots__ = ("_batch", "_error", "_parser", "_reply", "_sink", "is_refused")
+
+    def __init__(
+        self,
+        reply: "Reply",
+        parser: ollama_wire.ReplyParser,
+        sink: Callable[[Sequence[Delta]], bool],
+    ) -> None:
+        self._reply = reply
+        self._parser = parser
+        self._sink = sink
+        self._batch: Sequence[Delta] = ()
+        self._error: Exception | None = None
+        self.is_refused = False
+
+    def __call__(self) -> bool:
+        """Take what has come in; False if the generator must go on with it."""
+        parser = self._parser
+        try:
+            batch = parser.feed(self._reply.take())
+            if parser.failure is None and not parser.finished and (not batch or self._sink(batch)):
+                return True
+            self._batch = batch
+        except Exception as error:  # noqa: BLE001 - raised by the generator, not in the event loop
+            self._error = error
+        self.is_refused = True
+        return False
+
+    def refused(self) -> Sequence[Delta]:
+        """Return the batch that was not taken, once.
+
+        Raises:
+            Exception: What kept it from being read.
+        """
+        self.is_refused = False
+        batch, self._batch = self._batch, ()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return batch
 
 
 class _Recovery:

@@ -146,9 +146,10 @@ class Reply:
     Attributes:
         news: Returns a future that is done once there is something to ``take``. It is the
             connection's own method: every token waits for it.
+        hand_to: Has what comes taken instead of waking who waits (``HttpConnection.hand_to``).
     """
 
-    __slots__ = ("_connection", "_error_of", "_pool", "news")
+    __slots__ = ("_connection", "_error_of", "_pool", "hand_to", "news")
 
     def __init__(
         self,
@@ -157,6 +158,7 @@ class Reply:
         error_of: Callable[[HttpError], ModelError],
     ) -> None:
         self.news = connection.news
+        self.hand_to = connection.hand_to
         self._connection = connection
         self._pool = pool
         self._error_of = error_of

@@ -1,14 +1,13 @@
 """What an answer is made of: text, thinking, counts; and what asks for it."""
 
 import json
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from models_app.language_model import (
-    ModelRequest,
-)
+from models_app.language_model import Delta, ModelRequest, TextDelta
 from models_app.scripted.server import ScriptedModelServer
 from tests.contract.language_model.cases import (
     ANTHROPIC,
@@ -71,6 +70,27 @@ async def test_pieces_come_one_by_one_while_the_model_still_speaks(
         batch = await anext(batches)
         assert text_of(batch) == "first"
         assert scripted.open_streams == 1
+
+
+@every_provider
+async def test_what_a_sink_takes_is_not_yielded_and_nothing_is_lost(
+    provider: Provider, open_model: Opener
+) -> None:
+    pieces = [f"piece {number} " for number in range(20)]
+    order: list[Delta] = []
+
+    def sink(batch: Sequence[Delta]) -> bool:
+        takes = all(isinstance(delta, TextDelta) for delta in batch)
+        order.extend(batch if takes else ())
+        return takes
+
+    request = ModelRequest(model=provider.model, messages=[block(says(*pieces))], sink=sink)
+    async with aclosing(open_model(provider).stream(request)) as batches:
+        async for batch in batches:
+            order += batch
+
+    assert text_of(order) == "".join(pieces)
+    end_of(order)
 
 
 @every_thinker
