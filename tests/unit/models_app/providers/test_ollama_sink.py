@@ -123,9 +123,7 @@ async def test_a_sink_that_fails_fails_the_iteration(ollama, fake, wire):
     fake.answers = [token_by_token(wire, *map(wire.text, WORDS), wire.DONE)]
 
     with pytest.raises(ZeroDivisionError):
-        async with aclosing(ollama.stream(wire.request(sink=broken))) as batches:
-            async for _ in batches:
-                pass
+        await collected(ollama, wire.request(sink=broken), Sink())
 
 
 async def test_nothing_is_handed_to_the_sink_of_an_iteration_that_was_stopped(ollama, fake, wire):
