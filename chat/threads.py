@@ -64,12 +64,11 @@ class WorkThreads:
         self._threads = []
 
     def _start(self) -> None:
-        self._threads = [
-            threading.Thread(target=self._serve, name=f"turn-work-{number}", daemon=True)
-            for number in range(self._count)
-        ]
-        for thread in self._threads:
+        for number in range(self._count):
+            thread = threading.Thread(target=self._serve, name=f"turn-work-{number}", daemon=True)
             thread.start()
+            # One by one: where the system gives only some, work goes to those that there are.
+            self._threads.append(thread)
 
     def _serve(self) -> None:
         while (item := self._waiting.get()) is not None:

@@ -123,3 +123,23 @@ def test_work_that_outlives_its_loop_ends_quietly():
     go_on.set()
     threads.close()
     assert ran == [1]
+
+
+async def test_where_the_system_gives_too_few_threads_the_work_is_done_by_those(monkeypatch):
+    begin, begun = threading.Thread.start, []
+
+    def start(thread):
+        if len(begun) == 1:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        begin(thread)
+
+    threads = WorkThreads(count=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError):
+            await threads.run(lambda: None)
+    try:
+        assert await asyncio.wait_for(threads.run(lambda: "done"), 5) == "done"
+    finally:
+        await asyncio.to_thread(threads.close)

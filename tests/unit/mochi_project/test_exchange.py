@@ -63,3 +63,17 @@ def test_an_answer_to_head_has_no_body(cycle):
     cycle.scope["method"] = "HEAD"
     assert not Exchange(cycle).writer(cycle.send)(b"x")
     assert cycle.written == []
+
+
+def test_a_client_that_left_before_anybody_asked_is_told_of_at_once_and_only_once(cycle):
+    cycle.flow.resume_reading = lambda: None
+    exchange = Exchange(cycle)
+    write = exchange.writer(cycle.send)
+    told = []
+    exchange.leave()  # uvicorn notes it down for a request that is pipelined behind, not for this
+
+    exchange.call_when_left(lambda: told.append("left"))
+    exchange.leave()
+
+    assert told == ["left"]
+    assert not write(b"x")
