@@ -79,6 +79,7 @@ class FileSessionRepository:
                 self._write(session_id, counted(session))
             except FileExistsError as error:
                 raise SessionExists(session_id) from error
+        self._recent.read_ahead(session_id)
 
     def load(self, session_id: str) -> Session:
         """Return the session.
@@ -116,7 +117,9 @@ class FileSessionRepository:
             session = self._save(self._read(session_id), change)
             if release:
                 self._claims.remove(session_id)
-            return session
+        if release:  # before somebody waits for the next turn
+            self._recent.read_ahead(session_id)
+        return session
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
@@ -129,7 +132,9 @@ class FileSessionRepository:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            return self._save(self._settle(session_id, recover), change)
+            session = self._save(self._settle(session_id, recover), change)
+        self._recent.read_ahead(session_id)
+        return session
 
     def delete(self, session_id: str) -> None:
         """Remove the session's file, readable or not; a symbolic link goes, not what it names.
@@ -265,7 +270,7 @@ class FileSessionRepository:
             return
         data = b"".join(new.parts)
         write_atomically(path, data, exclusive=before is None)
-        if (written := new.read(data, session_id)) is not None:
+        if (written := new.written(data)) is not None:
             self._recent.keep(session_id, written)
 
     def _refuse_running(self, session_id: str) -> Claim | None:

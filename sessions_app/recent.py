@@ -3,7 +3,7 @@
 import os
 import threading
 
-from sessions_app.rewriting import SessionFile
+from sessions_app.rewriting import SessionFile, WrittenFile
 
 MOST_SESSIONS = 64
 MOST_BYTES = 8 * 1024 * 1024
@@ -27,10 +27,21 @@ class RecentSessions:
     def recognise(self, session_id: str, data: bytes) -> SessionFile | None:
         """Return the session of these bytes, if they were kept."""
         file = self._files.get(session_id)
-        return file if file is not None and file.data == data else None
+        if file is None or file.data != data:
+            return None
+        return file if isinstance(file, SessionFile) else self._read(session_id, file)
 
-    def keep(self, session_id: str, file: SessionFile) -> None:
-        """Keep a session and its bytes, in place of others that were not used for longest."""
+    def read_ahead(self, session_id: str) -> None:
+        """Read what was kept unread, so that whoever needs the session next need not."""
+        file = self._files.get(session_id)
+        if isinstance(file, WrittenFile):
+            self._read(session_id, file)
+
+    def keep(self, session_id: str, file: SessionFile | WrittenFile) -> None:
+        """Keep a session and its bytes, in place of others that were not used for longest.
+
+        What was only written is read when it is needed.
+        """
         if self._process != os.getpid():
             self._begin()
         with self._lock:
@@ -51,8 +62,17 @@ class RecentSessions:
         """Begin with nothing; again in a forked child, whose parent may have held the lock."""
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._files: dict[str, SessionFile] = {}
+        self._files: dict[str, SessionFile | WrittenFile] = {}
         self._size = 0
+
+    def _read(self, session_id: str, written: WrittenFile) -> SessionFile | None:
+        """Return the session of a file, and keep it, unless another one was kept meanwhile."""
+        file = written.read(session_id)
+        if file is not None and self._process == os.getpid():
+            with self._lock:
+                if self._files.get(session_id) is written:
+                    self._files[session_id] = file
+        return file
 
     def _drop(self, session_id: str) -> None:
         file = self._files.pop(session_id, None)

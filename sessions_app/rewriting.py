@@ -12,10 +12,13 @@ import orjson
 
 from sessions_app.codec import NO_JSON, READABLE, document_of, encode, read_outline
 from sessions_app.fields import Malformed
-from sessions_app.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without
+from sessions_app.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without, outline_of
 from sessions_app.messages import Message
 from sessions_app.session import Session, counted
 from sessions_app.stored_messages import read_messages, texts_of
+
+_BETWEEN = b",\n"
+"""What stands between two messages."""
 
 
 class SessionFile(msgspec.Struct, frozen=True, eq=False):
@@ -38,6 +41,44 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
         left_out = len(self.session.messages) - count
         start, end = self.messages_at
         return memoryview(self.data)[start : end_without(self.data, start, end, messages=left_out)]
+
+
+class WrittenFile(msgspec.Struct, frozen=True, eq=False):
+    """The very bytes of a file that we wrote, of which what is new was not read yet.
+
+    Attributes:
+        data: The bytes.
+        messages_at: Where in ``data`` the messages' text begins and ends.
+        known: The session's first messages, as far as they were read from an earlier file.
+        new_at: Where in ``data`` the text of the others begins.
+    """
+
+    data: bytes
+    messages_at: tuple[int, int]
+    known: Sequence[Message]
+    new_at: int
+
+    def read(self, session_id: str) -> SessionFile | None:
+        """Return what reading the file gives, for which only what is new is read.
+
+        None where it must be read as a whole.
+        """
+        start, end = self.messages_at
+        try:
+            outline = read_outline(outline_of(self.data, start, end), session_id)
+            if outline is None:
+                return None
+            metadata, extra = outline
+            new = read_messages(
+                self.data[self.new_at : end],
+                first=len(self.known),
+                session_id=session_id,
+                created_at=metadata.created_at,
+            )
+        except (Malformed, *NO_JSON):
+            return None
+        session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
+        return SessionFile(counted(session), self.data, self.messages_at)
 
 
 class Rewrite(msgspec.Struct, frozen=True, eq=False):
@@ -70,36 +111,20 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
                 piece, size = [], 0
         yield b"".join(piece)
 
-    def read(self, data: bytes, session_id: str) -> SessionFile | None:
-        """Return what reading the file would give, for which only what is new is read.
-
-        None where it must be read as a whole.
+    def written(self, data: bytes) -> WrittenFile | None:
+        """Return what to keep of the file; None where it must be read as a whole.
 
         Args:
             data: The whole file.
-            session_id: The session.
         """
-        head, tail = self.parts[0], self.parts[-1]
         if len(self.parts) == 1 or sum(map(len, self.new)) > PIECE:
             return None
-        try:
-            outline = read_outline(b"".join((head, PLACEHOLDER_LINE, tail)), session_id)
-            if outline is None:
-                return None
-            metadata, extra = outline
-            new = read_messages(
-                b",".join(self.new),
-                first=len(self.known),
-                session_id=session_id,
-                created_at=metadata.created_at,
-            )
-        except (Malformed, *NO_JSON):
-            return None
-        session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
-        return SessionFile(
-            session=counted(session),
+        end = len(data) - len(self.parts[-1])
+        return WrittenFile(
             data=data,
-            messages_at=(len(head), len(data) - len(tail)),
+            messages_at=(len(self.parts[0]), end),
+            known=self.known,
+            new_at=end - len(_BETWEEN.join(self.new)),
         )
 
 
@@ -129,7 +154,7 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
         return Rewrite([encode(session)])
     parts: list[bytes | memoryview] = [head]
     for run in (*texts, *new):
-        parts += (run, b",\n")
+        parts += (run, _BETWEEN)
     parts[-1] = tail
     return Rewrite(parts, known, new)
 

@@ -17,7 +17,7 @@ from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.files import FileSessionRepository
 from sessions_app.messages import UserMessage
 from sessions_app.recent import RecentSessions
-from sessions_app.rewriting import SessionFile
+from sessions_app.rewriting import SessionFile, WrittenFile, rewrite
 from sessions_app.session import Session, append_messages
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -68,6 +68,61 @@ def test_a_process_decodes_nothing_that_it_wrote_or_read_itself(
     other = FileSessionRepository(path.parent)
     assert other.load(SESSION_ID) is other.load(SESSION_ID)
     assert decoded == [SESSION_ID]
+
+
+def test_what_a_turn_writes_is_read_once_nobody_waits_for_it(
+    repository: FileSessionRepository, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+    read_file = WrittenFile.read
+
+    def count(file: WrittenFile, session_id: str) -> SessionFile | None:
+        read.append(file.data)
+        return read_file(file, session_id)
+
+    monkeypatch.setattr(WrittenFile, "read", count)
+    repository.load(SESSION_ID)
+    assert len(read) == 1
+    for number in range(3):
+        read.clear()
+        repository.claim(SESSION_ID, "t", change=say(f"question {number}"))
+        assert read == []
+        claimed = path.read_bytes()
+        repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
+        assert read == [claimed, path.read_bytes()]
+
+
+def test_a_file_that_was_not_read_yet_is_recognised_by_its_bytes_too(
+    repository: FileSessionRepository, path: Path
+) -> None:
+    given = repository.claim(SESSION_ID, "t", change=say("again"))
+    edit_in_place(path)
+    assert texts(repository.load(SESSION_ID)) == ["World", "again"]
+    assert texts(given) == ["Hello", "again"]
+
+
+def test_reading_late_what_was_written_early_does_not_displace_what_is_newer(
+    make_session: MakeSession,
+) -> None:
+    sessions = RecentSessions()
+    newer = kept_file(make_session("new"), 10)
+    new = rewrite(make_session("old"))
+    data = b"".join(new.pieces())
+
+    class Overtaken(WrittenFile, frozen=True, eq=False):
+        def read(self, session_id: str) -> SessionFile | None:
+            sessions.keep(session_id, newer)
+            return super().read(session_id)
+
+    written = new.written(data)
+    assert written is not None
+    late = Overtaken(written.data, written.messages_at, written.known, written.new_at)
+    sessions.keep(SESSION_ID, late)
+    read = sessions.recognise(SESSION_ID, data)
+    assert read is not None
+    assert texts(read.session) == ["old"]
+    assert sessions.recognise(SESSION_ID, newer.data) is newer
+    assert sessions._size == len(newer.data)
 
 
 def edit_in_place(path: Path) -> None:

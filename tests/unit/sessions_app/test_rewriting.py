@@ -34,7 +34,9 @@ def written(session: Session, before: SessionFile | None = None) -> SessionFile:
     data = b"".join(new.pieces())
     assert data == encode(session)
     assert new.size == len(data)
-    return new.read(data, SESSION_ID) or SessionFile(decode(data, SESSION_ID), data)
+    kept = new.written(data)
+    read = kept.read(SESSION_ID) if kept is not None else None
+    return read or SessionFile(decode(data, SESSION_ID), data)
 
 
 @st.composite
