@@ -46,8 +46,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert dead == []
 
 
-def test_the_tests_that_are_named_as_proof_are_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/durability.md").read_text("utf-8")))
+@pytest.mark.parametrize("page", ["durability.md", "bounds.md"])
+def test_the_tests_that_are_named_as_proof_are_there(page: str) -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text("utf-8")))
     written = {
         name
         for path in (ROOT / "tests").rglob("test_*.py")
