@@ -4,6 +4,7 @@ uvicorn searches each header of each response for what may not stand in it. A st
 always the same.
 """
 
+import asyncio
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -24,20 +25,33 @@ if TYPE_CHECKING:
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 
 
+# With more than fits one packet, a client that is given little room by its system (a receive buffer
+# of 4 KiB) was seen to get nothing at all.
+SMALL_BYTES = 1024
+
+
 class LeanCycle(RequestResponseCycle):
     """A request and its response.
 
-    A start whose headers are a tuple, not a list, is taken for one that comes again and again.
+    A start whose headers are a tuple, not a list, is taken for one that comes again and again. It
+    is written with the first chunk if that is small and follows at once, otherwise by itself.
     """
+
+    _head = b""  # what is not written yet
 
     # No coroutine of its own: a stream sends every chunk through here.
     def send(self, message: "ASGISendEvent") -> Coroutine[Any, Any, None]:
         """Send a message of ASGI."""
-        if not self.response_started and self._send_known_head(message):
-            return _sent()
+        if not self.response_started:
+            if self._take_known_head(message):
+                return _sent()
+        elif self._head:
+            if self._write_with_head(message):
+                return _sent()
+            self._write_head()
         return super().send(message)
 
-    def _send_known_head(self, message: "ASGISendEvent") -> bool:
+    def _take_known_head(self, message: "ASGISendEvent") -> bool:
         """Start a chunked response whose head is known; False: it is uvicorn's to send."""
         if message["type"] != "http.response.start" or self.disconnected:
             return False
@@ -53,8 +67,25 @@ class LeanCycle(RequestResponseCycle):
         self.response_started = True
         self.waiting_for_100_continue = False
         self.chunked_encoding = True
-        self.transport.write(b"".join((STATUS_LINE[message["status"]], *own, block)))
+        self._head = b"".join((STATUS_LINE[message["status"]], *own, block))
+        asyncio.get_running_loop().call_soon(self._write_head)
         return True
+
+    def _write_with_head(self, message: "ASGISendEvent") -> bool:
+        """Write the head and the first chunk in one piece; False if they are not to be."""
+        body = message.get("body")
+        if not isinstance(body, bytes) or not 0 < len(body) <= SMALL_BYTES:
+            return False
+        if not message.get("more_body") or self.disconnected or self.flow.write_paused:
+            return False
+        head, self._head = self._head, b""
+        self.transport.write(b"%b%x\r\n%b\r\n" % (head, len(body), body))
+        return True
+
+    def _write_head(self) -> None:
+        head, self._head = self._head, b""
+        if head and not self.disconnected:
+            self.transport.write(head)
 
 
 async def _sent() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from mochi_project.cycle import LeanCycle
+from mochi_project.cycle import SMALL_BYTES, LeanCycle
 from mochi_project.guard import SECURITY_HEADERS
 
 STREAM = ((b"Content-Type", b"text/event-stream; charset=utf-8"), *SECURITY_HEADERS)
@@ -47,6 +47,7 @@ async def sent_by(kind: type[RequestResponseCycle], *messages: Any, **changes: A
     cycle = kind(**{**options, **changes})
     for message in messages:
         await cycle.send(message)
+    await asyncio.sleep(0)
     return connection.written
 
 
@@ -79,6 +80,28 @@ async def test_a_head_that_is_known_is_the_one_that_uvicorn_writes(
         ours = await sent_by(LeanCycle, *messages, **changes)
         theirs = await sent_by(RequestResponseCycle, *messages, **changes)
         assert ours == theirs
+
+
+async def test_a_head_goes_with_a_small_chunk_that_follows_and_else_alone() -> None:
+    writes: list[bytes] = []
+
+    class Noting(LeanCycle):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.transport.write = writes.append
+
+    large = {**CHUNK, "body": b"x" * (SMALL_BYTES + 1)}
+    for messages, begin in (
+        ((CHUNK, CHUNK, END), [b"HTTP", b"9\r\nd", b"0\r\n\r"]),
+        ((large, END), [b"HTTP", b"401\r", b"0\r\n\r"]),
+        ((), [b"HTTP"]),
+        ((END,), [b"HTTP", b"0\r\n\r"]),
+    ):
+        await sent_by(Noting, start(STREAM), *messages)
+        assert [write[:4] for write in writes] == begin
+        writes.clear()
+    await sent_by(Noting, start(STREAM), CHUNK)
+    assert writes[0].endswith(b"\r\n\r\n9\r\ndata: 1\n\n\r\n")
 
 
 async def test_a_length_is_kept_to() -> None:
