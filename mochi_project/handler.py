@@ -46,6 +46,7 @@ from mochi_project.routes import RouteMatch, table_of
 CHUNKS_BETWEEN_YIELDS = 64
 
 _WITHOUT_BODY = frozenset({204, 304})
+_HOOKS = ("view", "template_response", "exception")
 
 
 class LeanHandler(ASGIHandler):
@@ -56,7 +57,7 @@ class LeanHandler(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         detach_database_receivers()
-        hooks = (vars(self)["_view_middleware"], vars(self)["_template_response_middleware"])
+        hooks = (vars(self)[f"_{kind}_middleware"] for kind in _HOOKS)
         atomic = (entry["ATOMIC_REQUESTS"] for entry in connections.settings.values())
         self._calls_views_directly = not any(hooks) and not any(atomic)
 

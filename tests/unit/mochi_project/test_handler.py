@@ -8,6 +8,7 @@ import httpx
 import psutil
 import pytest
 import uvicorn
+from asgiref.sync import markcoroutinefunction
 from django.core import signals
 from django.core.signals import got_request_exception, request_finished, request_started
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -451,6 +452,26 @@ async def test_django_middleware_runs_async_and_sync() -> None:
     headers = dict(client.sent[0]["headers"])
     assert headers[b"X-Async"] == headers[b"X-Sync"] == b"yes"
     assert client.body == b"hello "
+
+
+class AnsweringErrors:
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Awaitable[HttpResponse]]) -> None:
+        self._get_response = get_response
+        markcoroutinefunction(self)
+
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
+        return await self._get_response(request)
+
+    async def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse:
+        return HttpResponse(f"caught {type(error).__name__}", status=418)
+
+
+async def test_a_middlewares_hook_for_exceptions_is_called() -> None:
+    with override_settings(MIDDLEWARE=[f"{__name__}.AnsweringErrors"]):
+        client = await get("/crash")
+    assert (client.status, client.body) == (418, b"caught RuntimeError")
 
 
 @contextlib.asynccontextmanager
