@@ -5,6 +5,7 @@ always the same.
 """
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from mochi_project.added_headers import Headers
+from mochi_project.errors import INTERNAL_ERROR_MESSAGE, envelope
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -50,6 +52,18 @@ class LeanCycle(RequestResponseCycle):
                 return _sent()
             self._write_head()
         return super().send(message)
+
+    async def send_500_response(self) -> None:
+        """Answer what was raised outside of Django, before a response began; it is logged."""
+        body = json.dumps(envelope("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE)).encode()
+        headers = [
+            (b"content-type", b"application/json; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"x-content-type-options", b"nosniff"),
+            (b"connection", b"close"),
+        ]
+        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     def _take_known_head(self, message: "ASGISendEvent") -> bool:
         """Start a chunked response whose head is known; False: it is uvicorn's to send."""

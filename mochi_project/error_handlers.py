@@ -10,7 +10,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
-from mochi_project.errors import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
+from mochi_project.errors import (
+    INTERNAL_ERROR_MESSAGE,
+    RETRY_AFTER_OF_CODE,
+    STATUS_OF_CODE,
+    envelope,
+)
 from sessions_app.errors import MochiError
 
 logger = logging.getLogger(__name__)
@@ -25,7 +30,7 @@ _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
     413: ("PAYLOAD_TOO_LARGE", "The request's body is too large."),
     415: ("UNSUPPORTED_MEDIA_TYPE", "Bodies must be JSON in UTF-8."),
     422: ("VALIDATION_ERROR", "The request has the wrong shape or value."),
-    500: ("INTERNAL_ERROR", "Something went wrong in this server. Its log says what."),
+    500: ("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE),
 }
 
 

@@ -61,6 +61,8 @@ RETRY_AFTER_OF_CODE: dict[str, int] = {
     "SHUTTING_DOWN": 5,
 }
 
+INTERNAL_ERROR_MESSAGE = "Something went wrong in this server. Its log says what."
+
 
 def envelope(
     code: str, message: str, *, retryable: bool = False, details: dict[str, Any] | None = None

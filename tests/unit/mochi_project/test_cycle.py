@@ -1,4 +1,5 @@
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -29,7 +30,9 @@ class Connection:
         return False
 
 
-async def sent_by(kind: type[RequestResponseCycle], *messages: Any, **changes: Any) -> bytes:
+async def sent_by(
+    kind: type[RequestResponseCycle], *messages: Any, then: Any = None, **changes: Any
+) -> bytes:
     connection = Connection()
     options = {
         "scope": {"method": changes.pop("method", "POST")},
@@ -47,6 +50,8 @@ async def sent_by(kind: type[RequestResponseCycle], *messages: Any, **changes: A
     cycle = kind(**{**options, **changes})
     for message in messages:
         await cycle.send(message)
+    if then is not None:
+        await then(cycle)
     await asyncio.sleep(0)
     return connection.written
 
@@ -128,3 +133,18 @@ async def test_nothing_is_written_to_a_client_that_has_left() -> None:
             self.disconnected = True
 
     assert await sent_by(Left, start(STREAM), CHUNK) == b""
+
+
+async def test_what_is_raised_outside_of_django_is_the_envelope_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise ImportError("secret words")
+
+    written = await sent_by(LeanCycle, then=lambda cycle: cycle.run_asgi(broken))
+    head, _, body = written.removesuffix(b"<closed>").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 500 ")
+    assert b"\r\nx-content-type-options: nosniff" in head
+    assert json.loads(body)["error"]["code"] == "INTERNAL_ERROR"
+    assert b"secret" not in written
+    assert "secret words" in caplog.text
