@@ -48,8 +48,7 @@ PLANNED_HERE = 1000
 KeepState = Callable[[ContextState | None], Awaitable[Session]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextRules:
+class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn must know to make its requests fit.
 
     Attributes:

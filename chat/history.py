@@ -61,6 +61,17 @@ def for_model(messages: Sequence[Message]) -> list[Message]:
     Every tool call has its result (providers refuse orphans), the marker of cancelled answers is
     off, and cancelled or interrupted answers without any text are left out.
     """
+    special = [
+        message
+        for message in messages
+        if isinstance(message, ToolMessage)
+        or (
+            isinstance(message, AssistantMessage)
+            and (message.tool_calls or message.cancelled or message.interrupted)
+        )
+    ]
+    if not special:
+        return list(messages)
     sent: list[Message] = []
     for message in pair_calls(messages):
         if isinstance(message, AssistantMessage) and (message.cancelled or message.interrupted):

@@ -1,7 +1,8 @@
 """Everything a turn needs to know before it starts, as a value."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from chat.context.plan import ContextPlan
 from chat.context.window import Decision
@@ -14,8 +15,7 @@ from sessions_app.session import Session
 from tools_app.offer import NO_OFFER, ToolOffer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnJob:
+class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a turn needs to know before it starts.
 
     Attributes:
@@ -46,9 +46,9 @@ class TurnJob:
     window: Decision
     offer: ToolOffer = NO_OFFER
     max_rounds: int = 25
-    script: TurnScript = field(default_factory=PlainScript)
+    script: TurnScript = msgspec.field(default_factory=PlainScript)
     follows_settings: bool = True
-    rules: ContextRules = field(default_factory=ContextRules)
+    rules: ContextRules = ContextRules()
     plan: ContextPlan | None = None
 
     def fitter(self, now: Callable[[], str]) -> RequestFitter:

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from chat.confirmations import ConfirmationStore
 from chat.history import Continuation
@@ -146,7 +148,7 @@ class TurnOpener:
             self._forget(turn_id)
             self._repository.release(session_id, turn_id)
             raise
-        return replace(jobs[0], session=session), writer
+        return msgspec.structs.replace(jobs[0], session=session), writer
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
         """Take back what earlier turns asked, but for the calls that this one resumes.

@@ -107,7 +107,7 @@ class TurnPreparer:
             raise NothingToContinue(session.session_id)
         model = session.metadata.model
         language_model, name = self.models.resolve(model)
-        info = self.models.recall(model)
+        info = language_model.recall(name)
         if info is None:
             if model not in known.models:
                 raise NotKnown(model=model)
@@ -202,9 +202,10 @@ def plan_turn(
     history = session.messages
     if continuation.keep < len(history):
         history = history[: continuation.keep]
-    if message is not None:
-        history = (*history, message)
-    return plan_with(rules, history, session=session, tools=tools, now=utc_now())
+    if message is None:
+        return plan_with(rules, history, session=session, tools=tools, now=utc_now())
+    history = (*history, message)
+    return plan_with(rules, history, session=session, tools=tools, now=message.timestamp)
 
 
 def user_message(content: str) -> UserMessage:

@@ -31,7 +31,7 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """What the model is told."""
-        return [tool.spec for tool in self.tools.values()]
+        return [tool.spec for tool in self.tools.values()] if self.tools else ()
 
     def allows(self, name: str) -> bool:
         """Whether a call of this tool may run at all."""
@@ -69,14 +69,15 @@ def selection_of(
         open_calls: Calls that the turn resumes.
     """
     settings = metadata.tool_settings or ToolSettings()
-    resumed = [call.name for call in open_calls]
     chosen = settings.tools if selected is None else selected
-    selection = ToolSelection(
-        names=tuple(dict.fromkeys([*chosen, *resumed])),
-        group=settings.tool_group if selected is None else None,
-        agents=tuple((metadata.agent_settings or AgentSettings()).enabled_agents),
+    group = settings.tool_group if selected is None else None
+    agents = (metadata.agent_settings or AgentSettings()).enabled_agents
+    if not (chosen or open_calls or group or agents):
+        return None
+    resumed = [call.name for call in open_calls]
+    return ToolSelection(
+        names=tuple(dict.fromkeys([*chosen, *resumed])), group=group, agents=tuple(agents)
     )
-    return selection if selection.names or selection.group or selection.agents else None
 
 
 def offer(

@@ -140,19 +140,19 @@ class _History:
     def __init__(
         self, messages: Sequence[Message], state: ContextState | None, strategy: Strategy
     ) -> None:
-        span = span_of(messages, state, strategy)
+        span = span_of(messages, state, strategy) if state is not None else None
         self.state = state if span is not None else None
         self._messages = messages
         self._strategy = strategy
         self._span = span if span is not None else range(0)
-        self._last = _last_user(messages)
 
     def sent(self) -> Sequence[Message]:
         """Return what is sent, as a model is sent it."""
         if self.state is None:
             return for_model(self._messages)
         span = self._span
-        asked = [self._messages[self._last]] if self._last in span else []
+        last = _last_user(self._messages)
+        asked = [self._messages[last]] if last in span else []
         kept = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
         return with_summary(kept, self.state.summary) if self.state.summary else kept
 

@@ -98,18 +98,17 @@ def calibrate(messages: Sequence[Message], model: str) -> Calibration:
     """
     counted = estimated = answers = 0
     later: AssistantMessage | None = None
-    between = 0
+    later_at = len(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        between += estimate_message(message) if later is not None else 0
         if not isinstance(message, AssistantMessage) or not message.prompt_eval_count:
             continue
         if message.model == model and later is not None and later.prompt_eval_count is not None:
             more = later.prompt_eval_count - message.prompt_eval_count
+            between = sum(map(estimate_message, messages[index:later_at]))
             if between / SHARE_OF_EXTREMES <= more <= between * SHARE_OF_EXTREMES:
                 counted, estimated, answers = counted + more, estimated + between, answers + 1
-        later = message if message.model == model else None
-        between = 0
+        later, later_at = (message if message.model == model else None), index
         if answers >= MEASURED_ANSWERS:
             break
     return Calibration(counted=counted, estimated=estimated, answers=answers)
@@ -162,7 +161,7 @@ def estimate_request(
 
 def _sent_again(answer: AssistantMessage, calibration: Calibration) -> int:
     """Return the tokens of an answer in the next request, which does not hold its reasoning."""
+    if answer.eval_count is not None and not answer.thinking:
+        return answer.eval_count
     estimated = calibration.correct(estimate_message(answer))
-    if answer.eval_count is None:
-        return estimated
-    return min(answer.eval_count, estimated) if answer.thinking else answer.eval_count
+    return estimated if answer.eval_count is None else min(answer.eval_count, estimated)

@@ -62,6 +62,9 @@ class ToldModel:
         done = Finished(done_reason="stop", prompt_eval_count=10, eval_count=len(texts))
         self.say(*[[TextDelta(text)] for text in texts], [done])
 
+    def recall(self, name: str) -> ModelInfo | None:
+        return None
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         self.requests.append(request)
         try:
@@ -94,9 +97,6 @@ class ToldCatalogue:
 
     async def look_up(self, name: str) -> ModelInfo:
         return await self.model.describe(name)
-
-    def recall(self, name: str) -> ModelInfo | None:
-        return None
 
 
 class House:

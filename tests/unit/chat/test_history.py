@@ -120,3 +120,11 @@ def test_a_continuation_never_cuts_a_persons_message_off(messages, message):
     else:
         cut = messages[continuation.keep :]
         assert not any(isinstance(each, UserMessage) for each in cut)
+
+
+def test_a_plain_history_is_sent_as_it_is_to_those_who_may_add_to_it():
+    history = (user(), answer(), user())
+    sent = for_model(history)
+    assert sent == list(history)
+    sent.append(answer())
+    assert len(history) == 3
