@@ -16,12 +16,10 @@ _KEY = "mochi.exchange"
 class Exchange:
     """One request and its response on a connection."""
 
-    __slots__ = ("_cycle", "_has_left", "_when_left")
+    __slots__ = ("_cycle", "_when_left")
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
-        # uvicorn tells only the newest of the requests that are pipelined on a connection.
-        self._has_left = False
         self._when_left: Callable[[], None] | None = None
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         scope["extensions"] = {_KEY: self}
@@ -43,7 +41,7 @@ class Exchange:
         if callback is None:
             return
         self._cycle.flow.resume_reading()  # a connection that is not read is not seen to end
-        if self._has_left or self._cycle.disconnected:
+        if self._cycle.disconnected:
             self.leave()
 
     def writer(self, send: Callable[..., Any]) -> Callable[[bytes], bool] | None:
@@ -63,14 +61,15 @@ class Exchange:
         cycle = self._cycle
         if cycle.flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
             return False
-        if self._has_left or cycle.response_complete or cycle.scope["method"] == "HEAD":
+        if cycle.response_complete or cycle.scope["method"] == "HEAD":
             return False
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
 
     def leave(self) -> None:
         """Tell that the connection is lost."""
-        self._has_left = True
+        # uvicorn tells only the newest of the requests that are pipelined on a connection.
+        self._cycle.disconnected = True
         callback, self._when_left = self._when_left, None
         if callback is not None:
             callback()

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -108,3 +109,19 @@ def test_a_head_request_for_a_stream_gets_no_body(server, chat):
             pass
         sock.sendall(request("GET", "/health"))
         assert file.readline() == b"HTTP/1.1 200 OK\r\n"
+
+
+def test_a_client_that_leaves_with_a_request_pipelined_ends_its_turn_and_no_more(server, chat):
+    session_id = chat.new_session()
+    message = block(*["word " * 50] * 3, words_per_second=30)
+    with connected(server) as (sock, file):
+        chat_request = request("POST", f"/chat/{session_id}/stream", {"message": message})
+        sock.sendall(chat_request + request("GET", "/nowhere"))
+        while file.readline() != b"event: content_delta\n":
+            pass
+    deadline = time.monotonic() + 10
+    while len(chat.messages(session_id)) < 2:
+        assert time.monotonic() < deadline, "the turn goes on"
+        time.sleep(0.02)
+    assert chat.messages(session_id)[-1]["cancelled"]
+    assert '"level": "error"' not in server.log.read_text()
