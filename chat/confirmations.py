@@ -77,6 +77,7 @@ class ConfirmationStore:
         now: Callable[[], datetime] = _now,
     ) -> None:
         self._root = directory
+        self._prefix = f"{directory}{os.sep}"  # as text: every turn looks into its session's folder
         self.timeout_seconds = timeout_seconds
         self._timeout = timedelta(seconds=timeout_seconds)
         self._now = now
@@ -291,14 +292,16 @@ class ConfirmationStore:
     def _kinds(self, session_id: str) -> dict[str, set[str]]:
         """Return which files each question of the session has; names that are not ours are left."""
         found: dict[str, set[str]] = {}
-        if _SESSION_ID.fullmatch(session_id):
-            with (
-                suppress(FileNotFoundError, NotADirectoryError),
-                os.scandir(f"{self._root}{os.sep}{session_id}") as entries,
-            ):
-                for entry in entries:
-                    if ours := _OURS.fullmatch(entry.name):
-                        found.setdefault(ours[1], set()).add(ours[2])
+        if not _SESSION_ID.fullmatch(session_id):
+            return found
+        try:
+            with os.scandir(self._prefix + session_id) as entries:
+                names = [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):  # the usual case: nothing was ever asked
+            return found
+        for name in names:
+            if ours := _OURS.fullmatch(name):
+                found.setdefault(ours[1], set()).add(ours[2])
         return found
 
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:

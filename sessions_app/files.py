@@ -259,12 +259,13 @@ class FileSessionRepository:
         """Write the session, in the place of the file ``before`` or of none."""
         path = self._path(session_id)
         new = rewrite(session, before)
-        if new.size > SIZE_LIMIT:
+        size = new.size
+        if size > SIZE_LIMIT:
             raise ValidationFailed(
                 f"The session would be larger than {SIZE_LIMIT >> 20} MiB, and could not be read "
                 "any more. Go on in a new one, or fork it from an earlier message."
             )
-        if new.size > MOST_BYTES:
+        if size > MOST_BYTES:
             write_atomically(path, new.pieces(), exclusive=before is None)
             self._recent.forget(session_id)
             return

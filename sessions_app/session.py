@@ -155,9 +155,14 @@ def preview_of(messages: Sequence[Message]) -> str | None:
 
 def with_messages(session: Session, messages: Sequence[Message], *, now: str) -> Session:
     """Return the session with these messages instead of its own."""
-    metadata = msgspec.structs.replace(session.metadata, updated_at=now)
-    changed = msgspec.structs.replace(session, metadata=metadata, messages=tuple(messages))
-    return counted(changed)
+    messages = tuple(messages)
+    metadata = msgspec.structs.replace(
+        session.metadata,
+        updated_at=now,
+        message_count=len(messages),
+        preview=preview_of(messages),
+    )
+    return msgspec.structs.replace(session, metadata=metadata, messages=messages)
 
 
 def with_metadata(session: Session, *, now: str, **changes: Any) -> Session:

@@ -83,10 +83,11 @@ class FileTurnJournal:
             return []  # as everybody else says: it must not become a path
         try:
             with os.scandir(self._prefix + session_id) as entries:
-                names = [entry.name for entry in entries if _is_journal(entry)]
+                return sorted(
+                    entry.name.removesuffix(SUFFIX) for entry in entries if _is_journal(entry)
+                )
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(name.removesuffix(SUFFIX) for name in names)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
         """Return the next passage of whole entries; positions are bytes."""
