@@ -19,9 +19,15 @@ Start = Callable[..., Any]
 
 
 def wait_until_idle(*processes: psutil.Process) -> None:
-    """Wait until the processes have warmed up: a tenth of a second without work."""
-    while any(process.cpu_percent(interval=0.1) > 10 for process in processes):
-        pass
+    """Wait until the processes have warmed up, with a pause in it: half a second without work."""
+
+    def spent() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+    before = -1.0
+    while (now := spent()) > before + 0.05:
+        before = now
+        time.sleep(0.5)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
