@@ -15,7 +15,6 @@ from chat.turns import TurnLimits, TurnRegistry
 from mochi_project.assembly.storage import ConversationStorage
 from mochi_project.config import MochiSettings
 
-
 SIGNAL_SECONDS = 0.06
 """How often a process with turns looks for signals of others. Each look wakes a thread, which takes
 some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""

@@ -194,7 +194,8 @@ class HttpConnection(asyncio.Protocol):
             self._pause()
         if self._waiter is None or self._waiter.done() or not (self._pieces or self.is_complete):
             return
-        if self._taker is None or self.is_complete or not self._taker():
+        taker = None if self.is_complete else self._taker
+        if taker is None or not taker():
             self._wake()
 
     def eof_received(self) -> bool:

@@ -43,18 +43,20 @@ def test_a_write_replaces_a_link_and_leaves_its_target_alone(tmp_path: Path) -> 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
-    write_atomically(tmp_path / "file", b"whole")
+    with monkeypatch.context() as patched:  # over before whoever watches os.write looks away
+        patched.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
+        write_atomically(tmp_path / "file", b"whole")
     assert (tmp_path / "file").read_bytes() == b"whole"
 
 
 def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"whole")
     read = os.read
-    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, 1))
-    assert read_regular(tmp_path / "file", limit=5) == b"whole"
-    with pytest.raises(UnreadableFileError, match="larger"):
-        read_regular(tmp_path / "file", limit=4)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "read", lambda descriptor, size: read(descriptor, 1))
+        assert read_regular(tmp_path / "file", limit=5) == b"whole"
+        with pytest.raises(UnreadableFileError, match="larger"):
+            read_regular(tmp_path / "file", limit=4)
 
 
 @pytest.mark.parametrize("step", ["fsync", "link"])
@@ -64,9 +66,10 @@ def test_a_full_disk_leaves_nothing_half_written(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, step, full)
-    with pytest.raises(StorageFull):
-        write_atomically(tmp_path / "file", b"data", exclusive=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, full)
+        with pytest.raises(StorageFull):
+            write_atomically(tmp_path / "file", b"data", exclusive=True)
     assert os.listdir(tmp_path) == []
 
 
