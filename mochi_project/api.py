@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
 from mochi_project.docs import PackagedSwagger
+from mochi_project.edge.operation import without_detours
 from mochi_project.error_handlers import install_error_handlers
 from mochi_project.health import VERSION, health
 from mochi_project.openapi import describe_common_answers
-from mochi_project.operation import without_detours
 from mochi_project.parsing import StrictJsonParser
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router

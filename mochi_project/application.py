@@ -10,8 +10,8 @@ from functools import lru_cache, partial
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.draining import SignalDrain
-from mochi_project.guard import Guard, Receive, Scope, Send
-from mochi_project.late_routes import LateRoutes
+from mochi_project.edge.guard import Guard, Receive, Scope, Send
+from mochi_project.edge.late_routes import LateRoutes
 from mochi_project.scratch import remove_fresh_data_dir
 from mochi_project.scripted import scripted_model
 from mochi_project.services import build_services, get_services, install_services

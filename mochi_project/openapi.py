@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from mochi_project.edge.guard import TOKEN_FREE_PATHS
 from mochi_project.errors import STATUS_OF_CODE, envelope
-from mochi_project.guard import TOKEN_FREE_PATHS
 from sessions_app.error_schemas import ErrorResponse
 
 # component name: (code, description, example of a message)

@@ -62,7 +62,7 @@ def server_config(settings: MochiSettings) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         loop="auto",
-        http="mochi_project.protocol:BoundedHttpToolsProtocol",
+        http="mochi_project.edge.protocol:BoundedHttpToolsProtocol",
         ws="none",
         lifespan="on",
         interface="asgi3",

@@ -18,8 +18,8 @@ except ConfigurationError as error:
 SECRET_KEY = LazySecret(MOCHI.resolved_state_dir / SECRET_KEY_FILE)
 
 DEBUG = False
-# The guard (mochi_project/guard.py) has checked the Host header before Django sees a request: it
-# also knows about IP literals, which this list can't express.
+# The guard (mochi_project/edge/guard.py) has checked the Host header before Django sees a request:
+# it also knows about IP literals, which this list can't express.
 ALLOWED_HOSTS = ["*"]
 
 INSTALLED_APPS = [

@@ -32,7 +32,7 @@ NOT_FOR_HEALTH = (
     "django_q.models",
     "dotenv",
     "mochi_project.api",
-    "mochi_project.handler",
+    "mochi_project.edge.handler",
     "ninja",
     "psutil",
     "sqlite3",

@@ -15,9 +15,9 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.guard import Guard  # noqa: E402
-from mochi_project.handler import LeanHandler  # noqa: E402
-from mochi_project.protocol import BoundedHttpToolsProtocol  # noqa: E402
+from mochi_project.edge.guard import Guard  # noqa: E402
+from mochi_project.edge.handler import LeanHandler  # noqa: E402
+from mochi_project.edge.protocol import BoundedHttpToolsProtocol  # noqa: E402
 from mochi_project.services import get_services  # noqa: E402
 
 

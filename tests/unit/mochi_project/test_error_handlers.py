@@ -15,9 +15,9 @@ from ninja import NinjaAPI, Query, Router
 from ninja.errors import HttpError
 from pydantic import BaseModel, Field
 
+from mochi_project.edge.handler import LeanHandler
 from mochi_project.error_handlers import field_of, install_error_handlers, unknown_path_view
 from mochi_project.errors import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
-from mochi_project.handler import LeanHandler
 from mochi_project.parsing import StrictJsonParser
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, ValidationFailed
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mochi_project.guard import Message, Send
+    from mochi_project.edge.guard import Message, Send
 
 Headers = tuple[tuple[bytes, bytes], ...]
 

@@ -36,11 +36,11 @@ from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, get_resolver, set_script_prefix
 from django.utils.log import log_response
 
+from mochi_project.edge.exchange import Exchange
+from mochi_project.edge.guard import Message, Receive, Scope, Send
+from mochi_project.edge.request import LeanRequest
+from mochi_project.edge.routes import RouteMatch, table_of
 from mochi_project.error_handlers import answer_to, plain_error
-from mochi_project.exchange import Exchange
-from mochi_project.guard import Message, Receive, Scope, Send
-from mochi_project.request import LeanRequest
-from mochi_project.routes import RouteMatch, table_of
 
 # A generator that never waits would keep the loop, and the notice that its client left, to itself.
 CHUNKS_BETWEEN_YIELDS = 64

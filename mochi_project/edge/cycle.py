@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from mochi_project.added_headers import Headers
+from mochi_project.edge.added_headers import Headers
 from mochi_project.errors import INTERNAL_ERROR_MESSAGE, envelope
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mochi_project.config import ConfigurationError
-from mochi_project.origins import AccessPolicy, normalise_origin
+from mochi_project.edge.origins import AccessPolicy, normalise_origin
 
 POLICY = AccessPolicy(
     allowed_hosts=["mochi.lan", ".example.org"],

@@ -15,9 +15,9 @@ from django.urls import path
 from chat import sse
 from chat.errors import TooManyTurns
 from chat.frames import EventStream, Frames
-from mochi_project.exchange import Exchange
-from mochi_project.handler import LeanHandler
-from tests.unit.mochi_project.test_handler import Client
+from mochi_project.edge.exchange import Exchange
+from mochi_project.edge.handler import LeanHandler
+from tests.unit.mochi_project.edge.test_handler import Client
 
 
 class Turn:

@@ -16,8 +16,8 @@ from django.test import override_settings
 from django.urls import path
 from django.utils.decorators import async_only_middleware, sync_only_middleware
 
-from mochi_project.guard import Message
-from mochi_project.handler import LeanHandler, detach_database_receivers
+from mochi_project.edge.guard import Message
+from mochi_project.edge.handler import LeanHandler, detach_database_receivers
 
 
 class Probe:

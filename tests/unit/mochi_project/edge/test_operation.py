@@ -8,8 +8,8 @@ from django.urls import path
 from ninja import Header, NinjaAPI, Path, Query, Status
 from pydantic import BaseModel, ConfigDict, Field
 
+from mochi_project.edge.operation import without_detours
 from mochi_project.error_handlers import install_error_handlers
-from mochi_project.operation import without_detours
 
 
 class Body(BaseModel):

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import override_settings
 from django.urls import Resolver404, ResolverMatch, get_resolver, include, path, re_path
 
-from mochi_project.routes import RouteTable, table_of
+from mochi_project.edge.routes import RouteTable, table_of
 
 
 def resolved(match: ResolverMatch) -> tuple[object, ...]:

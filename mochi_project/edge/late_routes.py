@@ -7,7 +7,7 @@ are there, and makes them at once where nobody has begun.
 import asyncio
 from typing import cast
 
-from mochi_project.guard import ASGIApp, Message, Receive, Scope, Send
+from mochi_project.edge.guard import ASGIApp, Message, Receive, Scope, Send
 from mochi_project.health import HEALTH_PATH, health
 
 
@@ -48,8 +48,8 @@ class LateRoutes:
 def _make() -> ASGIApp:
     from django.urls import get_resolver  # noqa: PLC0415 - all of this is what comes late
 
-    from mochi_project.handler import LeanHandler  # noqa: PLC0415
-    from mochi_project.routes import table_of  # noqa: PLC0415
+    from mochi_project.edge.handler import LeanHandler  # noqa: PLC0415
+    from mochi_project.edge.routes import table_of  # noqa: PLC0415
 
     table_of(get_resolver())
     # Django's stubs want a dict where ASGI promises a mapping.

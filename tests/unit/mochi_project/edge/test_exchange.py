@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mochi_project.exchange import Exchange
+from mochi_project.edge.exchange import Exchange
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from mochi_project.added_headers import AddingHeaders, Headers
 from mochi_project.config import MochiSettings
+from mochi_project.edge.added_headers import AddingHeaders, Headers
+from mochi_project.edge.exchange import Exchange
+from mochi_project.edge.origins import AccessPolicy
 from mochi_project.errors import STATUS_OF_CODE, envelope
-from mochi_project.exchange import Exchange
-from mochi_project.origins import AccessPolicy
 
 Message = Mapping[str, Any]
 Scope = Mapping[str, Any]

@@ -12,11 +12,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from mochi_project.cycle import LeanCycle
+from mochi_project.edge.cycle import LeanCycle
+from mochi_project.edge.exchange import Exchange
+from mochi_project.edge.guard import LINGER_SECONDS, MAX_HEAD_BYTES
+from mochi_project.edge.write_deadline import WriteDeadline
 from mochi_project.errors import STATUS_OF_CODE, envelope
-from mochi_project.exchange import Exchange
-from mochi_project.guard import LINGER_SECONDS, MAX_HEAD_BYTES
-from mochi_project.write_deadline import WriteDeadline
 
 HEAD_SECONDS = 30.0
 

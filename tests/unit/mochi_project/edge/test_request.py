@@ -7,7 +7,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.core.handlers.asgi import ASGIRequest
 from django.test import override_settings
 
-from mochi_project.request import LeanRequest
+from mochi_project.edge.request import LeanRequest
 
 BODY = b'{"a": 1}'
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mochi_project.config import MochiSettings
-from mochi_project.guard import Guard, Message, Receive, Scope, Send
+from mochi_project.edge.guard import Guard, Message, Receive, Scope, Send
 
 JSON = (b"content-type", b"application/json")
 TOKEN = "s3cret-token"
@@ -327,7 +327,7 @@ async def test_a_chunked_body_over_the_limit_is_cut_off_while_it_is_read(app: Ap
 
 
 async def test_a_body_that_takes_too_long_is_408(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mochi_project.guard.LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("mochi_project.edge.guard.LINGER_SECONDS", 0.01)
     guard = Guard(app, settings(), body_deadline=0.02)
     reply = await ask(guard, JSON, method="POST", body=[b"{"], stall=True)
     assert (reply.status, reply.code) == (408, "REQUEST_TIMEOUT")

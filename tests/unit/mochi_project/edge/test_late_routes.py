@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mochi_project import late_routes
 from mochi_project.config import load_settings
-from mochi_project.late_routes import LateRoutes
+from mochi_project.edge import late_routes
+from mochi_project.edge.late_routes import LateRoutes
 from mochi_project.services import build_services, install_services
 
 HEALTH = "/api/v1/health"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from mochi_project.cycle import SMALL_BYTES, LeanCycle
-from mochi_project.guard import SECURITY_HEADERS
+from mochi_project.edge.cycle import SMALL_BYTES, LeanCycle
+from mochi_project.edge.guard import SECURITY_HEADERS
 
 STREAM = ((b"Content-Type", b"text/event-stream; charset=utf-8"), *SECURITY_HEADERS)
 
