@@ -192,11 +192,8 @@ class HttpConnection(asyncio.Protocol):
         self._buffered += len(data)
         if self._buffered > BUFFERED_BYTES:
             self._pause()
-        if self._waiter is None or self._waiter.done() or not (self._pieces or self.is_complete):
-            return
-        taker = None if self.is_complete else self._taker
-        if taker is None or not taker():
-            self._wake()
+        if self._waiter is not None and not self._waiter.done():
+            self._tell_news()
 
     def eof_received(self) -> bool:
         """Close: a half-closed connection is of no use."""
@@ -237,6 +234,10 @@ class HttpConnection(asyncio.Protocol):
             self._headers.clear()
 
     # Inside
+
+    def _tell_news(self) -> None:
+        if self.is_complete or (self._pieces and (self._taker is None or not self._taker())):
+            self._wake()
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
