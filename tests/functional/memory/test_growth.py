@@ -191,11 +191,13 @@ def test_thousands_of_turns_leave_nothing_in_memory(
         print(steps[-1])  # shown with `-s`, and when the test fails
         before = after
     whole = growth(first, after)
-    print("in all:", whole, "; kinds:", after.kinds_grown_since(first, at_least=TURNS // 10))
+    # One object of each turn would be a leak; the sessions that are kept decoded, 64, are none.
+    kinds = after.kinds_grown_since(first, at_least=TURNS // 4)
+    print("in all:", whole, "; kinds:", kinds)
     assert whole["descriptors"] <= KEPT_DESCRIPTORS
     assert whole["tasks"] <= SLACK_IN_TASKS
     assert whole["threads"] <= THREADS_OF_POOLS
-    assert not after.kinds_grown_since(first, at_least=TURNS // 10)
+    assert not kinds
     # A leak shows in every step, and what happens once (a table that doubles) in one. Whoever keeps
     # 1 KiB of each turn breaks this: as one object in the heap, as small ones in blocks.
     turns = TURNS // STEPS
