@@ -5,6 +5,7 @@ import errno
 import gc
 import resource
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
@@ -16,6 +17,9 @@ APPLICATION = "mochi_project.asgi:application"
 # clients that do not read, and must be longer than it takes to say goodbye.
 STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the interpreter while the event loop waits for it. Python's 5 ms are
+felt by every stream when a thread reads or plans a long session."""
 MAX_OPEN_FILES = 65_536
 
 
@@ -30,6 +34,7 @@ class WebServer(uvicorn.Server):
         """Start the application, listen, then call ``on_listening`` in the running loop."""
         await super().startup(sockets=sockets)
         gc.enable()  # whoever started the process may have turned it off meanwhile
+        sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:
             self._on_listening()
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mochi_project.config import ConfigurationError
-from mochi_project.server import listen, url_of
+from mochi_project.server import SWITCH_SECONDS, listen, url_of
 
 
 def test_port_zero_takes_a_free_port_and_says_which() -> None:
@@ -65,3 +65,29 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_the_limit_of_open_files_is_raised_to_what_is_allowed() -> None:
     ran = subprocess.run([sys.executable, "-c", RAISE], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "(2048, 2048)"
+
+
+LISTEN = """
+import asyncio, sys
+import uvicorn
+from mochi_project.server import WebServer
+
+async def application(scope, receive, send):
+    ...
+
+async def main():
+    config = uvicorn.Config(application, port=0, lifespan="off", log_level="critical")
+    server = WebServer(config, on_listening=lambda: print(sys.getswitchinterval()))
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    for listening in server.servers:
+        listening.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_thread_hands_the_interpreter_to_the_event_loop_within_a_millisecond() -> None:
+    told = subprocess.run([sys.executable, "-c", LISTEN], capture_output=True, check=True)
+    assert float(told.stdout) == pytest.approx(SWITCH_SECONDS)
