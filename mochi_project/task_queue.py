@@ -27,8 +27,10 @@ class TaskQueue:
     def __init__(self, database: Path) -> None:
         self._database = database
 
-    def add(self, function: str, *arguments: str, delay_seconds: float = 0) -> None:
-        """Queue a call of the function with that dotted name.
+    def add_each(
+        self, function: str, arguments: Sequence[str], *, delay_seconds: float = 0
+    ) -> None:
+        """Queue a call of a function for each of some arguments, all or none, at the cost of one.
 
         Args:
             function: Its dotted name; the worker imports it.
@@ -36,21 +38,8 @@ class TaskQueue:
             delay_seconds: The worker leaves it alone for so long.
 
         Raises:
-            QueueUnavailable: It could not be queued.
-        """
-        self._add([(function, arguments)], delay_seconds)
-
-    def add_each(
-        self, function: str, arguments: Sequence[str], *, delay_seconds: float = 0
-    ) -> None:
-        """Queue a call of the function for each of some arguments, all or none, at the cost of one.
-
-        Raises:
             QueueUnavailable: They could not be queued.
         """
-        self._add([(function, (argument,)) for argument in arguments], delay_seconds)
-
-    def _add(self, calls: Sequence[tuple[str, Sequence[str]]], delay_seconds: float) -> None:
         from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
 
         if not self._database.exists():
@@ -58,8 +47,8 @@ class TaskQueue:
         broker = _later(delay_seconds)
         try:
             with transaction.atomic():
-                for function, arguments in calls:
-                    async_task(function, *arguments, broker=broker)
+                for argument in arguments:
+                    async_task(function, argument, broker=broker)
         except DatabaseError as error:
             raise QueueUnavailable(str(error)) from error
         finally:

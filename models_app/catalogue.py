@@ -159,11 +159,6 @@ class ModelCatalogue:
             logger.warning("model %r is not known just now: %s", name, error.message)
         return None
 
-    def recall(self, name: str) -> ModelInfo | None:
-        """Return what was told of a model lately, without asking; None if nothing was."""
-        model, bare_name = self.resolve(name)
-        return model.recall(bare_name)
-
     def resolve(self, name: str) -> tuple[LanguageModel, str]:
         """Return who runs a model, and its name there.
 

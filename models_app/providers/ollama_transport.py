@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from models_app.errors import ModelError
 from models_app.providers import ollama_errors
+from models_app.providers.http_pool import HttpPool
 from models_app.providers.http_stream import (
     HttpConnection,
     HttpError,
-    HttpPool,
     NotHttp,
     Silent,
     request_bytes,

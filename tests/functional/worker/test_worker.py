@@ -62,7 +62,7 @@ def test_tasks_run_and_are_not_seen_before_their_time(keep, queue):
 
     queued("os.path.basename", "/tmp/now")
     tasks = TaskQueue(DATABASE)
-    tasks.add("os.path.basename", "/tmp/later", delay_seconds=3600)
+    tasks.add_each("os.path.basename", ["/tmp/later"], delay_seconds=3600)
     until(lambda: Success.objects.filter(result__isnull=False).exists())
 
     assert Success.objects.get().result == "now"
@@ -151,7 +151,7 @@ def test_a_queue_that_cannot_be_read_is_put_aside(keep, queue):
 
 def test_nothing_is_queued_before_a_worker_has_made_the_queue(tmp_path):
     with pytest.raises(QueueUnavailable):
-        TaskQueue(tmp_path / "queue.sqlite3").add("os.path.basename", "/tmp/never")
+        TaskQueue(tmp_path / "queue.sqlite3").add_each("os.path.basename", ["/tmp/never"])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -328,12 +328,18 @@ async def test_a_profile_is_a_model(client, catalogue, scripted, provider, model
 
     assert info.name == "profile:work"
     assert (info.provider, info.default_think, info.context_limit) == (provider, True, 1000)
-    assert catalogue.recall("profile:work") == info
+    assert recalled(catalogue, "profile:work") == info
     assert text.endswith("Hello")
     assert thinking
     sent = json.dumps(scripted.requests[-1])
     assert "Be brief." in sent
     assert model in sent or provider == "anthropic"
+
+
+def recalled(catalogue, name):
+    """Return what is known of a model without asking, as a turn finds out."""
+    model, bare_name = catalogue.resolve(name)
+    return model.recall(bare_name)
 
 
 async def test_a_change_counts_at_once(client, catalogue, scripted):
@@ -348,7 +354,7 @@ async def test_a_change_counts_at_once(client, catalogue, scripted):
 
     assert answer.status_code == 200
     assert answer.json()["parameters"]["seed"] == 2
-    assert catalogue.recall("profile:work") is None
+    assert recalled(catalogue, "profile:work") is None
     await text_of(catalogue, "profile:work")
     assert scripted.requests[-1]["seed"] == 2
     assert (await client.delete(f"{URL}/work")).status_code == 204

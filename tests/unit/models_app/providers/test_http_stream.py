@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from models_app.providers.http_pool import HttpPool
 from models_app.providers.http_stream import (
     BUFFERED_BYTES,
     MAX_HEAD_BYTES,
     ConnectionLost,
-    HttpPool,
     NotHttp,
     Silent,
     request_bytes,
