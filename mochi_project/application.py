@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.draining import SignalDrain
-from mochi_project.edge.guard import Guard, Receive, Scope, Send
+from mochi_project.edge.asgi_types import Receive, Scope, Send
+from mochi_project.edge.guard import Guard
 from mochi_project.edge.late_routes import LateRoutes
 from mochi_project.scratch import remove_fresh_data_dir
 from mochi_project.scripted import scripted_model

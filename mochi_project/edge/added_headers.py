@@ -2,10 +2,8 @@
 
 from collections.abc import Awaitable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mochi_project.edge.guard import Message, Send
+from mochi_project.edge.asgi_types import Message, Send
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -19,12 +17,12 @@ class AddingHeaders:
 
     __slots__ = ("_extra", "after_start")
 
-    def __init__(self, extra: Headers, send: "Send") -> None:
+    def __init__(self, extra: Headers, send: Send) -> None:
         self._extra = extra
         self.after_start = send
 
     # No coroutine of its own: a stream may send every chunk through here.
-    def __call__(self, message: "Message") -> Awaitable[None]:
+    def __call__(self, message: Message) -> Awaitable[None]:
         """Send a message."""
         if message["type"] == "http.response.start":
             headers = message.get("headers", ())

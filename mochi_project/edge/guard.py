@@ -5,30 +5,20 @@ computed once. A request's body is read here, against its limit and its deadline
 a large nor a slow one ever occupies Django. Every refusal is the one JSON envelope.
 """
 
-import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import orjson
 
 from mochi_project.config import MochiSettings
 from mochi_project.edge.added_headers import AddingHeaders, Headers
-from mochi_project.edge.exchange import Exchange
+from mochi_project.edge.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.edge.origins import AccessPolicy
+from mochi_project.edge.refusal import Refused, send_refusal
+from mochi_project.edge.request_body import BodyReader, ClientLeft
 from mochi_project.errors import STATUS_OF_CODE, envelope
 
-Message = Mapping[str, Any]
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 MAX_HEAD_BYTES = 64 * 1024
-# How long the rest of a refused body is read and thrown away, so that the client, which may still
-# be sending, gets to read the refusal instead of a connection reset.
-LINGER_SECONDS = 1.0
 
 TOKEN_FREE_PATHS = frozenset({"/api/v1/health", "/api/v1/docs", "/api/v1/openapi.json"})
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
@@ -69,20 +59,6 @@ _WATCHED = frozenset(
 logger = logging.getLogger(__name__)
 
 
-class Refused(Exception):
-    """The request may not come in; carries what the envelope says."""
-
-    def __init__(self, code: str, message: str, **details: Any) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = details
-
-
-class ClientLeft(Exception):
-    """The client closed the connection before its request was complete."""
-
-
 class Guard:
     """ASGI middleware that lets only admissible requests through to ``app``.
 
@@ -106,8 +82,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._token = token.encode() if token else None
-        self._max_body = settings.max_body_bytes
-        self._body_deadline = body_deadline
+        self._bodies = BodyReader(max_bytes=settings.max_body_bytes, deadline=body_deadline)
         # A name to listen on was chosen by the operator, so requests for it are meant.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
         self._policy = AccessPolicy(
@@ -143,14 +118,10 @@ class Guard:
                 if chunked:
                     # Trailers are appended to this very list after they were judged here.
                     scope = {**scope, "headers": list(scope["headers"])}
-                _check_encoding(head)
-                is_json = _is_json(head.get(b"content-type", b""))
-                if length:
-                    self._check_length(length, is_json=is_json)
-                receive = await self._read_body(scope, receive, is_json=is_json)
+                receive = await self._bodies.read(scope, receive, head)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
-            await _refuse(refusal, scope, receive, send, extra, has_body=has_body)
+            await send_refusal(refusal, scope, receive, send, extra, has_body=has_body)
             return
         except ClientLeft:
             return
@@ -206,59 +177,6 @@ class Guard:
                 "This server wants a token: send the header 'Authorization: Bearer <token>'.",
             )
 
-    def _check_length(self, length: bytes, *, is_json: bool) -> None:
-        if not length.isdigit():
-            raise Refused("BAD_REQUEST", "The header content-length is no number.")
-        if int(length) > self._max_body:
-            raise self._too_large()
-        if not is_json:
-            raise _not_json()
-
-    async def _read_body(self, scope: Scope, receive: Receive, *, is_json: bool) -> Receive:
-        """Read the whole body and return a ``receive`` that gives it again, then disconnects.
-
-        Raises:
-            Refused: The body is too large, too slow, or not declared as JSON.
-            ClientLeft: The client left before the body was complete.
-        """
-        exchange = Exchange.of(scope)
-        if exchange is not None and exchange.body_is_here:
-            return _replaying(await self._receive_body(receive, is_json=is_json), receive)
-        try:
-            async with asyncio.timeout(self._body_deadline):
-                body = await self._receive_body(receive, is_json=is_json)
-        except TimeoutError as error:
-            raise Refused(
-                "REQUEST_TIMEOUT",
-                f"The request's body took longer than {self._body_deadline:g} seconds.",
-            ) from error
-        return _replaying(body, receive)
-
-    async def _receive_body(self, receive: Receive, *, is_json: bool) -> bytes:
-        chunks: list[bytes] = []
-        left = self._max_body
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ClientLeft
-            chunk = message.get("body", b"")
-            left -= len(chunk)
-            if left < 0:
-                raise self._too_large()
-            if chunk:
-                if not is_json:
-                    raise _not_json()
-                chunks.append(chunk)
-            if not message.get("more_body", False):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    def _too_large(self) -> Refused:
-        return Refused(
-            "PAYLOAD_TOO_LARGE",
-            f"The request's body is larger than {self._max_body} bytes (MOCHI_MAX_BODY_BYTES).",
-            max_bytes=self._max_body,
-        )
-
 
 def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
     """Return the headers that matter here, one that came twice (or nothing), and the size."""
@@ -279,44 +197,9 @@ def _may_hide_a_body(scope: Scope) -> bool:
     return scope.get("http_version", "1.1")[0] != "1" and scope["method"] not in {"GET", "HEAD"}
 
 
-def _is_json(content_type: bytes) -> bool:
-    media_type, _, parameters = content_type.partition(b";")
-    if media_type.strip().lower() != b"application/json":
-        return False
-    charset = parameters.strip().lower()
-    return not charset.startswith(b"charset=") or charset[8:].strip(b'" ') in {b"utf-8", b"utf8"}
-
-
-def _check_encoding(head: dict[bytes, bytes]) -> None:
-    if head.get(b"content-encoding", b"identity").lower() != b"identity":
-        raise Refused(
-            "UNSUPPORTED_MEDIA_TYPE", "Compressed bodies are not accepted: send plain JSON."
-        )
-
-
-def _not_json() -> Refused:
-    return Refused(
-        "UNSUPPORTED_MEDIA_TYPE",
-        "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'.",
-    )
-
-
 def _shown(value: bytes) -> str:
     """Return what a client sent, short and printable."""
     return repr(value[:100].decode("latin-1"))
-
-
-def _replaying(body: bytes, receive: Receive) -> Receive:
-    replayed = False
-
-    async def replay() -> Message:
-        nonlocal replayed
-        if replayed:
-            return await receive()
-        replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
 
 
 async def _answer_preflight(send: Send, extra: Headers) -> None:
@@ -330,47 +213,6 @@ async def _answer_preflight(send: Send, extra: Headers) -> None:
         }
     )
     await send({"type": "http.response.body"})
-
-
-async def _refuse(
-    refusal: Refused,
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    extra: Headers,
-    *,
-    has_body: bool,
-) -> None:
-    body = orjson.dumps(envelope(refusal.code, refusal.message, details=refusal.details))
-    headers = [
-        (b"content-type", b"application/json; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-        *extra,
-    ]
-    if refusal.code == "UNAUTHENTICATED":
-        headers.append((b"www-authenticate", b'Bearer realm="mochi-server"'))
-    if has_body and scope.get("http_version", "1.1")[0] == "1":
-        headers.append((b"connection", b"close"))
-    await send(
-        {
-            "type": "http.response.start",
-            "status": STATUS_OF_CODE[refusal.code],
-            "headers": headers,
-        }
-    )
-    await send({"type": "http.response.body", "body": body, "more_body": has_body})
-    if has_body:
-        await _discard_rest(receive)
-        await send({"type": "http.response.body"})
-
-
-async def _discard_rest(receive: Receive) -> None:
-    try:
-        async with asyncio.timeout(LINGER_SECONDS):
-            while (await receive()).get("more_body", False):
-                pass
-    except TimeoutError:
-        logger.debug("the client was still sending the body of a refused request")
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:

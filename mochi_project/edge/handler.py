@@ -36,8 +36,8 @@ from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, get_resolver, set_script_prefix
 from django.utils.log import log_response
 
+from mochi_project.edge.asgi_types import Message, Receive, Scope, Send
 from mochi_project.edge.exchange import Exchange
-from mochi_project.edge.guard import Message, Receive, Scope, Send
 from mochi_project.edge.request import LeanRequest
 from mochi_project.edge.routes import RouteMatch, table_of
 from mochi_project.error_handlers import answer_to, plain_error

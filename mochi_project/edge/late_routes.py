@@ -7,7 +7,7 @@ are there, and makes them at once where nobody has begun.
 import asyncio
 from typing import cast
 
-from mochi_project.edge.guard import ASGIApp, Message, Receive, Scope, Send
+from mochi_project.edge.asgi_types import ASGIApp, Message, Receive, Scope, Send
 from mochi_project.health import HEALTH_PATH, health
 
 

@@ -14,14 +14,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from mochi_project.edge.cycle import LeanCycle
 from mochi_project.edge.exchange import Exchange
-from mochi_project.edge.guard import LINGER_SECONDS, MAX_HEAD_BYTES
+from mochi_project.edge.guard import MAX_HEAD_BYTES
+from mochi_project.edge.refusal import LINGER_SECONDS
+from mochi_project.edge.upgrades import IgnoredUpgrades
 from mochi_project.edge.write_deadline import WriteDeadline
 from mochi_project.errors import STATUS_OF_CODE, envelope
 
 HEAD_SECONDS = 30.0
 
 
-class BoundedHttpToolsProtocol(WriteDeadline):
+class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end.
 
     One whose head takes too long is refused with 408, and a connection that says nothing is closed.
@@ -62,6 +64,19 @@ class BoundedHttpToolsProtocol(WriteDeadline):
             )
         elif self._head_timer is None and getattr(self.cycle, "response_complete", True):
             self._wait_for_head()  # uvicorn has ended its own wait for the next request
+
+    def eof_received(self) -> None:
+        """Tell a client that ends its side in the middle of a request: it may still read."""
+        cycle = self.cycle
+        if self._refused or self.transport.is_closing():
+            return
+        if getattr(cycle, "response_complete", True):
+            if self._unfinished:
+                self._refuse("BAD_REQUEST", "The request ended in the middle of its headers.")
+        elif cycle.more_body and not cycle.response_started and not self.pipeline:
+            cycle.disconnected = True  # nobody else answers
+            cycle.message_event.set()
+            self._answer("BAD_REQUEST", "The request announced a body that did not arrive whole.")
 
     def on_headers_complete(self) -> None:
         """Start the request."""
@@ -112,6 +127,12 @@ class BoundedHttpToolsProtocol(WriteDeadline):
         if not getattr(self.cycle, "response_complete", True):
             self.transport.close()  # another answer is on its way: nothing may be mixed into it
             return
+        self._answer(code, message)
+        # Not at once: closing while the client still sends would reset the connection, and the
+        # answer would be lost with it.
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _answer(self, code: str, message: str) -> None:
         body = json.dumps(envelope(code, message)).encode()
         head = (
             b"content-type: application/json; charset=utf-8\r\n"
@@ -120,6 +141,3 @@ class BoundedHttpToolsProtocol(WriteDeadline):
             b"connection: close\r\n\r\n"
         ) % len(body)
         self.transport.write(STATUS_LINE[STATUS_OF_CODE[code]] + head + body)
-        # Not at once: closing while the client still sends would reset the connection, and the
-        # answer would be lost with it.
-        self.loop.call_later(LINGER_SECONDS, self.transport.close)

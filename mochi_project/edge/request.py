@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest, get_script_prefix
 from django.http import QueryDict
 
-from mochi_project.edge.guard import Scope
+from mochi_project.edge.asgi_types import Scope
 
 
 class LeanRequest(ASGIRequest):

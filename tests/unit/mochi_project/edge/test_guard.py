@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mochi_project.config import MochiSettings
-from mochi_project.edge.guard import Guard, Message, Receive, Scope, Send
+from mochi_project.edge.asgi_types import Message, Receive, Scope, Send
+from mochi_project.edge.guard import Guard
 
 JSON = (b"content-type", b"application/json")
 TOKEN = "s3cret-token"
@@ -299,8 +300,29 @@ async def test_a_post_without_a_body_needs_no_type(
     app: App, headers: list[tuple[bytes, bytes]]
 ) -> None:
     assert (await ask(Guard(app, settings()), *headers, method="POST")).status == 200
-    assert (await ask(Guard(app, settings()), *headers, method="POST", body=[])).status == 200
-    assert app.bodies == [b"", b""]
+    assert app.bodies == [b""]
+
+
+@pytest.mark.parametrize(
+    ("announced", "body"),
+    [
+        ([(b"content-length", b"9")], []),
+        ([(b"content-length", b"9")], [b'{"a":']),
+        ([], []),  # in chunks
+    ],
+)
+async def test_a_body_that_got_lost_on_its_way_is_400(
+    app: App, announced: list[tuple[bytes, bytes]], body: list[bytes]
+) -> None:
+    """Servers that know nothing of ignored upgrades lose the bodies of such requests."""
+    reply = await ask(Guard(app, settings()), JSON, *announced, method="POST", body=body)
+    assert (reply.status, reply.code) == (400, "BAD_REQUEST")
+    assert "announced" in reply.message
+    assert app.scopes == []
+
+
+async def test_an_empty_chunked_body_is_no_matter_where_bodies_mean_nothing(app: App) -> None:
+    assert (await ask(Guard(app, settings()), method="DELETE", body=[])).status == 200
 
 
 async def test_an_announced_body_over_the_limit_is_refused_before_it_is_read(app: App) -> None:
@@ -327,7 +349,7 @@ async def test_a_chunked_body_over_the_limit_is_cut_off_while_it_is_read(app: Ap
 
 
 async def test_a_body_that_takes_too_long_is_408(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mochi_project.edge.guard.LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("mochi_project.edge.refusal.LINGER_SECONDS", 0.01)
     guard = Guard(app, settings(), body_deadline=0.02)
     reply = await ask(guard, JSON, method="POST", body=[b"{"], stall=True)
     assert (reply.status, reply.code) == (408, "REQUEST_TIMEOUT")

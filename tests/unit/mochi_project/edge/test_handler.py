@@ -16,7 +16,7 @@ from django.test import override_settings
 from django.urls import path
 from django.utils.decorators import async_only_middleware, sync_only_middleware
 
-from mochi_project.edge.guard import Message
+from mochi_project.edge.asgi_types import Message
 from mochi_project.edge.handler import LeanHandler, detach_database_receivers
 
 

@@ -1,0 +1,10 @@
+"""Types of ASGI."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+Message = Mapping[str, Any]
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]

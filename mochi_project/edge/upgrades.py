@@ -1,0 +1,69 @@
+"""Requests that offer an upgrade (``Upgrade: h2c``) are served as if they did not.
+
+llhttp takes whatever follows such a head for another protocol, the request's body too. uvicorn
+takes no upgrade but WebSocket's, and serves the request all the same: without its body.
+"""
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+INVALID_REQUEST = "Invalid HTTP request received."
+
+
+class IgnoredUpgrades(HttpToolsProtocol):
+    """A protocol that takes no upgrade, as RFC 9110 (7.8) allows.
+
+    The head is parsed once more without its offer, by a parser of its own, and what follows is the
+    request's body and the next request. Tunnels (``CONNECT``) are refused.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived."""
+        self._unset_keepalive_if_required()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._parse(rest) :]
+        except httptools.HttpParserError:
+            self.logger.warning(INVALID_REQUEST)
+            self.send_400_response(INVALID_REQUEST)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its head is to be parsed once more."""
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End the request's body, unless that is still to be parsed."""
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def _parse(self, data: memoryview) -> int:
+        """Parse data up to a head that offers an upgrade; return the number of bytes parsed."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            method = self.parser.get_method()
+            if method == b"CONNECT":
+                self.send_400_response("This server is no proxy: it takes no CONNECT.")
+                return len(data)
+            head = self._head_without_offer(method)
+            self.parser = new_parser(self)
+            self.parser.feed_data(head)
+            return int(offer.args[0])
+        return len(data)
+
+    def _head_without_offer(self, method: bytes) -> bytes:
+        """Return the request's head as it came, but for the header ``Upgrade``."""
+        first = b"%b %b HTTP/%b\r\n" % (method, self.url, self.parser.get_http_version().encode())
+        lines = [
+            b"%b: %b\r\n" % header for header in self.scope["headers"] if header[0] != b"upgrade"
+        ]
+        return b"".join((first, *lines, b"\r\n"))
+
+
+def new_parser(protocol: HttpToolsProtocol) -> httptools.HttpRequestParser:
+    """Return a parser as uvicorn makes it: it reads on after a request that is the last one."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
