@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from chat.events import MessageComplete
 from sessions_app.messages import AssistantMessage
+from sessions_app.session import Session
 
 
 class ToolCallRecord(TypedDict):
@@ -23,6 +24,15 @@ class ToolCallRecord(TypedDict):
 def tokens_of(message: AssistantMessage) -> int:
     """Return the tokens of request and answer together, as the provider counted them."""
     return (message.prompt_eval_count or 0) + (message.eval_count or 0)
+
+
+def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:
+    """Return ``context_window`` of a turn that is told from its session, after it ended."""
+    return {
+        "current_window": session.window.current_window,
+        "usage_tokens": tokens_of(message),
+        "reason": session.window.last_adjustment or "no_adjustment",
+    }
 
 
 def completed(

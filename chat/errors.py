@@ -13,6 +13,7 @@ The tree::
         * TurnCrashed           INTERNAL_ERROR (retryable)
         * TurnFailed            what its journal says
         * KeyReused             VALIDATION_ERROR
+        * KeyOfOtherVersion     VALIDATION_ERROR
       + ConfirmationError
         * ConfirmationNotFound        CONFIRMATION_NOT_FOUND
         * ConfirmationAlreadyDecided  CONFIRMATION_ALREADY_DECIDED
@@ -116,6 +117,18 @@ class KeyReused(TurnError):
     def __init__(self) -> None:
         super().__init__(
             "This Idempotency-Key was used for another request. Use a new key for a new request.",
+            field="Idempotency-Key",
+        )
+
+
+class KeyOfOtherVersion(TurnError):
+    """An ``Idempotency-Key`` is in use by a newer server on the same data directory."""
+
+    code = "VALIDATION_ERROR"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This Idempotency-Key was taken by a newer version of this server. Use a new key.",
             field="Idempotency-Key",
         )
 

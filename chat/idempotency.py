@@ -1,40 +1,93 @@
-"""Which turn an ``Idempotency-Key`` stands for, kept where every worker process sees it.
+"""Idempotency keys: which turn an ``Idempotency-Key`` stands for, seen by every web process.
 
 One small file for each key, made exclusively: of several equal requests exactly one starts a turn,
-the others find out which. A key lives as long as its turn's journal.
+the others find out which. Whoever starts it holds a ``flock`` on the file until the turn is there,
+however long that takes; the system drops the lock with the process. So a start that died is told
+from a slow one by its liveness, never by its age. A key lives as long as its turn's journal.
 """
 
+import fcntl
 import hashlib
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from chat.errors import KeyReused
-from sessions_app.atomic import UnreadableFileError, read_regular, write_atomically
+from chat.errors import KeyOfOtherVersion, KeyReused
+from sessions_app.atomic import (
+    PRIVATE_FILE,
+    UnreadableFileError,
+    make_private_directory,
+    raise_if_full,
+    read_regular,
+)
+from sessions_app.identity import new_file_tag
 
+VERSION = 2
 RECORD_LIMIT = 4096
 SUFFIX = ".json"
+UNLOCKED_START_SECONDS = 10.0
+"""How long a start may take whose server knew no locks on keys (version 1): its own rule."""
+
+_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a key stands for.
 
     Attributes:
+        version: Of the record: 2, or 1 for one of a server before keys were locked.
         fingerprint: A hash of the request; the same key with another request is refused.
-        turn_id: The turn.
-        session_id: Its session; None while that is being made.
+        turn_id: The turn; None while it is being started.
+        session_id: Its session; None likewise.
     """
 
+    version: int = 1
     fingerprint: str
-    turn_id: str
+    turn_id: str | None = None
     session_id: str | None = None
+
+
+class _Version(msgspec.Struct):
+    version: int = 1
 
 
 def fingerprint_of(*parts: object) -> str:
     """Return a hash of the parts of a request."""
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+
+
+class HeldKey:
+    """A key that this process took and is about to start a turn for. All calls block.
+
+    It must be ended once, by ``release`` or ``drop``.
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._path = path
+        self.record = KeyRecord(version=VERSION, fingerprint=fingerprint)
+        self._descriptor = _put(path, self.record, exclusive=True)
+
+    def keep(self, session_id: str, turn_id: str) -> None:
+        """Tell others which turn the key stands for; it stays held."""
+        known = msgspec.structs.replace(self.record, session_id=session_id, turn_id=turn_id)
+        descriptor = _put(self._path, known, exclusive=False)
+        self.record = known
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go of the key: what it stands for shows by itself from now on."""
+        os.close(self._descriptor)
+
+    def drop(self) -> None:
+        """Free the key: nothing came of the request."""
+        try:
+            self._path.unlink(missing_ok=True)
+        finally:
+            self.release()
 
 
 class IdempotencyKeys:
@@ -43,31 +96,30 @@ class IdempotencyKeys:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def take(self, key: str, record: KeyRecord) -> KeyRecord:
+    def take(self, key: str, fingerprint: str) -> HeldKey | KeyRecord:
         """Take the key for a turn, or return what it stands for already.
-
-        Returns:
-            ``record`` itself when the key was free.
 
         Raises:
             KeyReused: The key stands for another request.
+            KeyOfOtherVersion: Its record is one of a newer server.
+            StorageFull: No space is left.
         """
         while True:
             try:
-                # A key ends with the process that would answer for it, so it need not be durable.
-                data = msgspec.json.encode(record)
-                write_atomically(self._path(key), data, exclusive=True, durable=False)
+                return HeldKey(self._path(key), fingerprint)
             except FileExistsError:
                 found = self.find(key)
-            else:
-                return record
             if found is not None:
-                if found.fingerprint != record.fingerprint:
+                if found.fingerprint != fingerprint:
                     raise KeyReused
                 return found
 
     def find(self, key: str) -> KeyRecord | None:
-        """Return what the key stands for; None when it is free."""
+        """Return what the key stands for; None when it is free.
+
+        Raises:
+            KeyOfOtherVersion: Its record is one of a newer server.
+        """
         path = self._path(key)
         try:
             return _read(path)
@@ -77,24 +129,50 @@ class IdempotencyKeys:
             path.unlink(missing_ok=True)  # torn by a crash of the machine
             return None
 
-    def keep(self, key: str, record: KeyRecord) -> None:
-        """Replace what the key stands for; only whoever took it may."""
-        write_atomically(self._path(key), msgspec.json.encode(record), durable=False)
+    def is_held(self, key: str, record: KeyRecord) -> bool:
+        """Whether somebody who lives is starting the turn that the record speaks of."""
+        path = self._path(key)
+        if record.version < VERSION:
+            with suppress(FileNotFoundError):
+                return time.time() - path.stat().st_mtime < UNLOCKED_START_SECONDS
+            return False
+        descriptor = _try_lock(path, fcntl.LOCK_SH)
+        if descriptor is None:
+            return path.exists()
+        os.close(descriptor)
+        return False
 
-    def drop(self, key: str, turn_id: str) -> None:
-        """Free the key if it stands for this turn."""
-        found = self.find(key)
-        if found is not None and found.turn_id == turn_id:
-            self._path(key).unlink(missing_ok=True)
+    def drop(self, key: str, record: KeyRecord) -> None:
+        """Free the key if it still stands for just this and nobody holds it."""
+        path = self._path(key)
+        descriptor = _try_lock(path, fcntl.LOCK_EX)
+        if descriptor is None:
+            return
+        try:
+            # Its lock in hand, nobody can replace or free it meanwhile.
+            with suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
+                if os.fstat(descriptor).st_nlink and _read(path) == record:
+                    path.unlink()
+        finally:
+            os.close(descriptor)
 
     def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
-        """Free keys of that age whose turn is not among the known ones; return how many."""
+        """Free keys of that age whose turn is not among the known ones; return how many.
+
+        Keys that are held, and those of newer servers, stay.
+        """
         swept = 0
         newest = time.time() - older_than_seconds
         for path in self._directory.glob(f"*{SUFFIX}"):
-            with suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
-                if path.stat().st_mtime <= newest and _read(path).turn_id not in known_turns:
+            with suppress(
+                FileNotFoundError, UnreadableFileError, msgspec.MsgspecError, KeyOfOtherVersion
+            ):
+                if path.stat().st_mtime > newest or _read(path).turn_id in known_turns:
+                    continue
+                descriptor = _try_lock(path, fcntl.LOCK_EX)
+                if descriptor is not None:
                     path.unlink(missing_ok=True)
+                    os.close(descriptor)
                     swept += 1
         return swept
 
@@ -103,4 +181,55 @@ class IdempotencyKeys:
 
 
 def _read(path: Path) -> KeyRecord:
-    return msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=KeyRecord)
+    data = read_regular(path, limit=RECORD_LIMIT)
+    if msgspec.json.decode(data, type=_Version).version > VERSION:
+        raise KeyOfOtherVersion
+    return msgspec.json.decode(data, type=KeyRecord)
+
+
+def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
+    """Put the record at ``path``, whole, and return a descriptor that holds its lock.
+
+    A key ends with the machine that would answer for it, so it need not be durable.
+
+    Raises:
+        FileExistsError: ``exclusive``, and something stands there already.
+        StorageFull: No space is left.
+    """
+    temporary = path.with_name(f".{path.name}.{new_file_tag()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        make_private_directory(path.parent)
+        descriptor = os.open(temporary, flags, PRIVATE_FILE)
+    except OSError as error:
+        raise_if_full(error)
+        raise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # before anybody can see it
+        os.write(descriptor, msgspec.json.encode(record))
+        if exclusive:
+            os.link(temporary, path, follow_symlinks=False)
+            temporary.unlink()
+        else:
+            temporary.replace(path)
+    except BaseException as error:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise_if_full(error)
+        raise
+    return descriptor
+
+
+def _try_lock(path: Path, kind: int) -> int | None:
+    """Lock the file without waiting; None when somebody holds it, or there is no such file."""
+    try:
+        descriptor = os.open(path, _OPEN)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor

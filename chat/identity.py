@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from datetime import UTC, datetime
 
 
 def new_turn_id(after: str = "") -> str:
@@ -13,3 +14,9 @@ def new_turn_id(after: str = "") -> str:
     if after:
         milliseconds = max(milliseconds, int(after[:12], 16) + 1)
     return f"{milliseconds:012x}{secrets.token_hex(4)}"
+
+
+def time_of(turn_id: str) -> str:
+    """Return when a turn began, as its id tells: UTC, ISO 8601 with microseconds."""
+    began = datetime.fromtimestamp(int(turn_id[:12], 16) / 1000, UTC)
+    return began.isoformat(timespec="microseconds")

@@ -1,7 +1,7 @@
 """Taking a session for a turn: its claim, the user's message, its journal, under one lock."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +27,14 @@ FindOut = Callable[[NotKnown, Known], Awaitable[None]]
 
 def _nobody(turn_id: str) -> None:
     """Nobody wants to know of turns that are about to begin."""
+
+
+class _Overtaken(Exception):
+    """Another turn's journal has a later id, so that this turn's would sort before it."""
+
+    def __init__(self, turn_id: str) -> None:
+        super().__init__(turn_id)
+        self.turn_id = turn_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +87,7 @@ class TurnOpener:
         prepare: Prepare,
         find_out: FindOut,
         *,
-        turn_id: str | None = None,
+        announce: Callable[[str], None] = _nobody,
         stream_type: Callable[..., TurnStream] = TurnStream,
     ) -> OpenedTurn:
         """Take the session, finding out first what must be known about the world.
@@ -88,7 +96,8 @@ class TurnOpener:
             session_id: The session.
             prepare: Makes the job, under the session's lock; raises what refuses the turn.
             find_out: Finds out what ``prepare`` missed, without the lock.
-            turn_id: The turn's id, if it has one already.
+            announce: Called with the turn's id, in a thread and under the session's lock, once the
+                turn can begin and before anything of it is saved.
             stream_type: What its events go through.
 
         Raises:
@@ -99,7 +108,7 @@ class TurnOpener:
 
         def claim() -> tuple[TurnJob, JournalWriter]:
             return self._claim(
-                session_id, turn_id, lambda turn_id, session: prepare(turn_id, session, known)
+                session_id, lambda turn_id, session: prepare(turn_id, session, known), announce
             )
 
         while True:
@@ -121,15 +130,41 @@ class TurnOpener:
         return OpenedTurn(job=job, stream=stream, recorder=recorder)
 
     def _claim(
-        self, session_id: str, wanted_id: str | None, prepare: Callable[[str, Session], TurnJob]
+        self,
+        session_id: str,
+        prepare: Callable[[str, Session], TurnJob],
+        announce: Callable[[str], None],
     ) -> tuple[TurnJob, JournalWriter]:
-        turns = self._journal.turns(session_id)
-        turn_id = wanted_id or new_turn_id(after=turns[-1] if turns else "")
+        """Claim the session under an id that sorts after those of all its turns.
+
+        Ids are compared under the session's lock: in the order of its turns, whoever was slow to
+        begin, and whatever the clock says.
+        """
+        turn_id = new_turn_id()
+        while True:
+            try:
+                return self._claim_as(turn_id, session_id, prepare, announce)
+            except _Overtaken as newer:
+                turn_id = new_turn_id(after=newer.turn_id)
+
+    def _claim_as(
+        self,
+        turn_id: str,
+        session_id: str,
+        prepare: Callable[[str, Session], TurnJob],
+        announce: Callable[[str], None],
+    ) -> tuple[TurnJob, JournalWriter]:
+        turns: Sequence[str] = ()
         jobs: list[TurnJob] = []
 
         def open_turn(session: Session) -> Session:
+            nonlocal turns
+            turns = self._journal.turns(session_id)
+            if turns and turns[-1] >= turn_id:
+                raise _Overtaken(turns[-1])
             jobs.append(prepare(turn_id, session))
-            return open_session(jobs[0].session, jobs[0], now=utc_now())
+            announce(turn_id)
+            return open_session(jobs[-1].session, jobs[-1], now=utc_now())
 
         self._expect(turn_id)
         try:
@@ -140,7 +175,7 @@ class TurnOpener:
             self._forget(turn_id)
             raise
         try:
-            self._withdraw_questions(session_id, jobs[0].continuation)
+            self._withdraw_questions(session_id, jobs[-1].continuation)
             if turns:
                 self._recovery.end_journals(session, turns)
             writer = self._journal.open(session_id, turn_id)
@@ -148,7 +183,7 @@ class TurnOpener:
             self._forget(turn_id)
             self._repository.release(session_id, turn_id)
             raise
-        return msgspec.structs.replace(jobs[0], session=session), writer
+        return msgspec.structs.replace(jobs[-1], session=session), writer
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
         """Take back what earlier turns asked, but for the calls that this one resumes.

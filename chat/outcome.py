@@ -1,18 +1,19 @@
 """How a turn ended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from chat.completion import ToolCallRecord
+from chat.completion import ToolCallRecord, window_of
 from chat.confirmation import Confirmation
 from chat.errors import TurnFailed
+from chat.identity import time_of
 from chat.journal import Entry
 from chat.turn import State
 from sessions_app.errors import MochiError
-from sessions_app.messages import AssistantMessage
+from sessions_app.messages import AssistantMessage, mark_cancelled
 from sessions_app.session import Session
 
 
@@ -62,11 +63,14 @@ def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
     for name, state in (("message_complete", State.COMPLETED), ("cancelled", State.CANCELLED)):
         if name in last:
             payload = last[name].value()
+            message = _message(session, payload["message_id"])
+            if message is None:
+                message = _as_told(payload, time_of(last["turn_started"].value()["turn_id"]))
             return Outcome(
                 state=state,
-                message=_message(session, payload["message_id"]),
+                message=message,
                 tool_calls=list(payload.get("tool_calls", ())),
-                context_window=dict(payload.get("context_window", ())),
+                context_window=dict(payload.get("context_window") or window_of(session, message)),
             )
     return Outcome(state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn is gone."))
 
@@ -84,6 +88,23 @@ def _error(payload: dict[str, Any]) -> TurnFailed:
     details = dict(payload["details"])
     retryable = bool(details.pop("retryable", False))
     return TurnFailed(payload["code"], payload["message"], retryable=retryable, **details)
+
+
+def _as_told(payload: Mapping[str, Any], timestamp: str) -> AssistantMessage:
+    """Return an answer that its session has no more (regenerated, edited away), as it was told."""
+    content = payload["content"]
+    cancelled = "done_reason" not in payload
+    return AssistantMessage(
+        content=mark_cancelled(content) if cancelled else content,
+        message_id=payload["message_id"],
+        timestamp=timestamp,
+        model=payload["model"],
+        thinking=payload["thinking"],
+        eval_count=payload.get("eval_count"),
+        prompt_eval_count=payload.get("prompt_eval_count"),
+        done_reason=payload.get("done_reason"),
+        cancelled=cancelled,
+    )
 
 
 def _message(session: Session, message_id: str) -> AssistantMessage | None:

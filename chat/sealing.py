@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from chat import sse
-from chat.completion import ToolCallRecord, completed, tokens_of
+from chat.completion import ToolCallRecord, completed, window_of
 from chat.errors import TurnInterrupted
 from chat.events import Cancelled, Done, Event, Failed, MessageComplete
 from chat.journal import Entry, line
@@ -195,11 +195,9 @@ def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
 def _complete(
     session: Session, answer: AssistantMessage, remains: Remains, turn_id: str
 ) -> MessageComplete:
-    window = {
-        "current_window": session.window.current_window,
-        "usage_tokens": tokens_of(answer),
-        "reason": session.window.last_adjustment or "no_adjustment",
-    }
     return completed(
-        answer, turn_id=turn_id, context_window=window, tool_calls=remains.executed_calls
+        answer,
+        turn_id=turn_id,
+        context_window=window_of(session, answer),
+        tool_calls=remains.executed_calls,
     )

@@ -7,8 +7,7 @@ from functools import partial
 
 import msgspec
 
-from chat.idempotency import IdempotencyKeys, KeyRecord, fingerprint_of
-from chat.identity import new_turn_id
+from chat.idempotency import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.outcome import Outcome
 from chat.preparation import TurnRequest
 from chat.remote import RemoteTurns
@@ -20,7 +19,6 @@ from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
 
 POLL_SECONDS = 0.02
-START_SECONDS = 10.0
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,53 +80,63 @@ class ChatService:
             return _opened(await self._turns.start(session_id, request.turn))
         # Whether it is asked for as a stream makes no other turn of it.
         asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
-        wanted = KeyRecord(fingerprint=fingerprint_of(asked), turn_id=new_turn_id())
+        fingerprint = fingerprint_of(asked)
         while True:
-            record = await asyncio.to_thread(self._keys.take, key, wanted)
-            if record is wanted:
-                return await self._start(request, key, wanted)
-            found = await self._find(key, record)
+            started = await self._take(request, key, fingerprint)
+            if isinstance(started, LiveTurn):
+                return _opened(started)
+            found = await self._find(key, started)
             if found is not None:
                 return found
 
-    async def _start(self, request: ChatRequest, key: str, record: KeyRecord) -> OpenTurn:
-        """Start the turn that the key was taken for; a request that fails frees the key."""
+    async def _take(self, request: ChatRequest, key: str, fingerprint: str) -> LiveTurn | KeyRecord:
+        """Start a turn under the key, or return what the key stands for already.
 
-        async def start() -> LiveTurn:
-            try:
-                session_id = await self._session_of(request)
-                known = msgspec.structs.replace(record, session_id=session_id)
-                await asyncio.to_thread(self._keys.keep, key, known)
-                turn = await self._turns.start(session_id, request.turn, turn_id=record.turn_id)
-            except BaseException:
-                await asyncio.to_thread(self._keys.drop, key, record.turn_id)
-                raise
-            turn.task.add_done_callback(partial(self._drop_refused, key, turn))
-            return turn
+        When the caller is cancelled, the start goes on: a key that was taken must be let go.
+        """
 
-        starting = asyncio.create_task(start())
+        async def take() -> LiveTurn | KeyRecord:
+            taken = await asyncio.to_thread(self._keys.take, key, fingerprint)
+            return await self._start(request, key, taken) if isinstance(taken, HeldKey) else taken
+
+        taking = asyncio.create_task(take())
         try:
-            return _opened(await asyncio.shield(starting))
+            return await asyncio.shield(taking)
         except asyncio.CancelledError:
-            starting.add_done_callback(abandon)
+            taking.add_done_callback(abandon)
             raise
+
+    async def _start(self, request: ChatRequest, key: str, held: HeldKey) -> LiveTurn:
+        """Start the turn that the key was taken for; a request that fails frees the key."""
+        try:
+            session_id = await self._session_of(request)
+            announce = partial(held.keep, session_id)
+            turn = await self._turns.start(session_id, request.turn, announce=announce)
+        except BaseException:
+            await asyncio.to_thread(held.drop)
+            raise
+        await asyncio.to_thread(held.release)
+        turn.task.add_done_callback(partial(self._drop_refused, key, held.record, turn))
+        return turn
 
     async def _find(self, key: str, record: KeyRecord) -> OpenTurn | None:
         """Return the turn that somebody else starts or started; None when nothing came of it."""
-        deadline = asyncio.get_running_loop().time() + START_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            if record.session_id is not None:
+        fingerprint = record.fingerprint
+        while True:
+            # In this order: who lets go of the key has begun the turn.
+            held = await asyncio.to_thread(self._keys.is_held, key, record)
+            if record.session_id is not None and record.turn_id is not None:
                 opened = await self._listen(record.session_id, record.turn_id)
                 if opened is not None:
                     return opened
-            await asyncio.sleep(POLL_SECONDS)
+            if not held:
+                await asyncio.to_thread(self._keys.drop, key, record)
             current = await asyncio.to_thread(self._keys.find, key)
-            if current is None or current.turn_id != record.turn_id:
+            if current is None or current.fingerprint != fingerprint:
                 return None
+            if current == record:
+                await asyncio.sleep(POLL_SECONDS)
             record = current
-        # Whoever took the key died before its turn began.
-        await asyncio.to_thread(self._keys.drop, key, record.turn_id)
-        return None
 
     async def _listen(self, session_id: str, turn_id: str) -> OpenTurn | None:
         turn = self._turns.get(session_id)
@@ -151,10 +159,12 @@ class ChatService:
             leave=follower.close,
         )
 
-    def _drop_refused(self, key: str, turn: LiveTurn, _: asyncio.Task[Outcome]) -> None:
+    def _drop_refused(
+        self, key: str, record: KeyRecord, turn: LiveTurn, _: asyncio.Task[Outcome]
+    ) -> None:
         """A turn that ended as a plain error is none: the same request may be sent again."""
         if turn.was_refused:
-            asyncio.get_running_loop().run_in_executor(None, self._keys.drop, key, turn.turn_id)
+            asyncio.get_running_loop().run_in_executor(None, self._keys.drop, key, record)
 
     async def _session_of(self, request: ChatRequest) -> str:
         """Return the request's session, made now if it names none."""

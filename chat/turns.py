@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from chat.approval import Approver
 from chat.confirmations import ConfirmationStore
@@ -146,9 +146,13 @@ class TurnRegistry:
         return turn if turn is not None and turn.state not in FINAL else None
 
     async def start(
-        self, session_id: str, request: TurnRequest, *, turn_id: str | None = None
+        self,
+        session_id: str,
+        request: TurnRequest,
+        *,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> LiveTurn:
-        """Claim the session and start a turn on it, under the given id if there is one.
+        """Claim the session and start a turn on it; ``announce`` is told its id as it begins.
 
         When the caller is cancelled meanwhile, the turn is still started (its session may be
         claimed already) and stopped at once, unless it is detached.
@@ -162,7 +166,7 @@ class TurnRegistry:
             raise ShuttingDown
         if self.active_count >= self._limits.active:
             raise TooManyTurns(self._limits.active)
-        starting = asyncio.create_task(self._start(session_id, request, turn_id))
+        starting = asyncio.create_task(self._start(session_id, request, announce))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         try:
@@ -252,13 +256,13 @@ class TurnRegistry:
         self._inbox.close()
 
     async def _start(
-        self, session_id: str, request: TurnRequest, wanted_id: str | None
+        self, session_id: str, request: TurnRequest, announce: Callable[[str], None]
     ) -> LiveTurn:
         opened = await self._opener.open(
             session_id,
             partial(self._preparer.prepare, request),
             self._preparer.find_out,
-            turn_id=wanted_id,
+            announce=announce,
         )
         job, stream, turn_id = opened.job, opened.stream, opened.job.turn_id
         self._inbox.open()
@@ -323,8 +327,9 @@ def _over_time(seconds: float) -> TurnLimitReached:
     return TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
 
 
-def abandon(starting: asyncio.Task[LiveTurn]) -> None:
+def abandon(starting: asyncio.Task[Any]) -> None:
     """Leave a turn whose client had gone before it was started: a task's done callback."""
     if not starting.cancelled() and starting.exception() is None:
         turn = starting.result()
-        turn.leave(turn.first_subscription)
+        if isinstance(turn, LiveTurn):  # else it was another request's, and goes on
+            turn.leave(turn.first_subscription)

@@ -9,6 +9,7 @@ session's lock while they decide.
 
 import errno
 import fcntl
+import logging
 import os
 import re
 import secrets
@@ -22,7 +23,10 @@ from sessions_app.atomic import (
     make_private_directory,
     raise_if_full,
 )
+from sessions_app.identity import new_file_tag
 from sessions_app.repository import Claim
+
+logger = logging.getLogger(__name__)
 
 SUFFIX = ".claim"
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
@@ -72,9 +76,18 @@ class TurnClaims:
             raise
 
     def remove(self, session_id: str) -> None:
-        """Forget the claim, if there is one."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._path(session_id))
+        """Forget the claim, if there is one; a directory in its place is put aside as it is."""
+        path = self._path(session_id)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in {errno.EISDIR, errno.EPERM} or not os.path.isdir(path):
+                raise
+            aside = f"{path}.{new_file_tag()}.broken"
+            os.rename(path, aside)
+            logger.warning("a directory lay in place of a claim; it is now %s", aside)
 
     def session_ids(self) -> Iterator[str]:
         """Yield the sessions that have a claim, dead or alive."""

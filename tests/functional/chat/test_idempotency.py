@@ -100,3 +100,42 @@ def test_a_key_that_makes_no_sense_is_refused(chat, key):
     status, body = stream_bytes(chat, f"/chat/{session_id}/stream", key, {"message": "x"})
     assert status == 422, body
     assert chat.messages(session_id) == []
+
+
+@pytest.mark.parametrize("ending", ["complete", "cancelled"])
+def test_a_repeated_key_tells_what_was_answered_also_when_the_session_has_it_no_more(
+    chat, script, ending
+):
+    session_id = chat.new_session()
+    slow = {} if ending == "complete" else {"words_per_second": 10}
+    body = {"message": script(*["first "] * 20, **slow), "detached": True}
+    path = f"/chat/{session_id}"
+    if ending == "cancelled":
+        with chat.http.stream(
+            "POST", f"{path}/stream", json=body, headers={"Idempotency-Key": ending}, timeout=30
+        ) as answer:
+            next(answer.iter_raw())
+            chat.cancel(session_id)
+    else:
+        stream_bytes(chat, f"{path}/stream", ending, body)
+    told = chat.http.post(path, json=body, headers={"Idempotency-Key": ending})
+    assert told.status_code == 200, told.text
+    edit = {"content": "something else"}
+    chat.http.put(f"/sessions/{session_id}/messages/0", json=edit).raise_for_status()
+    assert len(chat.messages(session_id)) == 1
+    again = chat.http.post(path, json=body, headers={"Idempotency-Key": ending})
+    assert again.status_code == 200, again.text
+    assert again.json()["message"]["content"] == told.json()["message"]["content"]
+    assert again.json()["message"]["message_id"] == told.json()["message"]["message_id"]
+    assert len(chat.messages(session_id)) == 1
+
+
+def test_a_repeated_key_of_a_deleted_session_is_answered_at_once(chat, script):
+    session_id = chat.new_session()
+    body = {"message": script("gone")}
+    path = f"/chat/{session_id}"
+    stream_bytes(chat, f"{path}/stream", "deleted", body)
+    chat.http.delete(f"/sessions/{session_id}").raise_for_status()
+    again = chat.http.post(path, json=body, headers={"Idempotency-Key": "deleted"}, timeout=5)
+    assert again.status_code == 404
+    assert again.json()["error"]["code"] == "SESSION_NOT_FOUND"

@@ -269,3 +269,33 @@ def test_a_claim_on_a_session_that_is_gone_is_swept(
     (sessions_dir / f"{SESSION_ID}.json").unlink()
     assert repository.sweep() == 1
     assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
+
+
+def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
+    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+) -> None:
+    for session_id in (SESSION_ID, "0123456789"):
+        repository.create(make_session("Hello", session_id=session_id))
+        repository.claim(session_id, "t1")
+    (sessions_dir / "0123456789.json").unlink()
+    claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
+    claim.unlink()
+    claim.mkdir()
+    (claim / "somebody's.txt").write_text("kept")
+    repository.sweep()
+    assert [each.session_id for each in repository.claims()] == [SESSION_ID]
+    assert texts(repository.claim(SESSION_ID, "t2", recover=seal)) == ["Hello", "sealed "]
+    assert claim.is_symlink()
+    [kept] = sessions_dir.rglob("somebody's.txt")
+    assert kept.parent.name.endswith(".broken")
+
+
+def test_a_directory_in_place_of_a_claim_on_a_session_that_is_gone_is_swept(
+    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+) -> None:
+    repository.create(make_session("Hello"))
+    (sessions_dir / ".claims").mkdir(exist_ok=True)
+    for session_id in ("aaaaaaaaaa", "bbbbbbbbbb"):
+        (sessions_dir / ".claims" / f"{session_id}.claim").mkdir()
+    assert repository.sweep() == 2
+    assert repository.claims() == []
