@@ -205,9 +205,12 @@ class RemoteTurns:
             await asyncio.sleep(DETACH_POLL_SECONDS)
 
     def _goes_on(self, session_id: str, turn_id: str) -> bool:
-        """Whether more of the turn is to come from its owner; if that is dead, end its journal."""
-        claim = self._running(session_id)
-        if claim is not None and claim.turn_id == turn_id:
+        """Whether more of the turn is to come from its owner; if that is dead, end its journal.
+
+        Asked once a second by every listener, so it reads no session: its claim tells.
+        """
+        claim = self._repository.claim_of(session_id)
+        if claim is not None and claim.alive and claim.turn_id == turn_id:
             return True
         if self._journal.is_being_written(session_id, turn_id):
             return True

@@ -30,7 +30,7 @@ class TurnSignals:
 
     def send(self, turn_id: str, kind: SignalKind) -> None:
         """Leave a signal for the turn's owner; sending it twice is sending it once. Blocks."""
-        make_private_directory(self._directory)
+        make_private_directory(self._directory, durable=False)
         path = self._directory / f"{turn_id}.{kind}"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
 

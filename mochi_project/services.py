@@ -31,11 +31,15 @@ from mochi_project.config import MochiSettings
 from mochi_project.memory import give_back_memory
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
+from sessions_app.atomic import sweep_temporary_files
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
+
+TEMPORARY_FILE_SECONDS = 3600.0
+"""The age at which a temporary file has no writer any more; writing one takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +177,23 @@ def _build_housekeeper(
             "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
             "sweep signals": partial(signals.sweep, age),
             "sweep questions": partial(questions.sweep, age),
+            "sweep temporary files": partial(_sweep_temporary_files, settings),
             "give memory back": give_back_memory,
         }
     )
+
+
+def _sweep_temporary_files(settings: MochiSettings) -> None:
+    """Remove what cut-off writes left in directories without a sweeper of their own."""
+    state = settings.resolved_state_dir
+    profiles = settings.resolved_data_dir / "profiles"
+    for directory in (
+        settings.resolved_system_prompts_dir,
+        profiles,
+        state,
+        *(state / name for name in ("keys", "agent_keys", "summaries")),
+    ):
+        sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
 
 
 def get_services() -> Services:

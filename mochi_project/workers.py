@@ -25,14 +25,20 @@ from mochi_project.server import WebServer, server_config
 logger = logging.getLogger(__name__)
 
 LISTENING = b"."
+SHORTEST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+HEALTHY_SECONDS = 60.0
+"""A worker that lived this long did not die of how it starts: the next death is the first again."""
 
 
 class _Worker:
-    """One web process and the parent's end of its lifeline."""
+    """One web process, the parent's end of its lifeline, and the pauses of its predecessors."""
 
-    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, sockets: Sequence[socket.socket], pauses: "RestartPauses") -> None:
         self.lifeline, theirs = socket.socketpair()
         self.listens = False
+        self.started = time.monotonic()
+        self.pauses = pauses
         descriptors = [theirs.fileno(), *(opened.fileno() for opened in sockets)]
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
@@ -42,9 +48,29 @@ class _Worker:
             )
 
 
+class RestartPauses:
+    """Computes the pause before each restart, so that a worker that keeps dying costs little.
+
+    Half a second before the first; twice as long before each further one, 30 s at most, until a
+    worker has lived for a minute.
+    """
+
+    def __init__(self) -> None:
+        self._next = SHORTEST_PAUSE_SECONDS
+
+    def after(self, lived_seconds: float) -> float:
+        """Return the seconds to wait after the death of a worker that lived this long."""
+        if lived_seconds >= HEALTHY_SECONDS:
+            self._next = SHORTEST_PAUSE_SECONDS
+        pause = self._next
+        self._next = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        return pause
+
+
 class WorkerPool:
     """Keeps ``count`` web processes running until a signal stops them.
 
+    One that ends by itself is replaced after a pause (``RestartPauses``).
     Workers get ``kill_after`` seconds to end when they are told to. A second signal tells them not
     to wait for running turns, a third one kills them.
     """
@@ -62,6 +88,7 @@ class WorkerPool:
         self._on_listening = on_listening
         self._kill_after = kill_after
         self._workers: list[_Worker] = []
+        self._restarts: list[tuple[float, RestartPauses]] = []
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> int:
@@ -74,31 +101,53 @@ class WorkerPool:
             self._selector.register(signals, selectors.EVENT_READ)
             try:
                 for _ in range(self._count):
-                    self._start()
+                    self._start(RestartPauses())
                 return self._supervise()
             finally:
                 self._stop()
 
-    def _start(self) -> None:
-        worker = _Worker(self._sockets)
+    def _start(self, pauses: RestartPauses) -> None:
+        worker = _Worker(self._sockets, pauses)
         self._workers.append(worker)
         self._selector.register(worker.lifeline, selectors.EVENT_READ, worker)
 
     def _supervise(self) -> int:
         announced = False
         while True:
-            signalled, ended = self._wait(timeout=None)
+            signalled, ended = self._wait(self._until_restart())
             if signalled:
                 return 0
             for worker in ended:
                 if not worker.listens and worker.process.returncode >= 0:  # nobody killed it
                     logger.error("a web worker could not start; stopping")
                     return 1
-                logger.error("a web worker ended by itself; starting another")
-                self._start()
-            if not announced and all(worker.listens for worker in self._workers):
+                self._plan_restart(worker)
+            self._start_what_is_due()
+            if not announced and self._all_listen():
                 announced = True
                 self._on_listening()
+
+    def _all_listen(self) -> bool:
+        return not self._restarts and all(worker.listens for worker in self._workers)
+
+    def _plan_restart(self, worker: _Worker) -> None:
+        now = time.monotonic()
+        pause = worker.pauses.after(now - worker.started)
+        logger.error("a web worker ended by itself; another starts in %g s", pause)
+        self._restarts.append((now + pause, worker.pauses))
+
+    def _until_restart(self) -> float | None:
+        """Return the seconds until the next restart; None when none is planned."""
+        if not self._restarts:
+            return None
+        return max(0.0, min(moment for moment, _ in self._restarts) - time.monotonic())
+
+    def _start_what_is_due(self) -> None:
+        now = time.monotonic()
+        due = [restart for restart in self._restarts if restart[0] <= now]
+        self._restarts = [restart for restart in self._restarts if restart[0] > now]
+        for _, pauses in due:
+            self._start(pauses)
 
     def _wait(self, timeout: float | None) -> tuple[bool, list[_Worker]]:
         """Wait for news: whether a signal came, and which workers have ended."""

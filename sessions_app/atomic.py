@@ -8,8 +8,10 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 import sys
+import time
 from collections.abc import Iterable
 
 from sessions_app.errors import StorageFull
@@ -23,6 +25,7 @@ PRIVATE_DIRECTORY = 0o700
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
+_TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -61,7 +64,7 @@ def write_atomically(
     directory += slash
     temporary = f"{directory}.{name[:64]}.{new_file_tag()}.tmp"
     try:
-        descriptor = _open_new(temporary)
+        descriptor = _open_new(temporary, durable=durable)
         try:
             _write(descriptor, (data,) if isinstance(data, bytes) else data, durable=durable)
             if exclusive:
@@ -78,6 +81,28 @@ def write_atomically(
     except OSError as error:
         raise_if_full(error)
         raise
+
+
+def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
+    """Remove what writers left in the directory when they were cut off; return how many files.
+
+    Only regular files with names that ``write_atomically`` gives, and of that age: whoever writes
+    one takes milliseconds. A directory that is not there is an empty one.
+    """
+    newest = time.time() - older_than_seconds
+    swept = 0
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    for entry in found:
+        with contextlib.suppress(FileNotFoundError):  # its writer, or another sweeper, was quicker
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and status.st_mtime <= newest:
+                os.unlink(entry.path)
+                swept += 1
+    return swept
 
 
 def raise_if_full(error: OSError) -> None:
@@ -110,15 +135,27 @@ def read_regular(path: StrPath, *, limit: int) -> bytes:
     return data
 
 
-def make_private_directory(directory: StrPath) -> None:
-    """Make the directory and its missing parents with mode 0700; leave those that stand alone."""
+def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
+    """Make the directory and its missing parents with mode 0700; leave those that stand alone.
+
+    Args:
+        directory: Where it shall be.
+        durable: Put its name on disk, or all that is kept in it could vanish in a power cut. False
+            for what dies with the machine; missing parents are durable all the same, because they
+            may hold more than that.
+    """
+    parent = os.path.dirname(directory) or os.curdir
     try:
         os.mkdir(directory, PRIVATE_DIRECTORY)
     except FileExistsError:
         return
     except FileNotFoundError:
-        make_private_directory(os.path.dirname(directory) or os.curdir)
-        make_private_directory(directory)
+        make_private_directory(parent)
+        make_private_directory(directory, durable=durable)
+        return
+    if durable:
+        with contextlib.suppress(PermissionError):  # we may write to the parent, but not open it
+            sync_directory(parent)
 
 
 def sync_directory(directory: StrPath) -> None:
@@ -149,11 +186,11 @@ def _read_at_most(path: StrPath, size: int) -> bytes:
         os.close(descriptor)
 
 
-def _open_new(path: str) -> int:
+def _open_new(path: str, *, durable: bool) -> int:
     try:
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
     except FileNotFoundError:
-        make_private_directory(os.path.dirname(path))
+        make_private_directory(os.path.dirname(path), durable=durable)
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
 
 

@@ -199,7 +199,7 @@ def _own_id(directory: str) -> str | None:
 
 
 def _take_liveness_lock(directory: str) -> tuple[str, int]:
-    make_private_directory(directory)
+    make_private_directory(directory, durable=False)
     while True:
         worker_id = secrets.token_hex(8)
         path = f"{directory}/{worker_id}.lock"

@@ -113,7 +113,7 @@ class FileLocks:
         try:
             return os.open(path, _OPEN, PRIVATE_FILE)
         except FileNotFoundError:
-            make_private_directory(self._directory)
+            make_private_directory(self._directory, durable=False)
             return os.open(path, _OPEN, PRIVATE_FILE)
 
     def __del__(self) -> None:

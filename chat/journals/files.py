@@ -72,7 +72,8 @@ class FileTurnJournal:
                 try:
                     return FileJournalWriter(path, new=True)
                 except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
-                    make_private_directory(self._root / session_id)
+                    # No more durable than the journal in it, which is not synced either.
+                    make_private_directory(self._root / session_id, durable=False)
             except OSError as error:
                 raise_if_full(error)
                 raise

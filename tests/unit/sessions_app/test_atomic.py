@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.atomic import UnreadableFileError, read_regular, write_atomically
+from sessions_app import atomic
+from sessions_app.atomic import (
+    UnreadableFileError,
+    make_private_directory,
+    read_regular,
+    sweep_temporary_files,
+    write_atomically,
+)
 from sessions_app.errors import StorageFull
 
 
@@ -123,3 +130,87 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     after = os.open(tmp_path, os.O_RDONLY)
     os.close(after)
     assert after == before
+
+
+def test_a_new_directory_is_on_disk_before_what_is_kept_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = _record_steps(tmp_path, monkeypatch)
+    write_atomically(tmp_path / "a" / "b" / "file", b"data")
+    assert steps == ["mkdir a", "sync .", "mkdir a/b", "sync a", "replace a/b/file", "sync a/b"]
+
+
+def test_a_directory_of_what_dies_with_the_machine_is_not_waited_for_but_its_parents_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = _record_steps(tmp_path, monkeypatch)
+    write_atomically(tmp_path / "a" / "b" / "file", b"data", durable=False)
+    assert steps == ["mkdir a", "sync .", "mkdir a/b", "replace a/b/file"]
+
+
+def test_a_directory_in_a_parent_that_can_not_be_read_is_made_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(directory: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic, "sync_directory", forbidden)
+        make_private_directory(tmp_path / "a")
+    assert (tmp_path / "a").is_dir()
+
+
+def test_temporary_files_of_dead_writers_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    tag = "0123456789abcdef"
+    left = [f".helpful.md.{tag}.tmp", f".{'x' * 64}.{tag}.tmp"]
+    kept = ["helpful.md", ".hidden", "notes.tmp", f".helpful.md.{tag[:-1]}.tmp", f"{tag}.tmp"]
+    for name in left + kept:
+        (tmp_path / name).write_bytes(b"")
+        os.utime(tmp_path / name, (0, 0))
+    young, link, directory = (f".{name}.md.{tag}.tmp" for name in ("young", "link", "directory"))
+    (tmp_path / young).write_bytes(b"")
+    (tmp_path / link).symlink_to("helpful.md")
+    (tmp_path / directory).mkdir()
+    os.utime(tmp_path / directory, (0, 0))
+
+    assert sweep_temporary_files(tmp_path, 3600) == len(left)
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, young, link, directory])
+    assert sweep_temporary_files(tmp_path / "missing", 3600) == 0
+
+
+def test_what_a_killed_writer_leaves_has_a_name_that_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        patched.setattr(os, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_atomically(tmp_path / "helpful.md", b"data")
+    assert len(os.listdir(tmp_path)) == 1
+    assert sweep_temporary_files(tmp_path, older_than_seconds=-1) == 1
+
+
+def _record_steps(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note directories that are made, files that are put in place, directories that are synced."""
+    steps: list[str] = []
+
+    def relative(path: object) -> str:
+        return os.path.relpath(str(path), root)
+
+    def note(module: object, name: str, said: str, of: int = 0) -> None:
+        original = getattr(module, name)
+
+        def noting(*arguments: object, **options: object) -> object:
+            result = original(*arguments, **options)
+            steps.append(f"{said} {relative(arguments[of])}")
+            return result
+
+        monkeypatch.setattr(module, name, noting)
+
+    note(os, "mkdir", "mkdir")
+    note(os, "replace", "replace", of=1)
+    note(atomic, "sync_directory", "sync")
+    return steps
