@@ -208,7 +208,12 @@ class AgentRun:
             opened.job,
             stream=opened.stream,
             recorder=opened.recorder,
-            tools=ToolCallRunner(self.toolset, offer=offer, session_id=self.session_id),
+            tools=ToolCallRunner(
+                self.toolset,
+                offer=offer,
+                session_id=self.session_id,
+                queues=self.turn.queues,
+            ),
             approver=self.turn.approver.for_agent(self.agent.name, offer.tools),
         )
         self.turn.children.add(engine)

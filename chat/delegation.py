@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chat.approval import Approver, Emit
+from chat.call_queues import CallQueues
 from sessions_app.errors import MochiError
 from sessions_app.session import Session
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult
@@ -26,6 +27,7 @@ class CallingTurn:
         session: The calling session: its model and its policies hold for the call too.
         approver: Who decides which calls may run, and asks.
         emit: Sends events to whoever listens to the calling turn.
+        queues: Where its tool calls wait for each other; the call's own tool calls join them.
         children: The turns that run for it; each is added while it runs.
         why_stopped: After a cancellation: why the turn was stopped; None if somebody asked for it.
     """
@@ -33,6 +35,7 @@ class CallingTurn:
     session: Session
     approver: Approver
     emit: Emit
+    queues: CallQueues
     children: set[Running]
     why_stopped: Callable[[], MochiError | None]
 

@@ -119,6 +119,7 @@ class TurnEngine:
         if self.state in FINAL or self._stop is not None or self._task is None:
             return False
         self._stop = reason
+        self._tools.queues.close()
         self.outcome.error = error
         self.outcome.stopped = self.running_now()
         if self._begun:  # a task that is cancelled before its first step would not even begin
@@ -302,6 +303,7 @@ class TurnEngine:
             session=self._job.session,
             approver=self._approver,
             emit=self._stream.emit,
+            queues=self._tools.queues,
             children=self._children,
             why_stopped=lambda: self.outcome.error,
         )

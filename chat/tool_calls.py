@@ -1,4 +1,4 @@
-"""Runs the tool calls of a turn: in parallel, results in the order of the calls."""
+"""Runs the tool calls of a turn: side by side or in a queue, results in the order of the calls."""
 
 import asyncio
 import time
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from chat.approval import DecidedCall, Emit, NobodyToAsk, NumberedCall
+from chat.call_queues import CallQueues
 from chat.completion import ToolCallRecord
 from chat.confirmation import Confirmation
 from chat.delegation import CallingTurn, Delegate
@@ -50,9 +51,11 @@ class ToolCallRunner:
         offer: What the model may call.
         session_id: The session.
         delegate: Who runs the calls that are turns of their own, if anybody.
+        queues: Where calls wait that could undo each other's work; those of the calling turn for
+            an agent's.
 
     Attributes:
-        running: The calls that were started and have no result yet.
+        running: The calls that were announced and have no result yet; some may wait in a queue.
         next_index: The number that the next call gets.
     """
 
@@ -63,7 +66,9 @@ class ToolCallRunner:
         offer: ToolOffer,
         session_id: str,
         delegate: Delegate | None = None,
+        queues: CallQueues | None = None,
     ) -> None:
+        self.queues = queues or CallQueues()
         self.running: list[ToolCall] = []
         self._toolset = toolset
         self._offer = offer
@@ -82,7 +87,9 @@ class ToolCallRunner:
     ) -> AsyncGenerator[CallOutcome, None]:
         """Run the calls of one round and yield what came of each, in order.
 
-        When the iteration is stopped early, so are the tools.
+        Calls of tools that share a queue run one at a time, in the model's order; all others run
+        side by side. When the iteration is stopped early, so are the tools, and what waits in a
+        queue never starts.
 
         Args:
             calls: What was decided of each.
@@ -97,13 +104,16 @@ class ToolCallRunner:
         """
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
-        tasks = [asyncio.create_task(self._call(item, turn, message_id)) for item in calls]
+        tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []
         try:
             for item, task in zip(calls, tasks, strict=True):
+                # To await the task would pass a cancellation on to it alone, and let the next call
+                # of its queue begin.
+                await asyncio.wait([task])
                 try:
-                    result, milliseconds, is_told = await task
+                    result, milliseconds, is_told = task.result()
                 except NobodyToAsk as nobody:
                     unasked += nobody.confirmations
                     self.running.remove(item.call)
@@ -151,12 +161,22 @@ class ToolCallRunner:
         if shown:
             emit(shown)
 
+    async def _call_in_turn(
+        self, item: DecidedCall, turn: CallingTurn, message_id: str
+    ) -> tuple[ToolResult, float, bool]:
+        """Run a call once the calls before it in its queue have ended, however that went.
+
+        Returns:
+            What came of it, the milliseconds that it ran, and whether an agent told of it.
+        """
+        if item.refusal is not None:
+            return item.refusal, 0.0, False
+        async with self.queues.turn(self._offer.queue(item.call.name)):
+            return await self._call(item, turn, message_id)
+
     async def _call(
         self, item: DecidedCall, turn: CallingTurn, message_id: str
     ) -> tuple[ToolResult, float, bool]:
-        """Run a call; return what came of it, the milliseconds, and whether an agent told of it."""
-        if item.refusal is not None:
-            return item.refusal, 0.0, False
         is_told = False
         started = time.perf_counter()
         invocation = ToolInvocation(

@@ -41,6 +41,11 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a call of this tool is a turn of its own."""
         return name in self.tools and self.tools[name].delegated
 
+    def queue(self, name: str) -> str | None:
+        """Return the queue that calls of this tool wait in; None when they need not wait."""
+        tool = self.tools.get(name) or self.resumed.get(name)
+        return None if tool is None else tool.queue
+
     def must_ask(self, name: str) -> bool:
         """Whether a person is asked before a call runs. Nobody is asked about what can't run."""
         tool = self.tools.get(name)

@@ -22,6 +22,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
         file: The file it comes from, relative to its folder; None for an MCP tool.
         server: The MCP server it comes from; None for a function of a folder.
+        read_only: Whether it is an MCP tool of which a trusted server says that it only reads.
         delegated: Whether a call of it is a turn of its own (an agent's). Such a tool is offered
             without being named, because the session's settings are why it is listed at all, and
             nobody is asked about it: the agent's own tools are what policies concern.
@@ -33,12 +34,26 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool = True
     file: str | None = None
     server: str | None = None
+    read_only: bool = False
     delegated: bool = False
 
     @property
     def name(self) -> str:
         """The name that the model calls it by."""
         return self.spec.name
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that its calls wait in; None when they run side by side with all others.
+
+        Calls of one answer that share a queue run one at a time, in the model's order: what one
+        reads and writes back would undo what another wrote meanwhile.
+        """
+        if self.delegated:
+            return None
+        if self.server is not None:
+            return None if self.read_only else f"server {self.server}"
+        return "functions" if self.destructive else None
 
 
 class InvalidTool(msgspec.Struct, frozen=True, kw_only=True):

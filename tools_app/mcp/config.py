@@ -46,6 +46,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
         env: Variables beside the few harmless ones that every server gets; ``${VAR}`` expanded.
         cwd: The directory it starts in.
         disabled: Whether it must not be used.
+        trusted: Whether what it says of its tools' effects is believed.
     """
 
     command: str
@@ -53,6 +54,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     disabled: bool = False
+    trusted: bool = False
     transport: ClassVar[Transport] = "stdio"
 
     @property
@@ -72,11 +74,13 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
         url: Its address, http or https.
         headers: Sent with each request; ``${VAR}`` expanded.
         disabled: Whether it must not be used.
+        trusted: Whether what it says of its tools' effects is believed.
     """
 
     url: str
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     disabled: bool = False
+    trusted: bool = False
     transport: ClassVar[Transport] = "http"
 
     @property
@@ -122,6 +126,7 @@ class _Entry(msgspec.Struct):
     headers: dict[str, str] = {}
     type: str | None = None
     disabled: bool = False
+    trusted: bool = False
 
 
 class _EntryError(ValueError):
@@ -222,6 +227,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
             env=_expanded(env, environment),
             cwd=str(directory.absolute() / (entry.cwd or "")),
             disabled=entry.disabled,
+            trusted=entry.trusted,
         )
     url = entry.url or ""
     _refuse_odd_url(url)
@@ -229,7 +235,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
     for name, value in headers.items():
         if _HEADER_NAME.fullmatch(name) is None or not value.isprintable() or not value.isascii():
             raise _EntryError(f"The header {name[:100]!r} can't be sent.")
-    return HttpSpec(url=url, headers=headers, disabled=entry.disabled)
+    return HttpSpec(url=url, headers=headers, disabled=entry.disabled, trusted=entry.trusted)
 
 
 def _text(value: str | float) -> str:

@@ -221,7 +221,8 @@ def _remote_tool(tool: types.Tool) -> RemoteTool:
         name=tool.name,
         description=tool.description or tool.title or "",
         input_schema=tool.input_schema,
-        destructive=not hints.read_only_hint and hints.destructive_hint is not False,
+        read_only=hints.read_only_hint is True,
+        destructive=hints.destructive_hint is not False,
     )
 
 

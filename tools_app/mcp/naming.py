@@ -2,7 +2,8 @@
 
 A server is not trusted to name things well: its names come behind its own prefix, so that it can't
 put itself in the place of another server or of a function, and a name that can't be told apart
-from another is refused.
+from another is refused. What it says of a tool's effects counts only where ``mcp.json`` marks the
+server as trusted.
 """
 
 import hashlib
@@ -44,8 +45,14 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
     invalid: Sequence[InvalidTool] = ()
 
 
-def name_tools(server: str, remote: Sequence[RemoteTool]) -> NamedTools:
-    """Give every tool of the server its name, or say why it can't have one."""
+def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = False) -> NamedTools:
+    """Give every tool of the server its name, or say why it can't have one.
+
+    Args:
+        server: What ``mcp.json`` calls the server.
+        remote: Its tools, as it describes them.
+        trusted: Whether its word counts for what its tools do.
+    """
     tools: dict[str, Tool] = {}
     remote_names: dict[str, str] = {}
     invalid: list[InvalidTool] = []
@@ -63,7 +70,7 @@ def name_tools(server: str, remote: Sequence[RemoteTool]) -> NamedTools:
             shown = name[:MAX_NAME_CHARS]
             invalid.append(InvalidTool(name=shown, file=f"mcp.json: {server}", reason=reason))
             continue
-        tools[name] = _tool(name, server, tool)
+        tools[name] = _tool(name, server, tool, trusted=trusted)
         remote_names[name] = tool.name
     in_order = {tool.name: index for index, tool in reversed(list(enumerate(remote)))}
     ordered = sorted(tools, key=lambda name: in_order[remote_names[name]])
@@ -100,7 +107,7 @@ def _shortened(server: str, remote_name: str) -> str | None:
     return f"{name[:kept]}_{digest}"
 
 
-def _tool(name: str, server: str, tool: RemoteTool) -> Tool:
+def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
     schema = {"type": "object", **tool.input_schema}
     return Tool(
         spec=ToolSpec(
@@ -110,8 +117,9 @@ def _tool(name: str, server: str, tool: RemoteTool) -> Tool:
         ),
         parameters=dict(_parameters(schema.get("properties"))),
         groups=(server,),
-        destructive=tool.destructive,
+        destructive=not trusted or (tool.destructive and not tool.read_only),
         server=server,
+        read_only=trusted and tool.read_only,
     )
 
 

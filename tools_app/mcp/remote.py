@@ -15,12 +15,14 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
         name: The name that the server knows it by.
         description: What the model is told.
         input_schema: The JSON schema of its arguments.
-        destructive: Unless the server says that it only reads, what it says (true if nothing).
+        read_only: Whether the server says that it changes nothing.
+        destructive: Whether it may destroy something; the server can say that it does not.
     """
 
     name: str
     description: str
     input_schema: Mapping[str, Any]
+    read_only: bool = False
     destructive: bool = True
 
 

@@ -261,7 +261,7 @@ class ServerOwner:
 
     async def _list(self, connection: Connection) -> None:
         listing = await connection.list_tools()
-        named = name_tools(self.name, listing.tools)
+        named = name_tools(self.name, listing.tools, trusted=self.spec.trusted)
         if listing.cut:
             more = InvalidTool(name=self.name, file=f"mcp.json: {self.name}", reason=_CUT)
             named = NamedTools(

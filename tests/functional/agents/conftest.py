@@ -18,7 +18,7 @@ TOOLS = '''
 import os
 import time
 
-__destructive__ = ["erase"]
+__destructive__ = ["erase", "rewrite"]
 
 
 def _write(line: str) -> None:
@@ -45,6 +45,19 @@ def erase(text: str) -> str:
     """
     _write(f"-{{text}}")
     return f"erased {{text}}"
+
+
+def rewrite(letter: str) -> str:
+    """Read all lines, take a while, and write them back with one more.
+
+    Args:
+        letter: The line.
+    """
+    before = open({runs!r}).read() if os.path.exists({runs!r}) else ""
+    time.sleep(0.05)
+    with open({runs!r}, "w") as file:
+        file.write(before + letter + "\\n")
+    return f"wrote {{letter}}"
 
 
 def ponder(seconds: float) -> str:
@@ -78,8 +91,8 @@ class Scribe:
                 folder.mkdir(parents=True)
                 (folder / "SKILL.md").write_text(SKILL)
                 (folder / f"{name}.py").write_text(TOOLS.format(runs=str(self._runs)))
-                exported = f"from .{name} import note, erase, ponder\n"
-                exported += "__all__ = ['note', 'erase', 'ponder']\n"
+                exported = f"from .{name} import note, erase, rewrite, ponder\n"
+                exported += "__all__ = ['note', 'erase', 'rewrite', 'ponder']\n"
                 (folder / "__init__.py").write_text(exported)
         self._runs.unlink(missing_ok=True)
 

@@ -207,6 +207,21 @@ def test_two_agents_of_one_round_run_at_the_same_time_and_tell_which_is_which(sc
     assert ["Done 1." in results[0]["content"], "Done 2." in results[1]["content"]] == [True, True]
 
 
+def test_agents_of_one_round_do_not_undo_what_the_others_tools_wrote(scribe):
+    session_id = scribe.new_session()
+    acts = [calls(*(("rewrite", {"letter": letter}) for letter in word)) for word in ("abc", "xyz")]
+
+    events = scribe.chat.say(
+        session_id, scribe.message(*(scribe.instruct(PLAN, act, "Written.") for act in acts))
+    )
+
+    assert events[-1].name == "done"
+    written = "".join(scribe.runs())
+    assert sorted(written) == sorted("abcxyz")
+    assert [c for c in written if c in "abc"] == [*"abc"]
+    assert [c for c in written if c in "xyz"] == [*"xyz"]
+
+
 def test_the_callers_policy_gates_the_agents_tools_and_the_question_names_the_agent(scribe):
     session_id = scribe.new_session("confirm_destructive")
     acts = calls(("note", {"text": "a"}), ("erase", {"text": "a"}))

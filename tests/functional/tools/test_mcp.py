@@ -21,7 +21,11 @@ def server(start_once: Callable[..., Any]) -> Any:
     server = start_once()
     raw = ["-S", str(PROGRAMS / "raw_server.py"), "silent"]
     servers = {
-        "works": {"command": sys.executable, "args": [str(PROGRAMS / "sdk_server.py")]},
+        "works": {
+            "command": sys.executable,
+            "args": [str(PROGRAMS / "sdk_server.py")],
+            "trusted": True,
+        },
         "missing": {"command": "no-such-program-anywhere"},
         "hangs": {"command": sys.executable, "args": raw},
     }
@@ -98,6 +102,24 @@ def test_a_group_that_does_not_answer_holds_up_no_status(chat: Any) -> None:
 
     assert time.monotonic() - began < 8
     assert status["active_tools"] == ["a"]
+
+
+def test_calls_of_one_answer_do_not_undo_what_the_others_wrote(
+    chat: Any, script: Script, tmp_path: Path
+) -> None:
+    session_id = session_with(chat, "works__append", policy="never_confirm")
+    lines = [f"line {number}" for number in range(6)]
+    calls = [
+        {"name": "works__append", "args": {"path": str(tmp_path / "list"), "line": line}}
+        for line in lines
+    ]
+
+    events = chat.say(session_id, script({"tool_call": calls}, "Done.", per_request=True))
+
+    assert [result["result"] for result in of(events, "tool_result")] == [
+        f"wrote {line}" for line in lines
+    ]
+    assert (tmp_path / "list").read_text().splitlines() == lines
 
 
 def test_what_a_server_does_not_call_harmless_is_asked_about(

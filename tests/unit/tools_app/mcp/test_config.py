@@ -53,6 +53,13 @@ def test_an_address_with_headers():
     assert spec == HttpSpec(url="https://mcp.example/mcp", headers={"Authorization": "Bearer abc"})
 
 
+@pytest.mark.parametrize("entry", [{"command": "x"}, {"url": "https://mcp.example/mcp"}])
+def test_a_server_is_trusted_only_if_the_file_says_so(entry):
+    assert not parse(entry).trusted
+    assert parse({**entry, "trusted": True}).trusted
+    assert isinstance(parse({**entry, "trusted": "yes"}), BrokenSpec)
+
+
 def test_programs_start_where_the_file_is():
     assert parse({"command": "x"}).cwd == "/data"
 

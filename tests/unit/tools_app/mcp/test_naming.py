@@ -22,12 +22,11 @@ def test_a_tool_is_named_after_its_server_and_belongs_to_its_group():
         "required": ["city"],
     }
 
-    named = name_tools("weather", [remote("forecast", schema, destructive=False)])
+    named = name_tools("weather", [remote("forecast", schema)])
 
     tool = named.tools["weather__forecast"]
     assert tool.groups == ("weather",)
     assert tool.server == "weather"
-    assert tool.destructive is False
     assert tool.spec.parameters == schema
     assert tool.parameters == {
         "city": {"type": "str", "description": "Where"},
@@ -36,6 +35,26 @@ def test_a_tool_is_named_after_its_server_and_belongs_to_its_group():
         "odd": {"type": "Any", "description": ""},
     }
     assert named.remote_names == {"weather__forecast": "forecast"}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "hints", "destructive", "read_only"),
+    [
+        (False, {}, True, False),
+        (False, {"read_only": True}, True, False),
+        (False, {"destructive": False}, True, False),
+        (True, {}, True, False),
+        (True, {"read_only": True}, False, True),
+        (True, {"destructive": False}, False, False),
+    ],
+)
+def test_what_a_server_says_of_effects_counts_if_it_is_trusted(
+    trusted, hints, destructive, read_only
+):
+    tool = name_tools("s", [remote("run", **hints)], trusted=trusted).tools["s__run"]
+
+    assert (tool.destructive, tool.read_only) == (destructive, read_only)
+    assert tool.queue == (None if read_only else "server s")
 
 
 def test_a_schema_without_a_type_is_one_of_an_object():
@@ -79,7 +98,7 @@ def test_names_that_can_not_be_kept_are_listed_with_a_reason(name):
 
 
 def test_of_two_tools_with_one_name_the_first_is_kept():
-    named = name_tools("s", [remote("run", destructive=False), remote("run")])
+    named = name_tools("s", [remote("run", destructive=False), remote("run")], trusted=True)
 
     assert named.tools["s__run"].destructive is False
     assert len(named.invalid) == 1

@@ -1,6 +1,7 @@
 """The protocol's own reference servers: one in Python, two in JavaScript."""
 
 import asyncio
+import json
 import os
 import shutil
 import socket
@@ -10,6 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+
+from chat.approval import DecidedCall
+from chat.delegation import CallingTurn
+from chat.tool_calls import ToolCallRunner
+from sessions_app.messages import ToolCall
+from tools_app.offer import ToolOffer
 
 ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent
@@ -89,7 +96,7 @@ async def test_everything_over_http(lab, javascript, unused_port):
 
 
 async def test_filesystem(lab, javascript, inside):
-    await lab.configure(fs=javascript("filesystem", str(inside)))
+    await lab.configure(fs={**javascript("filesystem", str(inside)), "trusted": True})
 
     listing = await lab.listed("fs")
     read = await lab.call("fs__read_text_file", path=str(inside / "note.txt"))
@@ -99,6 +106,70 @@ async def test_filesystem(lab, javascript, inside):
     assert listing.tools["fs__write_file"].destructive
     assert read.result == "to be read"
     assert not refused.success
+
+
+async def test_six_entities_of_one_answer_are_six_entities(lab, javascript, tmp_path):
+    memory = tmp_path / "memory.jsonl"
+    entry = {**javascript("memory"), "env": {"MEMORY_FILE_PATH": str(memory)}}
+    await lab.configure(memory=entry)
+    names = [f"entity {number}" for number in range(6)]
+
+    outcomes = await run_round(
+        lab,
+        "memory",
+        "create_entities",
+        [
+            {"entities": [{"name": name, "entityType": "thing", "observations": []}]}
+            for name in names
+        ],
+    )
+
+    assert all(outcome.event.success for outcome in outcomes)
+    lines = (await asyncio.to_thread(memory.read_text)).splitlines()
+    assert [json.loads(line)["name"] for line in lines] == names
+
+
+async def test_four_edits_of_one_file_in_one_answer_are_four_edits(lab, javascript, inside):
+    await lab.configure(fs=javascript("filesystem", str(inside)))
+    path = inside / "lines.txt"
+    await asyncio.to_thread(path.write_text, "a\nb\nc\nd\n")
+
+    outcomes = await run_round(
+        lab,
+        "fs",
+        "edit_file",
+        [
+            {"path": str(path), "edits": [{"oldText": old, "newText": old.upper()}]}
+            for old in "abcd"
+        ],
+    )
+
+    assert all(outcome.event.success for outcome in outcomes)
+    assert await asyncio.to_thread(path.read_text) == "A\nB\nC\nD\n"
+
+
+async def run_round(lab, server, tool, arguments):
+    """Run calls of one tool as those of one answer; return what came of each."""
+    offer = ToolOffer(tools=(await lab.listed(server)).tools)
+    runner = ToolCallRunner(lab.tools, offer=offer, session_id="a1b2c3d4e5")
+    turn = CallingTurn(
+        session=None,
+        approver=None,
+        emit=lambda events: None,
+        queues=runner.queues,
+        children=set(),
+        why_stopped=lambda: None,
+    )
+    calls = [
+        DecidedCall(
+            call=ToolCall(id=f"c{number}", name=f"{server}__{tool}", arguments=given),
+            index=number,
+            arguments=given,
+        )
+        for number, given in enumerate(arguments)
+    ]
+    running = runner.run(calls, turn, message_id="m1", note=lambda name, value: None)
+    return [outcome async for outcome in running]
 
 
 @pytest.fixture

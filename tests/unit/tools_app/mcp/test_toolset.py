@@ -176,7 +176,7 @@ async def test_callers_who_are_cancelled_while_a_server_starts_leave_it_starting
 
 class TestAServerMadeWithTheSdk:
     async def test_it_is_listed_called_and_understood(self, lab):
-        await lab.configure(srv=lab.sdk())
+        await lab.configure(srv=lab.sdk(trusted=True))
 
         listing = await lab.listed("srv")
         added = await lab.call("srv__add", a=1, b=2)
@@ -193,6 +193,7 @@ class TestAServerMadeWithTheSdk:
             "srv__count": False,
             "srv__wait": True,
             "srv__learn": True,
+            "srv__append": True,
             "srv__environment": True,
         }
         assert added.result == "3"

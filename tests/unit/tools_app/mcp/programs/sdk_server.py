@@ -47,6 +47,15 @@ async def learn(name: str, ctx: Context) -> str:
 
 
 @server.tool()
+async def append(path: str, line: str) -> str:
+    """Read a file, take a while, and write it back with one line more."""
+    before = Path(path).read_text() if Path(path).exists() else ""
+    await anyio.sleep(0.02)
+    Path(path).write_text(f"{before}{line}\n")
+    return f"wrote {line}"
+
+
+@server.tool()
 def environment() -> dict[str, str]:
     """Show the environment."""
     return dict(os.environ)
