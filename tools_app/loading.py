@@ -268,21 +268,27 @@ class _Collection:
             self._refuse(name, file, fault)
             return False
         own_file = self._imports.file_of(own)
-        modules = [module] if own is None or own_file is None else [module, own]
+        if own is None or own_file is None:
+            own = module  # a library's: whoever offers it says what it does
         self._tools[name] = LoadedFunction(
             name=name,
             function=value,
             groups=tuple(groups),
-            destructive=self._is_destructive(names, modules),
+            destructive=self._is_destructive(names, own, offered_by=module),
             file=own_file or file,
         )
         return True
 
-    def _is_destructive(self, names: set[str], modules: Sequence[ModuleType]) -> bool:
-        """Whether one of the modules says so, or none of them says anything."""
-        declared = [self._destructive_of(module) for module in modules]
-        said = [listed for listed in declared if listed is not None]
-        return not said or any(names & listed for listed in said)
+    def _is_destructive(self, names: set[str], own: ModuleType, *, offered_by: ModuleType) -> bool:
+        """Whether a module says so, or one says nothing; only the folder's init need not."""
+        declared = self._destructive_of(own)
+        offered = self._destructive_of(offered_by)
+        if offered is None and own is not offered_by and self._is_init(offered_by):
+            offered = frozenset()
+        return declared is None or offered is None or not names.isdisjoint(declared | offered)
+
+    def _is_init(self, module: ModuleType) -> bool:
+        return self._imports.file_of(module) == f"{INIT}.py"
 
     def _destructive_of(self, module: ModuleType) -> frozenset[str] | None:
         if module.__name__ not in self._declared:
