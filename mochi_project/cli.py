@@ -14,6 +14,7 @@ from importlib.metadata import version
 FLAG_VARIABLES = {
     "host": "MOCHI_HOST",
     "port": "MOCHI_PORT",
+    "unix_socket": "MOCHI_UNIX_SOCKET",
     "ollama_host": "MOCHI_OLLAMA_HOST",
     "data_dir": "MOCHI_DATA_DIR",
     "workers": "MOCHI_WORKERS",
@@ -93,9 +94,8 @@ def _serve() -> int:
     from mochi_project.server import (  # noqa: PLC0415
         WebServer,
         allow_many_connections,
-        listen,
+        listening,
         server_config,
-        url_of,
     )
     from mochi_project.startup import (  # noqa: PLC0415
         announce,
@@ -111,26 +111,25 @@ def _serve() -> int:
     if warning := warn_without_auth(settings):
         _say(f"warning: {warning}")
     allow_many_connections()
-    sockets = listen(settings.host, settings.port)
-    settings = with_fresh_data_dir(settings)
-    prepare_data_dir(settings)
-    logging.config.dictConfig(logging_config(settings))
-    url = url_of(settings.host, sockets)
+    with listening(settings) as (sockets, url):
+        settings = with_fresh_data_dir(settings)
+        prepare_data_dir(settings)
+        logging.config.dictConfig(logging_config(settings))
 
-    def on_listening() -> None:
-        announce(settings, url)
+        def on_listening() -> None:
+            announce(settings, url)
 
-    if settings.workers > 1:
-        gc.enable()
-        return WorkerPool(
-            settings.workers,
-            sockets,
-            on_listening=on_listening,
-            kill_after=settings.shutdown_grace_seconds + 10,
-        ).run()
-    server = WebServer(server_config(settings), on_listening=on_listening)
-    server.run(sockets=sockets)
-    return 0 if server.started else 1
+        if settings.workers > 1:
+            gc.enable()
+            return WorkerPool(
+                settings.workers,
+                sockets,
+                on_listening=on_listening,
+                kill_after=settings.shutdown_grace_seconds + 10,
+            ).run()
+        server = WebServer(server_config(settings), on_listening=on_listening)
+        server.run(sockets=sockets)
+        return 0 if server.started else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", metavar="N", help="port to listen on (8000; 0: a free one)")
+    parser.add_argument(
+        "--unix-socket",
+        metavar="PATH",
+        help="listen on a Unix socket that only you can use, instead of on a port",
+    )
     parser.add_argument("--ollama-host", metavar="URL", help="Ollama (http://localhost:11434)")
     parser.add_argument(
         "--data-dir", metavar="DIR", help="where sessions, tools, agents and prompts are (.)"

@@ -2,17 +2,14 @@
 
 import difflib
 import ipaddress
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -22,38 +19,13 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
+from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds
 from mochi_project.variables import merged, read_file, read_variables
 from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
 
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
 OLLAMA_PORT = 11434
-
-
-def _http_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an http:// or https:// URL")
-    _ = parts.port  # raises ValueError when it is no port number
-    return value.rstrip("/")
-
-
-def _expanded(value: Path) -> Path:
-    try:
-        return value.expanduser()
-    except RuntimeError as error:  # ~nobody/data
-        raise ValueError(f"can't be used: {error}") from error
-
-
-def _split(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise ValueError("must be a JSON list or a comma-separated list") from error
-    return [item.strip() for item in value.split(",") if item.strip()]
 
 
 ContextStrategy = Literal[
@@ -65,10 +37,6 @@ ContextStrategy = Literal[
     "filter_history+truncate_by_tokens",
     "none",
 ]
-Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
-List = Annotated[list[str], BeforeValidator(_split)]
-HttpUrl = Annotated[str, AfterValidator(_http_url)]
-DataPath = Annotated[Path, AfterValidator(_expanded)]
 
 
 class ProviderConfig(BaseModel):
@@ -110,6 +78,9 @@ class MochiSettings(BaseModel):
         ge=0,
         le=65535,
         description="Port to listen on (5099 in test mode; 0 takes a free one)",
+    )
+    unix_socket: DataPath | None = Field(
+        None, description="Unix socket to listen on instead, for this system's user alone (0600)"
     )
     workers: int = Field(1, ge=1, le=256, description="Number of web processes")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
@@ -190,6 +161,13 @@ class MochiSettings(BaseModel):
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body in bytes")
     api_token: SecretStr | None = Field(
         None, description="Bearer token; one is made when the server listens beyond loopback"
+    )
+    trusted_proxies: Proxies = Field(
+        default_factory=list,
+        description=(
+            "Proxies that may pass requests on without a token, and tell for whom: addresses, "
+            "networks, `unix`"
+        ),
     )
     insecure_no_auth: bool = Field(False, description="Listen beyond loopback without a token")
 
@@ -298,6 +276,11 @@ class MochiSettings(BaseModel):
         return self._resolve(self.execution_prompt_path)
 
     @property
+    def resolved_unix_socket(self) -> Path | None:
+        """The Unix socket to listen on, absolute; relative ones are taken from where it starts."""
+        return self.unix_socket.absolute() if self.unix_socket else None
+
+    @property
     def resolved_state_dir(self) -> Path:
         """Where the server keeps its own state (``.mochi``), absolute."""
         return self.resolved_data_dir / ".mochi"
@@ -305,7 +288,7 @@ class MochiSettings(BaseModel):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return is_loopback(self.host)
+        return self.unix_socket is not None or is_loopback(self.host)
 
     def _resolve(self, path: Path) -> Path:
         return (self.resolved_data_dir / path).resolve()

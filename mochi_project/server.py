@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import uvicorn
 
 from mochi_project.config import ConfigurationError, MochiSettings
+from mochi_project.unix_socket import listen_on_path, remove_socket_file
 
 APPLICATION = "mochi_project.asgi:application"
 # The turns have ended before uvicorn waits for their streams (DESIGN section 6): this is for
@@ -74,11 +75,31 @@ def server_config(settings: MochiSettings) -> uvicorn.Config:
         log_config=None,  # mochi_project.logs, applied by Django
         access_log=settings.log_level == "DEBUG",
         server_header=False,
+        proxy_headers=False,  # the guard knows whom to believe (mochi_project/edge/proxies.py)
         backlog=BACKLOG,
         timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
     )
     config.write_timeout = settings.write_timeout_seconds
     return config
+
+
+@contextlib.contextmanager
+def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], str]]:
+    """Listen where the settings say, and tell where that is; a Unix socket's file goes at the end.
+
+    Raises:
+        ConfigurationError: The address or path can't be used; the message says what to change.
+    """
+    path = settings.resolved_unix_socket
+    if path is None:
+        sockets = listen(settings.host, settings.port)
+        yield sockets, url_of(settings.host, sockets)
+        return
+    opened = listen_on_path(path, backlog=BACKLOG)
+    try:
+        yield [opened], f"unix:{path}"
+    finally:
+        remove_socket_file(path)
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

@@ -60,9 +60,12 @@ def announce(settings: MochiSettings, url: str) -> None:
             shown = url.replace(wildcard, local)
     host = parse_host(settings.ollama_host).url
     model = "scripted, offline (test mode)" if settings.test_mode else host
+    path = settings.resolved_unix_socket
     lines = [
         f"mochi-server listening on {url}",
-        f"  docs    {shown}/api/v1/docs",
+        f"  try     curl --unix-socket {path} http://localhost/api/v1/health"
+        if path
+        else f"  docs    {shown}/api/v1/docs",
         f"  models  {model}",
         f"  data    {settings.resolved_data_dir}",
     ]

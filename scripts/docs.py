@@ -60,7 +60,7 @@ OTHER_ERRORS = {
     "METHOD_NOT_ALLOWED": "The path is there, but not for this method; see `Allow`.",
     "PAYLOAD_TOO_LARGE": "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
     "UNSUPPORTED_MEDIA_TYPE": "The body is not declared as `application/json`.",
-    "FORBIDDEN": "The `Host` or the `Origin` is not allowed.",
+    "FORBIDDEN": "The `Host`, the `Origin` or the proxy is not allowed; the message says why.",
     "UNAUTHENTICATED": "The server wants a bearer token.",
     "REQUEST_TIMEOUT": "The body took longer than 30 seconds to arrive.",
     "HEADERS_TOO_LARGE": "The headers are larger than 64 KiB.",

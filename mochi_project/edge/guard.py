@@ -14,6 +14,7 @@ from mochi_project.config import MochiSettings
 from mochi_project.edge.added_headers import AddingHeaders, Headers
 from mochi_project.edge.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.edge.origins import AccessPolicy
+from mochi_project.edge.proxies import TrustedProxies, proxy_header
 from mochi_project.edge.refusal import Refused, send_refusal
 from mochi_project.edge.request_body import BodyReader, ClientLeft
 from mochi_project.errors import STATUS_OF_CODE, envelope
@@ -83,6 +84,7 @@ class Guard:
         self._app = app
         self._token = token.encode() if token else None
         self._bodies = BodyReader(max_bytes=settings.max_body_bytes, deadline=body_deadline)
+        self._proxies = TrustedProxies(settings.trusted_proxies)
         # A name to listen on was chosen by the operator, so requests for it are meant.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
         self._policy = AccessPolicy(
@@ -165,16 +167,32 @@ class Guard:
             )
 
     def _check_token(self, scope: Scope, head: dict[bytes, bytes]) -> None:
-        if self._token is None:
-            return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if path in TOKEN_FREE_PATHS or path.startswith(TOKEN_FREE_PREFIX):
+            return
+        if self._token is None:
+            self._check_proxy(scope)
             return
         scheme, _, given = head.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
             raise Refused(
                 "UNAUTHENTICATED",
                 "This server wants a token: send the header 'Authorization: Bearer <token>'.",
+            )
+
+    def _check_proxy(self, scope: Scope) -> None:
+        """Refuse what a proxy passes on, for this server asks nobody who reaches it for a token.
+
+        Raises:
+            Refused: A proxy that is not trusted passed the request on.
+        """
+        header = proxy_header(scope["headers"])
+        if header is not None and not self._proxies.trust_peer_of(scope):
+            raise Refused(
+                "FORBIDDEN",
+                f"A proxy passed this request on (it has the header {header}), and this server "
+                "asks for no token: set MOCHI_API_TOKEN, or name the proxy in "
+                "MOCHI_TRUSTED_PROXIES if it lets in only whom you trust.",
             )
 
 

@@ -38,7 +38,12 @@ def main() -> None:
     sock = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
     config = uvicorn.Config(
-        guard, lifespan="off", ws="none", http=BoundedHttpToolsProtocol, log_level="warning"
+        guard,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        http=BoundedHttpToolsProtocol,
+        log_level="warning",
     )
     config.head_timeout = float(os.environ.get("EDGE_HEAD_DEADLINE", "30"))  # type: ignore[attr-defined]
     uvicorn.Server(config).run(sockets=[sock])

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[3]
-LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
+LISTENING = re.compile(r"^mochi-server listening on ((?:http://|unix:)\S+)$")
 START_SECONDS = 60
 
 

@@ -1,0 +1,129 @@
+"""Who asks, where proxies pass requests on: which peers are believed, and what they tell. Pure.
+
+Somebody who lets a reverse proxy or a tunnel pass on to a server on loopback opens that server to
+whoever reaches the proxy. It can't be seen from the connection, only from what proxies add.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+UNIX_PEER = "unix"
+"""How the peers of a Unix socket, which have no address, are named."""
+
+_ADDED_BY_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
+_ADDED_PREFIX = b"x-forwarded-"
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+
+def checked_proxies(names: list[str]) -> list[str]:
+    """Return names of proxies as they are.
+
+    Raises:
+        ValueError: One is neither an IP address nor a network nor ``unix``.
+    """
+    for name in names:
+        if name != UNIX_PEER:
+            try:
+                ipaddress.ip_network(name, strict=False)
+            except ValueError as error:
+                raise ValueError(
+                    "must list IP addresses or networks (10.0.0.0/8), or unix for a Unix socket"
+                ) from error
+    return names
+
+
+def proxy_header(headers: RawHeaders) -> str | None:
+    """Return the name of the first header that only a proxy adds; None: it is the client's own."""
+    for name, _ in headers:
+        if name.startswith(_ADDED_PREFIX) or name in _ADDED_BY_PROXIES:
+            return name.decode("latin-1")
+    return None
+
+
+class TrustedProxies:
+    """The peers whose word counts (``MOCHI_TRUSTED_PROXIES``).
+
+    Args:
+        names: Addresses and networks, and ``unix``.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        listed = list(names)
+        self._unix = UNIX_PEER in listed
+        self._networks: list[Network] = [
+            ipaddress.ip_network(name, strict=False) for name in listed if name != UNIX_PEER
+        ]
+
+    def trust_peer_of(self, scope: Mapping[str, Any]) -> bool:
+        """Whether the peer of a request's connection is one of them."""
+        peer = _peer_of(scope)
+        return self._trust(_address(peer)) if peer else self._unix
+
+    def client_of(self, scope: Mapping[str, Any]) -> str:
+        """Return who asks: an IPv4 address, the /64 network of an IPv6 address, or ``unix``.
+
+        It is the peer, or whom a trusted peer names: the last in ``X-Forwarded-For`` (or else
+        ``Forwarded``) that is no trusted proxy itself.
+        """
+        client = _peer_of(scope) or UNIX_PEER
+        if self.trust_peer_of(scope):
+            for told in _told_addresses(scope["headers"]):
+                address = _address(told)
+                if address is None:
+                    break  # what stands before it is nobody's word
+                client = told
+                if not self._trust(address):
+                    break
+        address = _address(client)
+        if address is None:
+            return client
+        if isinstance(address, ipaddress.IPv6Address):
+            return str(ipaddress.ip_network((address, 64), strict=False))
+        return str(address)
+
+    def _trust(self, address: Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+
+def _peer_of(scope: Mapping[str, Any]) -> str | None:
+    client = scope.get("client")
+    return client[0] if client else None
+
+
+def _address(text: str) -> Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address
+
+
+def _told_addresses(headers: RawHeaders) -> Iterator[str]:
+    """Yield the addresses that proxies tell of, the one that was told last first."""
+    told = {b"x-forwarded-for": "", b"forwarded": ""}
+    for name, value in headers:
+        if name in told:
+            told[name] = f"{told[name]},{value.decode('latin-1')}"
+    for element in reversed((told[b"x-forwarded-for"] or _for_of(told[b"forwarded"])).split(",")):
+        if element.strip():
+            yield _without_port(element.strip())
+
+
+def _for_of(forwarded: str) -> str:
+    """Return the values of ``for`` in the header ``Forwarded`` (RFC 7239)."""
+    pairs = (pair.partition("=") for element in forwarded.split(",") for pair in element.split(";"))
+    return ",".join(
+        value.strip().strip('"') for name, _, value in pairs if name.strip().lower() == "for"
+    )
+
+
+def _without_port(text: str) -> str:
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
