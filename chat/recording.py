@@ -12,6 +12,7 @@ from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, append_messages, with_messages, with_metadata
+from sessions_app.surrogates import mend_message
 
 
 class SessionRecorder:
@@ -113,7 +114,7 @@ def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
 
 def _append_new(session: Session, messages: tuple[Message, ...], now: str) -> Session:
     known = {message.message_id for message in session.messages}
-    new = [message for message in messages if message.message_id not in known]
+    new = [mend_message(message) for message in messages if message.message_id not in known]
     return append_messages(session, *new, now=now) if new else session
 
 

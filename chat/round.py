@@ -1,5 +1,6 @@
 """One model call within a turn: deltas come in, events go out, the answer so far is kept. Pure."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from chat.events import (
@@ -9,7 +10,7 @@ from chat.events import (
     ThinkingContentDelta,
     ToolCallDelta,
 )
-from models_app.cleaning import StreamCleaner
+from models_app.cleaning import StreamCleaner, WholeCharacters
 from models_app.language_model import (
     CallArgumentsDelta,
     CallDelta,
@@ -21,6 +22,7 @@ from models_app.language_model import (
     WindowGrown,
 )
 from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
+from sessions_app.surrogates import join_surrogates, mend_call, mend_call_id
 
 
 class Round:
@@ -46,6 +48,7 @@ class Round:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._cleaner = StreamCleaner()
+        self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
         self._first_call_index = first_call_index
 
     @property
@@ -70,7 +73,7 @@ class Round:
                 self.has_output = True
                 events.append(self._arguments(delta))
             elif type(delta) is CallDelta:
-                self.calls.append(delta.call)
+                self.calls.append(mend_call(delta.call))
                 self.has_output = True
             elif type(delta) is Finished:
                 self._add(events, *self._cleaner.finish())
@@ -108,7 +111,7 @@ class Round:
             prompt_eval_count=finished.prompt_eval_count,
             tool_calls=() if cancelled or interrupted else tuple(self.calls),
             thinking=self.thinking,
-            done_reason=finished.done_reason,
+            done_reason=finished.done_reason and join_surrogates(finished.done_reason),
             cancelled=cancelled,
             interrupted=interrupted,
         )
@@ -116,8 +119,8 @@ class Round:
     def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:
         return ToolCallDelta(
             call_index=self._first_call_index + delta.call_index,
-            tool_call_id=delta.call_id,
-            arguments=delta.arguments,
+            tool_call_id=mend_call_id(delta.call_id),
+            arguments=self._arguments_of[delta.call_index].feed(delta.arguments),
         )
 
     def _add(self, events: list[Event], text: str, thinking: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from chat.events import ContentDelta, Event, ThinkingContentDelta
+from sessions_app.surrogates import mend_json
 
 RETRY = b"retry: 2000\n\n"
 HEARTBEAT = b": keep-alive\n\n"
@@ -33,7 +34,10 @@ def payload(event: Event) -> str:
 
 def ascii_json(value: Any) -> str:
     """Return any JSON-compatible value as one line of ASCII JSON."""
-    encoded = _to_json(value)
+    try:
+        encoded = _to_json(value)
+    except UnicodeEncodeError:  # half a character, of a tool or of somebody's error message
+        encoded = _to_json(mend_json(msgspec.to_builtins(value)))
     if encoded.isascii():
         return encoded.decode("ascii")
     return _escape(encoded.decode("utf-8"))

@@ -16,6 +16,7 @@ from chat.events import StatusChanged, ToolCallStarted, ToolResultReceived
 from sessions_app.errors import MochiError
 from sessions_app.identity import new_message_id, utc_now
 from sessions_app.messages import ToolCall, ToolMessage
+from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.errors import ToolNotFound
 from tools_app.offer import ToolOffer
 from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
@@ -242,6 +243,7 @@ def _outcome(
     item: DecidedCall, result: ToolResult, milliseconds: float, *, is_shown: bool
 ) -> CallOutcome:
     call = item.call
+    result = _mended(result)
     text = (result.error_message or "") if result.result is None else result.result
     event = ToolResultReceived(
         tool_name=call.name,
@@ -272,6 +274,18 @@ def _outcome(
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"
     message = _message(call, content)
     return CallOutcome(message=message, event=event, is_shown=is_shown, record=record)
+
+
+def _mended(result: ToolResult) -> ToolResult:
+    """Return what a tool host, an MCP server or an agent returned so that it can be saved."""
+    if is_unicode(f"{result.result}{result.error_message}"):
+        return result
+    said, failed = result.result, result.error_message
+    return msgspec.structs.replace(
+        result,
+        result=None if said is None else join_surrogates(said),
+        error_message=None if failed is None else join_surrogates(failed),
+    )
 
 
 def _message(call: ToolCall, content: str) -> ToolMessage:

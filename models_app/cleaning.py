@@ -1,8 +1,12 @@
-"""The clean stream: takes thinking, end markers and control characters out of a model's text.
+r"""The clean stream: takes thinking, end markers and control characters out of a model's text.
+
+Characters are made whole here, too: a provider that cuts by UTF-16 streams ``"\ud83d"`` and
+``"\ude00"`` apart. Pairs are joined across chunks, what stays alone becomes U+FFFD.
 
 Pure and incremental: the result is the same however the text is cut into chunks. Both outputs hold
 neither ``<think>``, ``<thinking>`` and their closing tags (in any case), nor the end marker ``␄``,
-nor control characters but newline and tab; this is true of the pieces joined together too.
+nor control characters but newline and tab, nor halves of surrogate pairs; this is true of the
+pieces joined together too.
 
 - A block counts anywhere, not only at the start: models reason again after a tool call. So an
   answer that *explains* the tag loses it, in code too; no parser can tell the two apart in mid-
@@ -15,6 +19,8 @@ nor control characters but newline and tab; this is true of the pieces joined to
 """
 
 import re
+
+from sessions_app.surrogates import REPLACEMENT, join_surrogates
 
 END_MARKER = "␄"
 
@@ -29,16 +35,42 @@ _STRIPPED = rf"\x00-\x08\x0b-\x1f\x7f-\x9f{END_MARKER}"
 _unclean = re.compile(rf"[{_STRIPPED}]+")
 # A "<" is suspect only where a tag may follow or the text ends. The leading character class lets
 # the search skip clean text at full speed: the whole clean chunk costs about 0.1 us.
-_is_suspect = re.compile(rf"[<{_STRIPPED}](?:(?<!<)|(?=[/tT])|\Z)").search
+_is_suspect = re.compile(rf"[<{_STRIPPED}\ud800-\udfff](?:(?<!<)|(?=[/tT])|\Z)").search
+
+
+class WholeCharacters:
+    """Joins surrogate pairs across the chunks of one text, and replaces lone surrogates.
+
+    Attributes:
+        half: The first half of a pair, held until the next chunk shows whether the second follows.
+    """
+
+    __slots__ = ("half",)
+
+    def __init__(self) -> None:
+        self.half = ""
+
+    def feed(self, text: str) -> str:
+        """Take the next chunk; return what is whole."""
+        text = self.half + text
+        self.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return join_surrogates(text[:-1] if self.half else text)
+
+    def finish(self) -> str:
+        """Return what stands for the half that was held, and be as new."""
+        lone, self.half = self.half, ""
+        return REPLACEMENT if lone else ""
 
 
 class StreamCleaner:
     """Cleans one answer, chunk by chunk. Call ``finish`` at its end."""
 
-    __slots__ = ("_held_text", "_held_thinking", "_thinking")
+    __slots__ = ("_held_text", "_held_thinking", "_own_thinking", "_text", "_thinking")
 
     def __init__(self) -> None:
         self._thinking = False
+        self._text = WholeCharacters()
+        self._own_thinking = WholeCharacters()
         # What may become a tag: its beginnings, outermost first. Each channel has its own, for a
         # tag's two halves may lie before and after a block.
         self._held_text: list[str] = []
@@ -46,13 +78,13 @@ class StreamCleaner:
 
     def feed_text(self, text: str) -> tuple[str, str]:
         """Take the next piece of the answer's text; return the clean (text, thinking) in it."""
-        if not _is_suspect(text):
+        if not _is_suspect(text) and not self._text.half:
             if self._thinking:
                 if not self._held_thinking:
                     return "", text
             elif not self._held_text:
                 return text, ""
-        return self._split(_unclean.sub("", text))
+        return self._split(_unclean.sub("", self._text.feed(text)))
 
     def feed_thinking(self, text: str) -> str:
         """Take the next piece that the provider itself calls thinking; return it clean.
@@ -60,9 +92,14 @@ class StreamCleaner:
         Tags in it are removed and do not change what the answer's text is.
         """
         held = self._held_thinking
-        if not held and not _is_suspect(text):
+        if not held and not _is_suspect(text) and not self._own_thinking.half:
             return text
-        text = _unclean.sub("", text)
+        text = _unclean.sub("", self._own_thinking.feed(text))
+        return self._without_tags(text)
+
+    def _without_tags(self, text: str) -> str:
+        """Return thinking without tags, as far as none may begin at its end."""
+        held = self._held_thinking
         out: list[str] = []
         at = 0
         while at < len(text):
@@ -71,11 +108,14 @@ class StreamCleaner:
 
     def finish(self) -> tuple[str, str]:
         """Return the (text, thinking) that was held back, and be as new."""
-        held = "".join(self._held_text), "".join(self._held_thinking)
+        text, thinking = self._split(self._text.finish())
+        thinking += self._without_tags(self._own_thinking.finish())
+        text += "".join(self._held_text)
+        thinking += "".join(self._held_thinking)
         self._thinking = False
         self._held_text.clear()
         self._held_thinking.clear()
-        return held
+        return text, thinking
 
     def _split(self, text: str) -> tuple[str, str]:
         clean: list[str] = []

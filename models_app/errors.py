@@ -27,6 +27,7 @@ asked to be left alone for a while.
 from typing import Any
 
 from sessions_app.errors import MochiError
+from sessions_app.surrogates import join_surrogates, mend_json
 
 
 class ModelError(MochiError):
@@ -40,7 +41,7 @@ class ModelError(MochiError):
         retryable: bool | None = None,
         **details: Any,
     ) -> None:
-        super().__init__(message, provider=provider, **details)
+        super().__init__(join_surrogates(message), provider=provider, **mend_json(details))
         if retryable is not None:
             self.retryable = retryable
 

@@ -22,6 +22,7 @@ from sessions_app.payloads import messages_to_json, metadata_to_json
 from sessions_app.session import Session, SessionMetadata, counted
 from sessions_app.stored_messages import read_message, read_messages
 from sessions_app.stored_metadata import read_metadata
+from sessions_app.surrogates import mend_json
 
 NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What reading raises where there is no JSON."""
@@ -174,9 +175,12 @@ def to_json(document: Mapping[str, Any], *, readable: bool = False) -> bytes:
 
 
 def _to_json_slowly(document: Mapping[str, Any], *, readable: bool) -> bytes:
-    """Encode what orjson refuses: integers beyond 64 bits and deep nesting."""
+    """Encode what orjson refuses: integers beyond 64 bits, deep nesting, half a character."""
     try:
-        data = msgspec.json.encode(document, enc_hook=dict)
+        try:
+            data = msgspec.json.encode(document, enc_hook=dict)
+        except UnicodeEncodeError:  # nothing that was said may be lost for a character
+            data = msgspec.json.encode(mend_json(document), enc_hook=dict)
         return msgspec.json.format(data, indent=2) + b"\n" if readable else data
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValidationFailed(f"A value can't be written as JSON: {error}.") from error

@@ -29,8 +29,10 @@ def words_of(error: BaseException) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text as Unicode: half a character (a lone surrogate) is replaced by ``?``."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
+    """Return the text as Unicode: surrogate pairs are joined, lone ones replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
 
 
 def shortened(text: str, limit: int) -> str:

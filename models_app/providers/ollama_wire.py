@@ -211,6 +211,24 @@ _decoder = msgspec.json.Decoder(_Chunk)
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
+def _read_line(line: bytes) -> _Chunk:
+    """Decode one line, also one with half a surrogate pair, which msgspec refuses.
+
+    Raises:
+        UNREADABLE: It is not a line of Ollama's.
+    """
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError:
+        if b"\\ud" not in line.lower():
+            raise
+        try:
+            return msgspec.convert(json.loads(line), _Chunk)
+        except ValueError:  # it is broken elsewhere, too
+            pass
+        raise
+
+
 class LineSplitter:
     """Cuts network reads into whole lines; what is left over waits for the next read.
 
@@ -298,7 +316,7 @@ class ReplyParser:
         deltas: list[Delta] = []
         if rest and not self.finished:
             try:
-                deltas = self._deltas([_decoder.decode(rest)])
+                deltas = self._deltas([_read_line(rest)])
             except UNREADABLE:
                 self._fail(ollama_errors.broke_off("the connection closed within a line."))
         if not self.finished:
@@ -336,7 +354,7 @@ class ReplyParser:
                 self._fail(ollama_errors.line_too_long(MAX_LINE_BYTES))
             elif line.strip():
                 try:
-                    deltas += self._deltas(_decoder.decode_lines(line))
+                    deltas += self._deltas([_read_line(line)])
                 except UNREADABLE as error:
                     self._fail(ollama_errors.made_no_sense(f"a line can't be read ({error})."))
             if self.finished or self.failure is not None:

@@ -27,7 +27,7 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.providers.call_arguments import arguments_of
+from models_app.providers.call_arguments import MAX_DEPTH, arguments_of
 from models_app.providers.vendor_state import STATE_KEY
 from sessions_app.messages import ToolCall
 
@@ -177,9 +177,13 @@ def _jsonable(details: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in details.items() if _is_json(value)}
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: Any, depth: int = MAX_DEPTH) -> bool:
+    if depth < 0:
+        return False
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+        return all(
+            isinstance(key, str) and _is_json(item, depth - 1) for key, item in value.items()
+        )
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return all(map(_is_json, value))
+        return all(_is_json(item, depth - 1) for item in value)
     return value is None or isinstance(value, str | int | float | bool)

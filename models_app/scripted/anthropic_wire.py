@@ -11,11 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import msgspec
-
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
-from models_app.scripted.wire import ChatRequest, Refused, check_length, joined
+from models_app.scripted.wire import (
+    ChatRequest,
+    Refused,
+    check_length,
+    cut_by_utf16,
+    encode,
+    joined,
+)
 
 FRAGMENT_CHARACTERS = 12
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
@@ -31,8 +36,6 @@ ERROR_TYPES = {
     529: "overloaded_error",
 }
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
-
-encode = msgspec.json.encode
 
 
 def error_body(status: int, message: str) -> bytes:
@@ -140,8 +143,7 @@ class AnthropicReply:
                 block = {"type": "tool_use", "id": _call_id(chunk), "name": chunk.name, "input": {}}
                 yield self._switch(None, block)
                 arguments = encode(chunk.arguments).decode()
-                for at in range(0, len(arguments), FRAGMENT_CHARACTERS):
-                    piece = arguments[at : at + FRAGMENT_CHARACTERS]
+                for piece in cut_by_utf16(arguments, FRAGMENT_CHARACTERS):
                     yield self._delta({"type": "input_json_delta", "partial_json": piece})
                 self._open = ToolCallChunk
 

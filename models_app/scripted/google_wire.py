@@ -7,11 +7,9 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
-from models_app.scripted.wire import ChatRequest, Refused, check_length
+from models_app.scripted.wire import ChatRequest, Refused, check_length, encode
 
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
 STATUSES = {
@@ -24,8 +22,6 @@ STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-
-encode = msgspec.json.encode
 
 
 def error_body(status: int, message: str) -> bytes:

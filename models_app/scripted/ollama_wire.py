@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from models_app.scripted import wire
 from models_app.scripted.model_cards import CARDS, ModelCard, find_card
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
 from models_app.scripted.wire import ChatRequest, Refused, joined
@@ -24,7 +25,7 @@ FLOAT_OPTIONS = ("temperature", "top_p", "min_p", "repeat_penalty", "presence_pe
 
 def encode(value: Any) -> bytes:
     """Return compact JSON, escaped as Go's encoder does."""
-    text = msgspec.json.encode(value)
+    text = wire.encode(value)
     return text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
 
 

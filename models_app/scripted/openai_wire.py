@@ -15,7 +15,14 @@ from models_app.scripted.model_cards import (
     find_vendor_card,
 )
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
-from models_app.scripted.wire import ChatRequest, Refused, check_length, joined
+from models_app.scripted.wire import (
+    ChatRequest,
+    Refused,
+    check_length,
+    cut_by_utf16,
+    encode,
+    joined,
+)
 
 FRAGMENT_CHARACTERS = 12
 MAX_CALL_ID = 40
@@ -27,8 +34,6 @@ ERROR_TYPES = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
-
-encode = msgspec.json.encode
 
 
 def error_body(status: int, message: str) -> bytes:
@@ -227,9 +232,7 @@ class OpenAIReply:
 def _fragments(chunk: ToolCallChunk) -> Iterator[dict[str, Any]]:
     function = {"name": chunk.name, "arguments": ""}
     yield {"index": chunk.call_index, "id": chunk.id, "type": "function", "function": function}
-    arguments = encode(chunk.arguments).decode()
-    for at in range(0, len(arguments), FRAGMENT_CHARACTERS):
-        fragment = arguments[at : at + FRAGMENT_CHARACTERS]
+    for fragment in cut_by_utf16(encode(chunk.arguments).decode(), FRAGMENT_CHARACTERS):
         yield {"index": chunk.call_index, "function": {"arguments": fragment}}
 
 

@@ -26,10 +26,11 @@ A user message may script the answer with a block, outside of which nothing coun
     }
     <|instruction_end|>
 
-A literal ``text`` or ``reasoning`` may also be a list of strings: these are the chunks then. A
-block without ``messages`` gives its faults and pace to the fallback. The latest block in the
-history is answered until it is used up (the assistant messages after it are counted); then, and
-when a block is broken, the fallback answers.
+A literal ``text`` or ``reasoning`` may also be a list of strings: these are the chunks then, and
+may cut a character in two (``["\\ud83d", "\\ude00"]``). A block without ``messages`` gives its
+faults and pace to the fallback. The latest block in the history is answered until it is used up
+(the assistant messages after it are counted); then, and when a block is broken, the fallback
+answers.
 """
 
 import hashlib
@@ -184,8 +185,11 @@ class _Instruction(msgspec.Struct, frozen=True):
     refuse_after: Count | None = None
 
 
-_JSON_ENDS_ITSELF = JSONDecoder()
-_BLOCK = msgspec.json.Decoder(_Instruction)
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_JSON_ENDS_ITSELF = JSONDecoder(parse_constant=_refuse)
 _WORD = re.compile(r"\s*\S+|\s+")
 
 
@@ -288,10 +292,11 @@ def _read_block(text: str) -> _Instruction | None:
     opened = text[text.index(BLOCK_START) + len(BLOCK_START) :].lstrip()
     try:
         # Strings inside may hold the end marker, so the JSON itself has to say where it ends.
-        _, end = _JSON_ENDS_ITSELF.raw_decode(opened)
+        # Half a surrogate pair may be in them too: it is streamed as its escape.
+        block, end = _JSON_ENDS_ITSELF.raw_decode(opened)
         if not opened[end:].lstrip().startswith(BLOCK_END):
             return None
-        return _BLOCK.decode(opened[:end])
+        return msgspec.convert(block, _Instruction)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None
 

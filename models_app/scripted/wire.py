@@ -1,5 +1,6 @@
 """What a wire format has to know: how to read a request and how to write a reply's chunks."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -100,11 +101,26 @@ class ReplyWire(Protocol):
         ...
 
 
+def encode(value: Any) -> bytes:
+    """Return compact JSON; half a surrogate pair, which has no UTF-8, becomes its escape."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
 def characters(chunk: Chunk) -> int:
     """Return how many characters a chunk counts as a model's output."""
     if isinstance(chunk, ReasoningChunk | TextChunk):
         return len(chunk.text)
-    return len(chunk.name) + len(msgspec.json.encode(chunk.arguments))
+    return len(chunk.name) + len(json.dumps(chunk.arguments, separators=(",", ":")))
+
+
+def cut_by_utf16(text: str, size: int) -> Iterator[str]:
+    """Yield pieces of so many UTF-16 units, as vendors cut that count so: also within a pair."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    for at in range(0, len(units), 2 * size):
+        yield units[at : at + 2 * size].decode("utf-16-le", "surrogatepass")
 
 
 def joined(chunks: Sequence[Chunk], kind: type[ReasoningChunk] | type[TextChunk]) -> str:

@@ -12,7 +12,8 @@ TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{END_MARKER}]")
 FRAGMENTS = st.sampled_from(
     ["<", "</", "<th", "think", "ing", ">", "k>", "<think>", "</think>", "<Thinking>",
-     "</thinking>", "\x00", "\r\n", "\x85", END_MARKER, " ", "\n", "\t", "a", "é", "<b>", "漢"]
+     "</thinking>", "\x00", "\r\n", "\x85", END_MARKER, " ", "\n", "\t", "a", "é", "<b>", "漢",
+     "😀", "\ud83d", "\ude00", "\ud83d\ude00"]
 )  # fmt: skip
 HOSTILE = st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join)
 
@@ -43,6 +44,7 @@ def test_no_tag_and_no_control_character_is_left_even_in_the_joined_output(
     for output in clean(*case[1]):
         assert not TAG.search(output)
         assert not CONTROL.search(output)
+        output.encode()
 
 
 @given(HOSTILE)
@@ -75,6 +77,7 @@ def test_the_providers_own_thinking_is_as_clean_and_never_turns_into_text(
     for output in (answer, thinking):
         assert not TAG.search(output)
         assert not CONTROL.search(output)
+        output.encode()
     assert answer == clean(*(chunk for is_thinking, chunk in feeds if not is_thinking))[0]
 
 
@@ -93,6 +96,10 @@ def test_the_providers_own_thinking_is_as_clean_and_never_turns_into_text(
         ("<th</think>ink>joined", "", "joined"),
         ("line\r\nnext\ttab\x85\x9b␄", "line\nnext\ttab", ""),
         ("answer<think", "answer<think", ""),
+        ("\ud83d\ude00 \ude00\ud83d", "😀 \ufffd\ufffd", ""),
+        ("<think>\ud83d\ude00</think>\ud83d", "\ufffd", "😀"),
+        ("\ud83d\x00\ude00", "\ufffd\ufffd", ""),
+        ("<thi\ud83d", "<thi\ufffd", ""),
         ("", "", ""),
     ],
 )
@@ -114,6 +121,16 @@ def test_only_what_may_become_a_tag_is_held_back() -> None:
     cleaner = StreamCleaner()
     assert cleaner.feed_text("see <thi") == ("see ", "")
     assert cleaner.feed_text("s>") == ("<this>", "")
+
+
+def test_half_a_character_is_held_until_the_other_half_comes() -> None:
+    cleaner = StreamCleaner()
+    assert cleaner.feed_text("see \ud83d") == ("see ", "")
+    assert cleaner.feed_thinking("well \ud83d") == "well "
+    assert cleaner.feed_text("\ude00!") == ("😀!", "")
+    assert cleaner.feed_thinking(" then") == "\ufffd then"
+    assert cleaner.feed_thinking("\ud83d") == ""
+    assert cleaner.finish() == ("", "\ufffd")
 
 
 def test_a_cleaner_is_as_new_after_finish() -> None:

@@ -403,10 +403,27 @@ def test_a_wrong_message_is_named(message: object, place: str) -> None:
     assert place in raised.value.reason
 
 
+def test_half_a_character_is_written_as_its_replacement_wherever_it_is(
+    make_session: MakeSession,
+) -> None:
+    call = ToolCall(
+        id="\ud800", name="f\udc00", arguments={"k\ud800": ["\ud83d\ude00", {"\ud801": 2**70}]}
+    )
+    half = AssistantMessage(content="a\ud800", message_id="u", timestamp=NOW, tool_calls=(call,))
+    session = append_messages(make_session("Hello"), half, now=NOW)
+
+    saved = decode(encode(session), SESSION_ID).messages[-1]
+
+    assert isinstance(saved, AssistantMessage)
+    assert saved.content == "a\ufffd"
+    assert saved.tool_calls[0].name == "f\ufffd"
+    assert saved.tool_calls[0].arguments == {"k\ufffd": ["😀", {"\ufffd": 2**70}]}
+
+
 def test_what_is_no_json_can_not_be_written(make_session: MakeSession) -> None:
-    half = UserMessage(content="\ud800", message_id="u", timestamp=NOW)
+    session = msgspec.structs.replace(make_session(), extra={"x": object()})
     with pytest.raises(ValidationFailed):
-        encode(append_messages(make_session(), half, now=NOW))
+        encode(session)
 
 
 @pytest.mark.parametrize("version", [{"a": 1}, ["1.3"], 1.3, True])

@@ -138,8 +138,16 @@ def test_what_can_not_be_put_together_is_written_at_once(
 
 
 def test_what_is_no_json_can_not_be_written(make_session: MakeSession) -> None:
+    session = msgspec.structs.replace(make_session("Hello"), extra={"x": object()})
     with pytest.raises(ValidationFailed):
-        rewrite(append_messages(make_session("Hello"), say("\ud800"), now=NOW))
+        rewrite(session)
+
+
+def test_half_a_character_is_written_as_its_replacement(make_session: MakeSession) -> None:
+    session = append_messages(make_session("Hello"), say("a\ud800"), now=NOW)
+    written = b"".join(rewrite(session).pieces())
+    assert written == encode(session)
+    assert "a\ufffd".encode() in written
 
 
 @pytest.fixture

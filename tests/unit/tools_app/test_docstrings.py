@@ -84,7 +84,7 @@ def test_parentheses_in_long_lines_stay() -> None:
 
 
 def test_half_a_character_is_replaced() -> None:
-    assert read_docstring("Do \ud800 it.").description == "Do ? it."
+    assert read_docstring("Do \ud800 it.").description == "Do \ufffd it."
 
 
 SIZE = 1_000_000

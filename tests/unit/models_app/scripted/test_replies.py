@@ -243,7 +243,6 @@ def test_a_block_in_an_assistant_message_is_an_echo_and_does_not_count() -> None
         '{"messages": [{"tool_call": []}]}',
         '{"messages": [{"tool_call": [{"args": {}}]}]}',
         '{"messages": [{"text_message": {"length": 1}, "tool_call": [{"name": "a"}]}]}',
-        '{"messages": [{"text_message": {"text": "\\ud800"}}]}',
         '{"status": 200}',
         '{"stall_seconds": NaN}',
         '{"stall_seconds": -1}',

@@ -1,0 +1,53 @@
+"""Halves of surrogate pairs in values of sessions."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage
+from sessions_app.surrogates import join_surrogates, mend_call, mend_json, mend_message
+
+HALVES = st.text(st.sampled_from("a😀\ud83d\ude00\udfff\ud800é"), max_size=8)
+
+
+@given(HALVES)
+def test_joined_text_can_be_written_and_is_joined_for_good(text: str) -> None:
+    joined = join_surrogates(text)
+    joined.encode()
+    assert join_surrogates(joined) == joined
+    assert joined.replace("\ufffd", "") in text.encode("utf-16", "surrogatepass").decode(
+        "utf-16", "ignore"
+    )
+
+
+def test_keys_that_become_the_same_keep_their_values() -> None:
+    mended = mend_json({chr(0xD800): 1, chr(0xD801): 2, "a": (["\udc00"], None, True)})
+    assert mended == {"\ufffd": 1, "\ufffd\ufffd": 2, "a": [["\ufffd"], None, True]}
+
+
+def test_ids_that_differed_differ_still_and_results_find_their_calls() -> None:
+    first, second = (ToolCall(id=half, name="f", arguments={}) for half in ("\ud800", "\ud801"))
+    answer = AssistantMessage(content="", message_id="a", timestamp="t", tool_calls=(first, second))
+    result = ToolMessage(
+        content="x", message_id="r", timestamp="t", tool_name="f", tool_call_id="\ud801"
+    )
+
+    calls = mend_message(answer).tool_calls
+
+    assert len({call.id for call in calls}) == 2
+    assert mend_message(result).tool_call_id == calls[1].id
+
+
+def test_what_a_vendor_signed_is_mended_too() -> None:
+    state = {"provider_state": {"thinking": [{"content": "\ud83d", "signature": "s\udc00"}]}}
+    call = mend_call(ToolCall(id="1", name="f", arguments={}, extra=state))
+    assert msgspec.json.decode(msgspec.json.encode(call.extra)) == {
+        "provider_state": {"thinking": [{"content": "\ufffd", "signature": "s\ufffd"}]}
+    }
+
+
+def test_what_is_whole_stays_the_same_object() -> None:
+    call = ToolCall(id="1", name="f", arguments={"a": "😀", "deep": [{}], "big": 2**70})
+    message = AssistantMessage(content="😀", message_id="a", timestamp="t", tool_calls=(call,))
+    assert mend_call(call) is call
+    assert mend_message(message) is message
