@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
-from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds
+from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds, VariableNames
 from mochi_project.variables import merged, read_file, read_variables
 from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
 
@@ -149,6 +149,9 @@ class MochiSettings(BaseModel):
     tool_timeout_seconds: Seconds = Field(60, description="Longest time of one tool call")
     tool_memory_mb: int = Field(
         4096, ge=64, description="Address space of a process that runs tools, where the system can"
+    )
+    tool_environment: VariableNames = Field(
+        default_factory=list, description="Variables that tools see although they hold keys"
     )
     tool_confirmation_timeout_seconds: Seconds = Field(
         300, description="Time to answer a tool confirmation"

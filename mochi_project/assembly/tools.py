@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from mochi_project.assembly.key_variables import KeyVariables
 from mochi_project.config import MochiSettings
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
@@ -34,7 +35,12 @@ class ToolRoom:
 def build_tools(settings: MochiSettings) -> ToolRoom:
     """Build the toolsets; nothing of them is started before somebody asks for tools."""
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
-    launcher = HostLauncher(settings.resolved_data_dir, added=workspace)
+    launcher = HostLauncher(
+        settings.resolved_data_dir,
+        added=workspace,
+        keys=KeyVariables(settings).names,
+        passed=settings.tool_environment,
+    )
     hosted = HostedFolder(path=settings.resolved_tools_dir, name="tools")
     folder = FolderTools(
         hosted.path,

@@ -6,18 +6,17 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from sessions_app.waiting import to_the_end
+from tools_app.hosts.environment import is_withheld, tool_environment
 from tools_app.hosts.host import HostEnds
 from tools_app.hosts.program import REQUEST
 
 logger = logging.getLogger("tools_app.hosts")
 
-# Our configuration, some of which is secret, and none of which is a tool's business.
-_KEPT_BACK = ("MOCHI_", "DJANGO_")
 _STOP_SECONDS = 5.0
 # ``-m`` would put the directory it starts in first on the path, where a person's ``json.py`` would
 # hide Python's; a path in the environment would reach whatever a tool starts.
@@ -39,21 +38,24 @@ class HostLauncher:
 
     Args:
         directory: Where tools run: what relative paths in them are relative to.
-        environment: What they see of the environment, before the server's own variables are
-            taken out; by default this process's.
-        added: Variables that they see beside these, whatever their names are.
+        added: Variables that they see beside the environment's, whatever their names are.
+        keys: Returns the variables that hold keys, in upper case; called in a thread.
+        passed: Variables that they see although these hold keys.
     """
 
     def __init__(
         self,
         directory: Path,
         *,
-        environment: Mapping[str, str] | None = None,
         added: Mapping[str, str] | None = None,
+        keys: Callable[[], Collection[str]] = tuple,
+        passed: Collection[str] = (),
     ) -> None:
         self._directory = directory
-        self._environment = environment
         self._added = added or {}
+        self._keys = keys
+        self._passed = passed
+        self._inherited: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -102,7 +104,9 @@ class HostLauncher:
 
     async def _running(self) -> None:
         if self._control is not None and self._process and self._process.poll() is None:
-            return
+            if not await asyncio.to_thread(self._has_keys):
+                return
+            self._abandon()  # a profile names a variable as a key that was none when it started
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start())
         await to_the_end(self._starting)
@@ -129,8 +133,12 @@ class HostLauncher:
                 raise
         self._control = control
 
+    def _has_keys(self) -> bool:
+        keys = self._keys()
+        return any(is_withheld(name, keys=keys, passed=self._passed) for name in self._inherited)
+
     def _start_process(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        environment = os.environ if self._environment is None else self._environment
+        self._inherited = tool_environment(os.environ, keys=self._keys(), passed=self._passed)
         return subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-c", _BOOTSTRAP, str(control.fileno()), str(_ROOT)],
             stdin=subprocess.DEVNULL,
@@ -139,12 +147,7 @@ class HostLauncher:
             pass_fds=[control.fileno()],
             start_new_session=True,
             cwd=self._directory,
-            env={
-                name: value
-                for name, value in environment.items()
-                if not name.upper().startswith(_KEPT_BACK)
-            }
-            | dict(self._added),
+            env={**self._inherited, **self._added},
         )
 
     def _ask(self) -> HostEnds | None:

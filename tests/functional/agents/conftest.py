@@ -16,6 +16,7 @@ TOOLS = '''
 """What the scribe can do."""
 
 import os
+import subprocess
 import time
 
 __destructive__ = ["erase", "rewrite"]
@@ -60,6 +61,15 @@ def rewrite(letter: str) -> str:
     return f"wrote {{letter}}"
 
 
+def shell(command: str) -> str:
+    """Run a command.
+
+    Args:
+        command: The command.
+    """
+    return subprocess.run(command, shell=True, capture_output=True, text=True).stdout
+
+
 def ponder(seconds: float) -> str:
     """Think for a while.
 
@@ -91,8 +101,8 @@ class Scribe:
                 folder.mkdir(parents=True)
                 (folder / "SKILL.md").write_text(SKILL)
                 (folder / f"{name}.py").write_text(TOOLS.format(runs=str(self._runs)))
-                exported = f"from .{name} import note, erase, rewrite, ponder\n"
-                exported += "__all__ = ['note', 'erase', 'rewrite', 'ponder']\n"
+                exported = f"from .{name} import note, erase, rewrite, shell, ponder\n"
+                exported += "__all__ = ['note', 'erase', 'rewrite', 'shell', 'ponder']\n"
                 (folder / "__init__.py").write_text(exported)
         self._runs.unlink(missing_ok=True)
 

@@ -1,13 +1,17 @@
 """A model calls an agent, which plans and then acts, over HTTP and with real tool processes."""
 
+import json
+import sys
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.functional.agents.conftest import Scribe, calls
 
+SDK_SERVER = Path(__file__).parents[2] / "unit" / "tools_app" / "mcp" / "programs" / "sdk_server.py"
 PLAN = "1. Note it."
 
 
@@ -342,3 +346,43 @@ def test_a_crash_in_the_middle_leaves_both_sessions_usable(start, script):
     )
     events = after.chat.say(session_id, goes_on)
     assert "agent_complete" in [event.name for event in events]
+
+
+def test_neither_an_agents_shell_nor_a_tool_nor_a_server_of_mcp_sees_the_keys(start, script):
+    names = ("OPENAI_API_KEY", "GROQ_API_KEY", "MY_PROFILES_KEY", "MOCHI_API_TOKEN")
+    server = start(
+        **dict.fromkeys(names, "canary"),
+        MISTRAL_API_KEY="let through",
+        WEATHER_API_KEY="no key of ours",
+        MOCHI_TOOL_ENVIRONMENT="MISTRAL_API_KEY",
+    )
+    sdk = {"command": sys.executable, "args": [str(SDK_SERVER)]}
+    (server.data_dir / "mcp.json").write_text(json.dumps({"mcpServers": {"mcp": sdk}}))
+    profile = {"provider": "openai", "model": "m", "api_key_env": "MY_PROFILES_KEY"}
+    (server.data_dir / "profiles").mkdir()
+    (server.data_dir / "profiles" / "mine.json").write_text(json.dumps(profile))
+    (server.data_dir / "tools").mkdir()
+    (server.data_dir / "tools" / "show.py").write_text(
+        'import os\n__all__ = ["show"]\n'
+        'def show() -> dict:\n    "Show the environment."\n    return dict(os.environ)\n'
+    )
+    scribe = Scribe(server, script)
+    scribe.chat.http.headers["Authorization"] = "Bearer canary"
+    session_id = scribe.chat.new_session(
+        agent_settings={"enabled_agents": ["scribe"]},
+        tool_settings={"tools": ["show", "mcp__environment"], "execution_policy": "never_confirm"},
+    )
+    shell = scribe.instruct(PLAN, calls(("shell", {"command": "env"})), "Done.")
+    wanted = calls(("agent", shell), ("show", {}), ("mcp__environment", {}))
+
+    events = scribe.chat.say(session_id, scribe.script(wanted, "Done.", per_request=True))
+
+    [shell_saw] = [e.data["result"] for e in events if e.name == "agent_tool_result"]
+    tool_saw, server_saw = (e.data["result"] for e in events if e.name == "tool_result")
+    for seen in (shell_saw, tool_saw, server_saw):
+        assert "PATH" in seen
+        assert "canary" not in seen
+    for seen in (shell_saw, tool_saw):
+        assert "let through" in seen
+        assert "no key of ours" in seen
+    assert "let through" not in server_saw

@@ -45,6 +45,8 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_API_TOKEN", "two words"),
         ("MOCHI_API_TOKEN", "schlüssel"),
         ("MOCHI_DATA_DIR", "~nobody-of-that-name/data"),
+        ("MOCHI_TOOL_ENVIRONMENT", "GOOD,not a name"),
+        ("MOCHI_TOOL_ENVIRONMENT", "mochi_api_token"),
         ("MOCHI_PROVIDERS", "no json"),
         ("MOCHI_PROVIDERS__MINE__BASE_URL", "file:///etc/passwd"),
     ],

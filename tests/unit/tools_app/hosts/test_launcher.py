@@ -83,6 +83,40 @@ async def test_functions_see_neither_the_servers_secrets_nor_its_files(
     await launcher.aclose()
 
 
+async def test_functions_see_no_keys_but_those_that_are_let_through(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("A_KEY", "b_key", "LET_THROUGH", "NO_KEY"):
+        monkeypatch.setenv(name, "value")
+    launcher = HostLauncher(
+        tmp_path, keys=lambda: {"A_KEY", "B_KEY", "LET_THROUGH"}, passed=["LET_THROUGH"]
+    )
+    hosts = serve(LOOK, launcher=launcher)
+
+    seen = (await look(hosts))["environment"]
+
+    assert {name for name, value in seen.items() if value == "value"} == {"LET_THROUGH", "NO_KEY"}
+    await hosts.aclose()
+    await launcher.aclose()
+
+
+async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATER_A_KEY", "value")
+    keys: set[str] = set()
+    launcher = HostLauncher(tmp_path, keys=lambda: keys)
+    hosts = serve(LOOK, launcher=launcher)
+    assert "LATER_A_KEY" in (await look(hosts))["environment"]
+
+    keys.add("LATER_A_KEY")
+    hosts.retire()
+
+    assert "LATER_A_KEY" not in (await look(hosts))["environment"]
+    await hosts.aclose()
+    await launcher.aclose()
+
+
 async def test_functions_are_limited(serve: Serve, tmp_path: Path) -> None:
     seen = await look(serve(LOOK, memory_bytes=1 << 30))
 
