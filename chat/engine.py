@@ -184,7 +184,10 @@ class TurnEngine:
     async def _ask_model(self) -> Input:
         self._rounds += 1
         answer = self._round = Round(new_message_id(), self._tools.next_index)
-        self._stream.note("round", {"message_id": answer.message_id, "model": self._job.model})
+        begun = {"message_id": answer.message_id, "model": self._job.model}
+        if self._job.continuation.replaced_id is not None:
+            begun["replaced_id"] = self._job.continuation.replaced_id
+        self._stream.note("round", begun)
         fitted = await self._fitter.fit(
             self._recorder.session,
             self._window,

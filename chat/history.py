@@ -19,14 +19,17 @@ class Continuation(msgspec.Struct, frozen=True):
     """What a turn does to the history before it asks the model.
 
     Attributes:
-        keep: How many messages stay; what comes after them is replaced.
+        keep: How many messages the model is sent; what comes after them is replaced.
         append: Whether the request's message is appended (it may stand there already).
+        replaced_id: The first message of the answer that is made again. It stays until a message
+            of the new one is saved.
         open_calls: Tool calls that were asked for and never answered; they run first.
         asking_id: The message that asked for them.
     """
 
     keep: int
     append: bool
+    replaced_id: str | None = None
     open_calls: Sequence[ToolCall] = ()
     asking_id: str = ""
 
@@ -51,7 +54,8 @@ def continue_from(messages: Sequence[Message], message: str | None) -> Continuat
         )
     for index in range(len(messages) - 1, -1, -1):
         if isinstance(messages[index], UserMessage):
-            return Continuation(keep=index + 1, append=False)
+            replaced = messages[index + 1].message_id if index + 1 < len(messages) else None
+            return Continuation(keep=index + 1, append=False, replaced_id=replaced)
     return None
 
 

@@ -124,6 +124,7 @@ class TurnOpener:
             self._repository,
             session=job.session,
             turn_id=job.turn_id,
+            replaced_id=job.continuation.replaced_id,
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
         )

@@ -15,6 +15,7 @@ from chat.turn import State
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage, mark_cancelled
 from sessions_app.session import Session
+from sessions_app.variants import find_answer
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
     for name, state in (("message_complete", State.COMPLETED), ("cancelled", State.CANCELLED)):
         if name in last:
             payload = last[name].value()
-            message = _message(session, payload["message_id"])
+            message = find_answer(session, payload["message_id"])
             if message is None:
                 message = _as_told(payload, time_of(last["turn_started"].value()["turn_id"]))
             return Outcome(
@@ -78,7 +79,7 @@ def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:
 def _suspended(note: dict[str, Any], session: Session) -> Outcome:
     return Outcome(
         state=State.SUSPENDED,
-        message=_message(session, note["message_id"]),
+        message=find_answer(session, note["message_id"] or ""),
         tool_calls=note["tool_calls"],
         confirmations=msgspec.convert(note["confirmations"], list[Confirmation]),
     )
@@ -105,10 +106,3 @@ def _as_told(payload: Mapping[str, Any], timestamp: str) -> AssistantMessage:
         done_reason=payload.get("done_reason"),
         cancelled=cancelled,
     )
-
-
-def _message(session: Session, message_id: str) -> AssistantMessage | None:
-    for message in reversed(session.messages):
-        if isinstance(message, AssistantMessage) and message.message_id == message_id:
-            return message
-    return None

@@ -11,8 +11,9 @@ from sessions_app.context_state import ContextState
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
-from sessions_app.session import Session, append_messages, with_messages, with_metadata
+from sessions_app.session import Session, append_messages, with_metadata
 from sessions_app.surrogates import mend_message
+from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 
 
 class SessionRecorder:
@@ -20,6 +21,9 @@ class SessionRecorder:
 
     A write that has begun is waited for even when the turn is stopped meanwhile, so that messages
     are never out of order; a message whose id is there already is not written again.
+
+    An answer that the turn makes again stays in the file until a message takes its place, and then
+    stays as a variant of the new one.
     """
 
     def __init__(
@@ -28,6 +32,7 @@ class SessionRecorder:
         *,
         session: Session,
         turn_id: str,
+        replaced_id: str | None = None,
         wants_summaries: bool = False,
         now: Callable[[], str] = utc_now,
         in_thread: InThread = asyncio.to_thread,
@@ -37,17 +42,18 @@ class SessionRecorder:
         self._repository = repository
         self._session = session
         self._turn_id = turn_id
+        self._replaced_id = replaced_id
         self._wants_summaries = wants_summaries
         self._released = False
 
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far."""
-        return self._session.messages
+        return self.session.messages
 
     @property
     def session(self) -> Session:
-        """The session as this turn wrote it last."""
-        return self._session
+        """The session as this turn wrote it last, without the answer that it makes again."""
+        return without_replaced(self._session, self._replaced_id)
 
     async def keep_context(self, state: ContextState | None) -> Session:
         """Write down what of the history is not sent any more; return the session with it."""
@@ -56,12 +62,12 @@ class SessionRecorder:
                 session, now=session.metadata.updated_at, context_state=state
             )
         )
-        return self._session
+        return self.session
 
     async def append(self, *messages: Message) -> None:
         """Append messages that are not there yet."""
         if messages:
-            await self._write(lambda session: _append_new(session, messages, self.now()))
+            await self._write(lambda session: self._extended(session, *messages))
 
     async def finish(self, message: AssistantMessage | None, window: Decision) -> None:
         """Append the last message, if there is one, and release the session.
@@ -71,10 +77,10 @@ class SessionRecorder:
         now = self.now()
 
         def close_turn(session: Session) -> Session:
-            closed = session if message is None else _append_new(session, (message,), now)
-            if self._wants_summaries:
+            closed = session if message is None else self._extended(session, message)
+            if self._wants_summaries and closed is not session:
                 closed = with_summary_due(closed, now=now)
-            return _with_window(closed, window, now)
+            return _with_window(prefer_whole(closed, now=now), window, now)
 
         def write_and_release() -> None:
             if message is not None:
@@ -87,6 +93,10 @@ class SessionRecorder:
     async def release(self) -> None:
         """Let the next turn start; doing it twice is harmless."""
         await run_to_end(self._release, self._in_thread)
+
+    def _extended(self, session: Session, *messages: Message) -> Session:
+        mended = map(mend_message, messages)
+        return extend_answer(session, *mended, now=self.now(), replaced_id=self._replaced_id)
 
     async def _write(self, change: Callable[[Session], Session]) -> None:
         await run_to_end(lambda: self._update(change), self._in_thread)
@@ -103,19 +113,11 @@ class SessionRecorder:
 
 
 def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
-    """Cut off what is replaced, append the user's message and note the context window."""
+    """Append the user's message and note the context window."""
     opened = session
-    if job.continuation.keep < len(session.messages):
-        opened = with_messages(session, session.messages[: job.continuation.keep], now=now)
     if job.message is not None:
         opened = append_messages(opened, job.message, now=now)
     return _with_window(opened, job.window, now)
-
-
-def _append_new(session: Session, messages: tuple[Message, ...], now: str) -> Session:
-    known = {message.message_id for message in session.messages}
-    new = [mend_message(message) for message in messages if message.message_id not in known]
-    return append_messages(session, *new, now=now) if new else session
 
 
 def _with_window(session: Session, decision: Decision, now: str) -> Session:

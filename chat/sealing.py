@@ -22,7 +22,8 @@ from sessions_app.messages import (
     ToolMessage,
     unmark_cancelled,
 )
-from sessions_app.session import Session, append_messages
+from sessions_app.session import Session
+from sessions_app.variants import extend_answer, find_answer, prefer_whole
 
 LAST_WORDS = frozenset({MessageComplete.event, Cancelled.event, Failed.event})
 INTERRUPTED_CALL = "The call was interrupted. It was not run again."
@@ -34,6 +35,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         turn_id: The turn; empty when no client saw anything.
         message_id: The id of the answer that was being made, if any.
+        replaced_id: The first message of the answer that it replaces, if any.
         text: The text of it that clients saw.
         thinking: The reasoning of it that clients saw.
         model: The session's model.
@@ -46,6 +48,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
 
     turn_id: str
     message_id: str | None
+    replaced_id: str | None = None
     text: str
     thinking: str
     model: str
@@ -58,7 +61,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_remains(entries: Iterable[Entry]) -> Remains:
     """Gather what a journal tells."""
-    message_id, model, turn_id = None, "", ""
+    message_id, replaced_id, model, turn_id = None, None, "", ""
     text: list[str] = []
     thinking: list[str] = []
     calls: dict[str, dict[str, Any]] = {}
@@ -73,7 +76,8 @@ def read_remains(entries: Iterable[Entry]) -> Remains:
         elif entry.event == "thinking_delta":
             thinking.append(entry.value()["content"])
         elif entry.event == "round":
-            message_id = entry.value()["message_id"]
+            begun = entry.value()
+            message_id, replaced_id = begun["message_id"], begun.get("replaced_id")
             text.clear()
             thinking.clear()
         elif entry.event == "turn_started":
@@ -95,6 +99,7 @@ def read_remains(entries: Iterable[Entry]) -> Remains:
     return Remains(
         turn_id=turn_id,
         message_id=message_id,
+        replaced_id=replaced_id,
         text="".join(text).strip(),
         thinking="".join(thinking).strip(),
         model=model,
@@ -123,7 +128,6 @@ def _record(facts: Mapping[str, Any]) -> ToolCallRecord:
 
 def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
     """Return the session with what the dead turn left, or itself when it has that already."""
-    known = {message.message_id for message in session.messages}
     unanswered = {call.id for call in open_calls(session.messages)}
     lost: list[Message] = [
         ToolMessage(
@@ -136,7 +140,7 @@ def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
         for call in remains.started_calls
         if call["tool_call_id"] in unanswered
     ]
-    if remains.text and remains.message_id and remains.message_id not in known:
+    if remains.text and remains.message_id:
         lost.append(
             AssistantMessage(
                 content=remains.text,
@@ -147,7 +151,8 @@ def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
                 interrupted=True,
             )
         )
-    return append_messages(session, *lost, now=now) if lost else session
+    sealed = extend_answer(session, *lost, now=now, replaced_id=remains.replaced_id)
+    return session if sealed is session else prefer_whole(sealed, now=now)
 
 
 def _derived_id(turn_id: str, call_index: int) -> str:
@@ -171,14 +176,7 @@ def closing_lines(session: Session, remains: Remains, turn_id: str) -> str:
 
 def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
     """The answer may have been saved whole just before the process died: then say so."""
-    answer = next(
-        (
-            message
-            for message in reversed(session.messages)
-            if isinstance(message, AssistantMessage) and message.message_id == remains.message_id
-        ),
-        None,
-    )
+    answer = find_answer(session, remains.message_id or "")
     if answer is not None and answer.cancelled:
         return Cancelled(
             content=unmark_cancelled(answer.content),

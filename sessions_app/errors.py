@@ -12,6 +12,7 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
         * SessionBusy             SESSION_BUSY (retryable)
         * InvalidMessageIndex     INVALID_MESSAGE_INDEX
         * MessageChanged          MESSAGE_CHANGED
+        * VariantNotFound         VARIANT_NOT_FOUND
         * SystemPromptNotSet      PROMPT_NOT_FOUND
 
 Nothing here knows HTTP: ``mochi_project.errors`` holds the one table from ``code`` to status.
@@ -104,7 +105,7 @@ class SessionBusy(SessionError):
 
 
 class InvalidMessageIndex(SessionError):
-    """The index is out of range, or the message there is not a user message."""
+    """The index is out of range, or names a message that can't be changed in this way."""
 
     code = "INVALID_MESSAGE_INDEX"
 
@@ -113,6 +114,21 @@ class MessageChanged(SessionError):
     """The message at the index is not the one the caller meant."""
 
     code = "MESSAGE_CHANGED"
+
+
+class VariantNotFound(SessionError):
+    """The answer has no variant that begins with this message."""
+
+    code = "VARIANT_NOT_FOUND"
+
+    def __init__(self, session_id: str, message_index: int, message_id: str) -> None:
+        super().__init__(
+            f"The answer at message {message_index} has no variant {message_id!r}. "
+            "Read the messages again, with their variants.",
+            session_id=session_id,
+            message_index=message_index,
+            message_id=message_id,
+        )
 
 
 class SystemPromptNotSet(SessionError):

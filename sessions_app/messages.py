@@ -77,6 +77,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
         done_reason: Why the model stopped (``stop``, ``length``, ...).
         cancelled: A person stopped the answer; ``content`` ends in the marker.
         interrupted: The answer broke off (error, crash, shutdown).
+        variants: What the answer that begins here replaced, newest first; see ``variants.py``.
     """
 
     role: ClassVar[str] = "assistant"
@@ -88,6 +89,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     done_reason: str | None = None
     cancelled: bool = False
     interrupted: bool = False
+    variants: "Sequence[Variant]" = ()
 
     @property
     def is_complete(self) -> bool:
@@ -104,6 +106,9 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
 
 
 Message = UserMessage | SystemMessage | AssistantMessage | ToolMessage
+
+Variant = Sequence[Message]
+"""An answer that is not the answer: its messages, oldest first, none of which holds variants."""
 
 
 def mark_cancelled(content: str) -> str:

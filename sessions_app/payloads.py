@@ -6,6 +6,8 @@ Keys of the format are always written; optional keys of ours only where they are
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from sessions_app.context_state import context_state_to_json
 from sessions_app.messages import (
     AssistantMessage,
@@ -96,9 +98,14 @@ def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
     }
 
 
-def many_messages(messages: Sequence[Message]) -> Many:
-    """Return messages as a list of a document that is encoded bit by bit."""
-    return Many(messages, message_to_json, size_of_message)
+def many_messages(messages: Sequence[Message], *, variants: bool = False) -> Many:
+    """Return messages as a list of a document that is encoded bit by bit.
+
+    Of variants it tells how many there are, unless they are wanted too.
+    """
+    if variants:
+        return Many(messages, _with_variants, size_of_message)
+    return Many(messages, _without_variants, _size_without_variants)
 
 
 def many_sessions(
@@ -116,6 +123,13 @@ def many_sessions(
 
 def size_of_message(message: Message) -> int:
     """Estimate a message's bytes; what may hold anything is taken for as large as a piece."""
+    size = _size_without_variants(message)
+    if isinstance(message, AssistantMessage):
+        size += sum(size_of_message(each) for variant in message.variants for each in variant)
+    return size
+
+
+def _size_without_variants(message: Message) -> int:
     if message.extra:
         return PIECE_BYTES
     size = len(message.content) + _MESSAGE_BYTES
@@ -125,12 +139,25 @@ def size_of_message(message: Message) -> int:
 
 
 def messages_to_json(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages as they stand in a file, and as the HTTP routes give them out."""
+    """Return messages as they stand in a file."""
     return [message_to_json(message) for message in messages]
 
 
+def _with_variants(message: Message) -> dict[str, Any]:
+    if isinstance(message, AssistantMessage) and message.variants:
+        return {**message_to_json(message), "variant_count": len(message.variants)}
+    return message_to_json(message)
+
+
+def _without_variants(message: Message) -> dict[str, Any]:
+    if isinstance(message, AssistantMessage) and message.variants:
+        alone = msgspec.structs.replace(message, variants=())
+        return {**message_to_json(alone), "variant_count": len(message.variants)}
+    return message_to_json(message)
+
+
 def message_to_json(message: Message) -> dict[str, Any]:
-    """Return a message as it stands in a file, and as the HTTP routes give it out."""
+    """Return a message as it stands in a file."""
     document: dict[str, Any] = {"role": message.role, "content": message.content}
     match message:
         case SystemMessage():
@@ -163,6 +190,8 @@ def _add_answer(document: dict[str, Any], message: AssistantMessage) -> None:
         document["cancelled"] = True
     if message.interrupted:
         document["interrupted"] = True
+    if message.variants:
+        document["variants"] = [messages_to_json(variant) for variant in message.variants]
 
 
 def _call_to_json(call: ToolCall) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def edit_user_message(
         MessageChanged: ``message_id`` was given and is another message's.
     """
     require_text(content, field="content")
-    message = _message_at(session, index)
+    message = message_at(session, index)
     if not isinstance(message, UserMessage):
         raise InvalidMessageIndex(
             f"Message {index} is a {message.role} message; only user messages can be edited.",
@@ -263,7 +263,7 @@ def fork(
     if message_index is None:
         message_index = last
     else:
-        _message_at(session, message_index)
+        message_at(session, message_index)
     copy = with_metadata(
         session,
         now=now,
@@ -321,7 +321,12 @@ def require_text(text: str, *, field: str) -> None:
         raise ValidationFailed(f"{field} must not be blank.", field=field)
 
 
-def _message_at(session: Session, index: int) -> Message:
+def message_at(session: Session, index: int) -> Message:
+    """Return the message at the index.
+
+    Raises:
+        InvalidMessageIndex: There is none.
+    """
     if 0 <= index < len(session.messages):
         return session.messages[index]
     count = len(session.messages)

@@ -4,6 +4,7 @@ A message as we write it is decoded by msgspec into the right shape at once. Eve
 files, keys that nobody knows, wrong types) is read field by field, and tells what is wrong.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -19,8 +20,10 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    Variant,
 )
-from sessions_app.payloads import message_to_json
+from sessions_app.payloads import message_to_json, size_of_message
+from sessions_app.variants import readable_variant
 
 _RUN_MESSAGES = 256
 _RUN_LENGTH = 256 * 1024
@@ -41,13 +44,12 @@ def read_messages(data: bytes, *, first: int, session_id: str, created_at: str) 
     """
     array = b"[%b]" % data
     try:
-        stored = _OURS.decode(array)
-    except msgspec.ValidationError:
+        return [message.value() for message in _OURS.decode(array)]
+    except (msgspec.ValidationError, Malformed):
         return [
             read_message(raw, index, session_id, created_at)
             for index, raw in enumerate(msgspec.json.decode(array), first)
         ]
-    return [message.value() for message in stored]
 
 
 def texts_of(messages: Sequence[Message]) -> Iterator[bytes]:
@@ -61,6 +63,8 @@ def texts_of(messages: Sequence[Message]) -> Iterator[bytes]:
     for message in messages:
         run.append(message_to_json(message))
         size += len(message.content)
+        if isinstance(message, AssistantMessage) and message.variants:
+            size += size_of_message(message)
         if size > _RUN_LENGTH or len(run) == _RUN_MESSAGES:
             yield _text_of(run)
             run, size = [], 0
@@ -107,6 +111,7 @@ def _read_system(raw: Raw, common: Raw, where: str) -> SystemMessage:
 
 def _read_assistant(raw: Raw, common: Raw, where: str) -> AssistantMessage:
     calls = take_optional(raw, "tool_calls", list, where, ())
+    variants = _read_variants(raw, common)
     return AssistantMessage(
         **common,
         model=take_optional(raw, "model", str, where, ""),
@@ -117,8 +122,37 @@ def _read_assistant(raw: Raw, common: Raw, where: str) -> AssistantMessage:
         done_reason=take_optional(raw, "done_reason", str, where),
         cancelled=take_optional(raw, "cancelled", bool, where, default=False),
         interrupted=take_optional(raw, "interrupted", bool, where, default=False),
+        variants=variants,
         extra=raw or NO_EXTRA,
     )
+
+
+def _read_variants(raw: Raw, common: Raw) -> Sequence[Variant]:
+    """Return the variants of an answer; what are none is kept among the unknown keys."""
+    if not isinstance(raw.get("variants"), list):
+        return ()
+    try:
+        variants = tuple(
+            _read_variant(messages, f"{common['message_id']}:{number}", common["timestamp"])
+            for number, messages in enumerate(copy.deepcopy(raw["variants"]))
+        )
+    except (Malformed, RecursionError):
+        return ()
+    del raw["variants"]
+    return variants
+
+
+def _read_variant(raw: Any, made_up_from: str, timestamp: str) -> Variant:
+    if not isinstance(raw, list):
+        raise Malformed("a variant is not a list")
+    messages = [read_message(item, at, made_up_from, timestamp) for at, item in enumerate(raw)]
+    return _checked_variant(messages)
+
+
+def _checked_variant(messages: Sequence[Message]) -> Variant:
+    if not readable_variant(messages):
+        raise Malformed("a variant is no answer")
+    return tuple(messages)
 
 
 def _read_tool(raw: Raw, common: Raw, where: str) -> ToolMessage:
@@ -220,6 +254,7 @@ class _Assistant(_Stored, kw_only=True, gc=False, tag="assistant"):
     done_reason: str | None = None
     cancelled: bool = False
     interrupted: bool = False
+    variants: "list[list[_StoredMessage]]" = []
 
     def value(self) -> Message:
         return AssistantMessage(
@@ -234,6 +269,10 @@ class _Assistant(_Stored, kw_only=True, gc=False, tag="assistant"):
             done_reason=self.done_reason,
             cancelled=self.cancelled,
             interrupted=self.interrupted,
+            variants=tuple(
+                _checked_variant([message.value() for message in variant])
+                for variant in self.variants
+            ),
         )
 
 
@@ -251,4 +290,6 @@ class _Tool(_Stored, kw_only=True, gc=False, tag="tool"):
         )
 
 
-_OURS = msgspec.json.Decoder(list[_User | _System | _Assistant | _Tool])
+_StoredMessage = _User | _System | _Assistant | _Tool
+
+_OURS = msgspec.json.Decoder(list[_StoredMessage])

@@ -151,3 +151,34 @@ def test_a_server_without_its_parent_stops(start, eventually):
     server.process.kill()
     server.process.wait()
     eventually(lambda: not any(worker.is_running() for worker in workers))
+
+
+def speak_well(answer):
+    answer.say("a whole", " answer")
+    answer.finish()
+
+
+def break_off(answer):
+    answer.say("Half ", "an")
+    answer.wait_until_closed()
+
+
+def test_a_killed_turn_leaves_the_answer_that_it_was_making_again(start, upstream):
+    upstream.behave = speak_well
+    server = start(MOCHI_OLLAMA_HOST=upstream.url)
+    chat = server.chat()
+    session_id = chat.new_session()
+    chat.say(session_id, "Hello!")
+    whole = chat.messages(session_id)
+    upstream.behave = break_off
+    with chat.stream(session_id) as events:
+        while next(events).data.get("content") != "an":
+            pass
+        server.kill()
+    chat = start(MOCHI_OLLAMA_HOST=upstream.url).chat()
+    _, answer = chat.messages(session_id)
+    assert answer == {**whole[1], "variant_count": 1}
+    upstream.behave = speak_well
+    assert chat.say(session_id)[-1].name == "done"
+    assert upstream.answers[-1].messages == upstream.answers[0].messages
+    assert chat.messages(session_id)[1]["variant_count"] == 2

@@ -30,6 +30,7 @@ from sessions_app.session import (
     SessionMetadata,
     append_messages,
 )
+from sessions_app.variants import extend_answer, find_answer, prefer_whole
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID, TURN_ID = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
@@ -45,7 +46,8 @@ def entries_of(journal: str) -> list[Entry]:
 class Script:
     """Writes down what a turn does, in the engine's order."""
 
-    def __init__(self) -> None:
+    def __init__(self, replaced_id: str | None = None) -> None:
+        self.also = {"replaced_id": replaced_id} if replaced_id else {}
         self.steps: list[Step] = []
         self._number = 0
 
@@ -58,7 +60,7 @@ class Script:
 
     def round(self, message_id: str, deltas: Sequence[tuple[bool, str]]) -> None:
         self.steps.append(
-            line(0, "round", sse.ascii_json({"message_id": message_id, "model": "m"}))
+            line(0, "round", sse.ascii_json({"message_id": message_id, "model": "m", **self.also}))
         )
         for is_text, text in deltas:
             self.emit(ContentDelta(content=text) if is_text else ThinkingContentDelta(content=text))
@@ -132,9 +134,9 @@ DELTAS = st.lists(st.tuples(st.booleans(), TEXTS.filter(bool)), max_size=4)
 
 
 @st.composite
-def turns(draw: st.DrawFn) -> tuple[list[Step], str]:
+def turns(draw: st.DrawFn, replaced_id: str | None = None) -> tuple[list[Step], str]:
     """A whole turn, and the lines of its journal cut in two for a writer that dies in between."""
-    script = Script()
+    script = Script(replaced_id)
     script.emit(TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m"))
     index = 0
     for number in range(draw(st.integers(0, 2))):
@@ -211,6 +213,34 @@ def test_sealing_twice_is_sealing_once(turn):
     remains = read_remains(entries_of(journal))
     sealed = seal_session(session, remains, now=NOW)
     assert seal_session(sealed, remains, now="2030-01-01T00:00:00+00:00") is sealed
+
+
+@given(turns("old"))
+def test_wherever_a_turn_dies_the_answer_that_it_makes_again_is_there_and_what_clients_saw(turn):
+    question = UserMessage(content="q", message_id="user", timestamp=NOW)
+    metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    old = answer("old", [(True, "Old")])
+    session = append_messages(Session(metadata=metadata), question, old, now=NOW)
+    steps, torn = turn
+    for step in steps:
+        if not isinstance(step, str):
+            session = extend_answer(session, step, now=NOW, replaced_id="old")
+    entries = entries_of("".join(step for step in steps if isinstance(step, str)) + torn)
+    remains = read_remains(entries)
+    sealed = seal_session(session, remains, now=NOW)
+
+    assert decode(encode(sealed), SESSION_ID).messages == sealed.messages
+    assert seal_session(sealed, remains, now="2030-01-01T00:00:00+00:00") is sealed
+    found = find_answer(sealed, "old")
+    assert found is not None
+    assert found.content == "Old"
+    if remains.text and remains.message_id:
+        kept = find_answer(sealed, remains.message_id)
+        assert kept is not None
+        assert kept.content == remains.text
+        # What was broken off stands nowhere in the place of what was whole.
+        assert not kept.interrupted or sealed.messages == (question, sealed.messages[1])
+    assert prefer_whole(sealed, now=NOW) is sealed
 
 
 @given(turns(), st.data())

@@ -79,22 +79,25 @@ tool_calls = st.builds(
         lambda extra: {"function": extra}
     ),
 )
+answer_parts = {
+    **common,
+    "model": text,
+    "eval_count": counts,
+    "prompt_eval_count": counts,
+    "tool_calls": st.lists(tool_calls, max_size=2).map(tuple),
+    "thinking": optional(text),
+    "done_reason": optional(text),
+    "cancelled": st.booleans(),
+    "interrupted": st.booleans(),
+}
+answers = st.builds(AssistantMessage, **answer_parts)
+results = st.builds(ToolMessage, **common, tool_name=text, tool_call_id=optional(text))
+variants = st.tuples(answers) | st.tuples(answers, results) | st.tuples(results, answers)
 messages = st.one_of(
     st.builds(UserMessage, **common),
     st.builds(SystemMessage, **common, source_file=optional(text)),
-    st.builds(
-        AssistantMessage,
-        **common,
-        model=text,
-        eval_count=counts,
-        prompt_eval_count=counts,
-        tool_calls=st.lists(tool_calls, max_size=2).map(tuple),
-        thinking=optional(text),
-        done_reason=optional(text),
-        cancelled=st.booleans(),
-        interrupted=st.booleans(),
-    ),
-    st.builds(ToolMessage, **common, tool_name=text, tool_call_id=optional(text)),
+    st.builds(AssistantMessage, **answer_parts, variants=st.lists(variants, max_size=2).map(tuple)),
+    results,
 )
 tool_settings = st.builds(
     ToolSettings,
@@ -478,6 +481,7 @@ MESSAGE_KEYS = [
     "tool_name",
     "eval_count",
     "cancelled",
+    "variants",
 ]
 
 
