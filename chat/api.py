@@ -218,8 +218,9 @@ async def reattach(
     Without an event id, or with one of another turn, the whole turn is sent. 204: nothing is left
     to send, or there was no turn. A turn that somebody re-attached to goes on without listeners.
     """
+    by_header, by_query = _position(last_event_id), _position(after)
     listener = await get_services().turns.attach(
-        session_id, _position(last_event_id if after is None else after)
+        session_id, by_header if after is None else by_query
     )
     if listener is None:
         return HttpResponse(status=204)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from chat.events import EVENTS
+from chat.sse import EVENT_ID_PATTERN
+
 _EXAMPLE = """retry: 2000
 
 id: 0199f3a2b4c51f2e3d4c:1
@@ -22,11 +25,29 @@ data: {"session_id":"a1b2c3d4e5"}
 
 """
 
+# One event as a client parses it. A keyword of OpenAPI 3.2, which readers of 3.1 pass over.
+_EVENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": EVENT_ID_PATTERN},
+        "event": {"enum": [event.event for event in EVENTS]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "retry": {"type": "integer"},
+    },
+    "required": ["id", "event", "data"],
+}
+
 STREAM: dict[str, Any] = {
     "responses": {
         200: {
             "description": "Server-sent events; see docs/events.md for every event.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
+            "content": {
+                "text/event-stream": {
+                    "schema": {"type": "string"},
+                    "itemSchema": _EVENT,
+                    "example": _EXAMPLE,
+                }
+            },
         }
     }
 }

@@ -6,6 +6,8 @@ from ninja import Schema
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from models_app.language_model import ThinkLevel
+from sessions_app.session import MODEL_NAME_LENGTH
+from sessions_app.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 
 
 def _not_blank(value: str) -> str:
@@ -14,7 +16,11 @@ def _not_blank(value: str) -> str:
     return value
 
 
-MessageText = Annotated[str, AfterValidator(_not_blank)]
+# "pattern" is what the validator enforces, for clients to know.
+MessageText = Annotated[
+    str, AfterValidator(_not_blank), Field(json_schema_extra={"pattern": NOT_BLANK_PATTERN})
+]
+ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
 
 
 # What comes in is no Schema of Ninja's: that validates twice where further fields are forbidden.
@@ -47,11 +53,19 @@ class OpenChatIn(ChatIn):
     """A chat request that names its session, or makes one."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"example": {"model": "qwen3:14b", "message": "Hello!"}}
+        extra="forbid",
+        json_schema_extra={
+            "example": {"model": "qwen3:14b", "message": "Hello!"},
+            "anyOf": [given("session_id"), given("model", "message")],
+        },
     )
 
-    session_id: str | None = Field(None, description="The session; absent makes a new one.")
-    model: str | None = Field(None, description="The model of a new session.")
+    session_id: str | None = Field(
+        None,
+        description="The session; absent makes a new one.",
+        json_schema_extra={"pattern": SESSION_ID_PATTERN},
+    )
+    model: ModelName | None = Field(None, description="The model of a new session.")
 
 
 class ChatMessageOut(Schema):
@@ -165,7 +179,9 @@ class ConfirmToolIn(BaseModel):
         },
     )
 
-    confirmation_id: str = Field(max_length=100)
+    confirmation_id: str = Field(
+        max_length=100, json_schema_extra={"pattern": "^conf_[0-9a-f]{32}$"}
+    )
     approved: StrictBool = Field(description="true or false; nothing else counts as an approval.")
     arguments: dict[str, Any] | None = Field(
         None, description="What the tool shall run with instead of the model's arguments."

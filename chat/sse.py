@@ -53,6 +53,10 @@ def frame(turn_id: str, number: int, name: str, data: str) -> str:
     return f"id: {turn_id}:{number}\nevent: {name}\ndata: {data}\n\n"
 
 
+EVENT_ID_PATTERN = "^([0-9A-Za-z]+:[0-9]{1,12})?$"
+"""The ids that ``read_event_id`` reads, and the empty one that a browser may send."""
+
+
 def read_event_id(value: str) -> tuple[str, int] | None:
     """Split an event id into turn and number; None when it is malformed."""
     turn_id, separator, digits = value.rpartition(":")

@@ -22,21 +22,11 @@ from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TE
 from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds, VariableNames
 from mochi_project.variables import merged, read_file, read_variables
 from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
+from sessions_app.session import ContextStrategy
 
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
 OLLAMA_PORT = 11434
-
-
-ContextStrategy = Literal[
-    "summarize_history",
-    "truncate_by_tokens",
-    "truncate_history",
-    "filter_history",
-    "filter_history+summarize_history",
-    "filter_history+truncate_by_tokens",
-    "none",
-]
 
 
 class ProviderConfig(BaseModel):

@@ -10,18 +10,16 @@ from mochi_project.error_handlers import not_allowed, plain_error
 
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-
 
 @async_only_middleware
 def envelope_middleware(get_response: GetResponse) -> GetResponse:
-    """Let an absent body mean ``{}``, and put every bare error response into the envelope.
+    """Let a POST without a body mean ``{}``, and put every bare error response into the envelope.
 
     An async function and not a class with hooks: Django runs hooks in a thread.
     """
 
     async def middleware(request: HttpRequest) -> HttpResponseBase:
-        if request.method in _WITH_BODY and not request.body:
+        if request.method == "POST" and not request.body:
             # Ninja doesn't parse an empty body at all, so that no parser could say what it means.
             request._body = b"{}"  # noqa: SLF001 - where Django keeps it
         response = await get_response(request)

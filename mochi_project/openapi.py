@@ -2,9 +2,16 @@
 
 from typing import Any
 
+from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
+from chat.sse import EVENT_ID_PATTERN
 from mochi_project.edge.guard import TOKEN_FREE_PATHS
 from mochi_project.errors import STATUS_OF_CODE, envelope
+from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
+from prompts_app.prompts import FILENAME_PATTERN, NAME_LENGTH
 from sessions_app.error_schemas import ErrorResponse
+from sessions_app.session import MODEL_NAME_LENGTH
+from sessions_app.wire_patterns import SESSION_ID_PATTERN
+from tools_app.mcp.config import NAME_PATTERN as SERVER_NAME_PATTERN
 
 # component name: (code, description, example of a message)
 _COMMON: dict[str, tuple[str, str, str]] = {
@@ -59,6 +66,22 @@ _OF_ROUTES_WITH_BODY = (
     "UnsupportedMediaType",
 )
 
+# Of parameters, by the first part of their path where a name means several things. The services
+# refuse what does not fit, in a path mostly as something that is not there.
+_PARAMETER_RULES: dict[str, dict[str, dict[str, Any]]] = {
+    "session_id": {"": {"pattern": SESSION_ID_PATTERN}},
+    "after": {"": {"pattern": EVENT_ID_PATTERN}},
+    "Last-Event-ID": {"": {"pattern": EVENT_ID_PATTERN}},
+    "message_index": {"": {"minimum": 0}},
+    "filename": {"": {"pattern": FILENAME_PATTERN, "maxLength": NAME_LENGTH}},
+    "model_name": {"": {"minLength": 1, "maxLength": MODEL_NAME_LENGTH}},
+    "agent_name": {"": {"pattern": AGENT_NAME_PATTERN}},
+    "name": {
+        "profiles": {"pattern": PROFILE_NAME_PATTERN},
+        "mcp": {"pattern": f"^{SERVER_NAME_PATTERN}$"},
+    },
+}
+
 _REF = "#/components/schemas/{model}"
 _ERROR = {"$ref": _REF.format(model="ErrorResponse")}
 
@@ -77,8 +100,22 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
     }
     schema["security"] = [{}, {"bearer": []}]
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
+        for method, operation in methods.items():
+            _describe_input(schema, path, method)
             _describe(path, operation)
+
+
+def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
+    """Say of an operation's input what is not known from its signature."""
+    operation = schema["paths"][path][method]
+    for parameter in operation["parameters"]:
+        rules = _PARAMETER_RULES.get(parameter["name"], {})
+        parameter["schema"] |= rules.get(path.split("/")[3], rules.get("", {}))
+    if method == "post" and "requestBody" in operation:
+        (content,) = operation["requestBody"]["content"].values()
+        body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+        # The middleware takes no body for {}, which may be enough.
+        operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())
 
 
 def _describe(path: str, operation: dict[str, Any]) -> None:

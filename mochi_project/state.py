@@ -16,8 +16,9 @@ API_TOKEN_FILE = "api_token"  # noqa: S105 - a file name
 class LazySecret:
     """A secret that is read, or made, when its text is first asked for.
 
-    Only ``str()`` asks: libraries that test a key for truth while they are imported (django-q2)
-    leave no file behind.
+    It is a string to whoever looks at it (``check --deploy`` counts its characters). Only its truth
+    asks for nothing: libraries that test a key for truth while they are imported (django-q2) leave
+    no file behind.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,6 +29,22 @@ class LazySecret:
         if not self._text:
             self._text = ensure_secret(self._path)
         return self._text
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(str(self))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(str(self))
+
+    def __repr__(self) -> str:
+        return f"LazySecret({str(self._path)!r})"  # never its text
+
+    def startswith(self, prefix: str | tuple[str, ...]) -> bool:
+        """Whether the text begins so, as ``str.startswith``."""
+        return str(self).startswith(prefix)
 
 
 def ensure_secret(path: Path) -> str:

@@ -13,6 +13,7 @@ from models_app.profiles import ProfileService
 from models_app.providers.ollama import OllamaModel
 from models_app.providers.vendor import KNOWN_VENDORS, Vendor
 from models_app.providers.vendors import VendorModels
+from sessions_app.session import MODEL_NAME_LENGTH
 
 LOOK_UP_SECONDS = 5.0
 LISTING_SECONDS = 2.0
@@ -163,8 +164,15 @@ class ModelCatalogue:
         """Return who runs a model, and its name there.
 
         Raises:
-            ModelNotFound: The name is empty, or its provider is not there.
+            ModelNotFound: The name is empty or too long, or its provider is not there.
         """
+        if len(name) > MODEL_NAME_LENGTH:
+            shown = f"{name[:50]}..."
+            raise ModelNotFound(
+                f"Model '{shown}' not found: a model's name has {MODEL_NAME_LENGTH} characters at "
+                f"most, this one has {len(name):,}.",
+                model=shown,
+            )
         prefix, colon, rest = name.partition(":")
         if colon and prefix in _NAMES and not self._has(prefix):
             raise ModelNotFound(

@@ -1,13 +1,19 @@
 """Bodies of the ``/profiles`` routes."""
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import msgspec
 from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from models_app.profiles import NAME_PATTERN
+from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN, ProfileParameters
+from sessions_app.session import MODEL_NAME_LENGTH
+from sessions_app.wire_patterns import NOT_BLANK_PATTERN
 
+_ALLOWED = cast(
+    "JsonDict", msgspec.json.schema_components([ProfileParameters])[1]["ProfileParameters"]
+)
 _PARAMETERS: JsonDict = {"temperature": 0.2, "max_tokens": 4000, "thinking": True}
 _UPDATE: JsonDict = {
     "provider": "anthropic",
@@ -78,17 +84,27 @@ class ProfileListOut(Schema):
 
 class _ProfileIn(Schema):
     provider: str = Field(description="`ollama`, a configured provider's name, or `custom`")
-    model: str = Field(description="The model's name there", json_schema_extra={"minLength": 1})
+    model: str = Field(
+        max_length=MODEL_NAME_LENGTH,
+        description="The model's name there",
+        json_schema_extra={"pattern": NOT_BLANK_PATTERN},
+    )
     base_url: str | None = Field(
-        None, description="A configured address, or the one that stands in the file"
+        None,
+        description="A configured address, or the one that stands in the file",
+        json_schema_extra={"pattern": r"^https?://[^\s/]"},
     )
     api_key_env: str | None = Field(
-        None, description="The environment variable that is configured for that address"
+        None,
+        description="The environment variable that is configured for that address",
+        json_schema_extra={"pattern": VARIABLE_PATTERN},
     )
     system_prompt: str | None = None
     # The service checks these; pydantic would take "0.5" for a number.
     parameters: dict[str, Any] = Field(
-        default_factory=dict, description="How the model answers; see the answer's `parameters`"
+        default_factory=dict,
+        description="How the model answers; see the answer's `parameters`",
+        json_schema_extra={"properties": _ALLOWED["properties"], "additionalProperties": False},
     )
 
 

@@ -27,11 +27,12 @@ from sessions_app.errors import ValidationFailed
 
 MAX_FILE_BYTES = 1 << 20
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
 CUSTOM = "custom"
 OLLAMA = "ollama"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_VARIABLE = re.compile(VARIABLE_PATTERN)
 _SUFFIX = ".json"
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

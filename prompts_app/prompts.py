@@ -9,8 +9,9 @@ from sessions_app.errors import ValidationFailed
 
 MAX_CONTENT_CHARS = 9_999
 PREVIEW_LENGTH = 100
-FILENAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+FILENAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*\.(md|txt)$"
 SUFFIXES = (".md", ".txt")
+NAME_LENGTH = 100
 
 _FILENAME = re.compile(FILENAME_PATTERN)
 _ELLIPSIS = "..."
@@ -45,7 +46,7 @@ class PromptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_filename(name: str) -> bool:
     """Whether a prompt's file may have this name."""
-    return _FILENAME.fullmatch(name) is not None and name.endswith(SUFFIXES)
+    return len(name) <= NAME_LENGTH and _FILENAME.fullmatch(name) is not None
 
 
 def validate_filename(filename: str) -> None:

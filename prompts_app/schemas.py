@@ -4,10 +4,11 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from prompts_app.prompts import FILENAME_PATTERN, MAX_CONTENT_CHARS
+from prompts_app.prompts import FILENAME_PATTERN, MAX_CONTENT_CHARS, NAME_LENGTH
+from sessions_app.wire_patterns import NOT_BLANK_PATTERN
 
 # The service checks these; here they are only told, so that every refusal has the same words.
-_CONTENT_RULES: JsonDict = {"minLength": 1, "maxLength": MAX_CONTENT_CHARS}
+_CONTENT_RULES: JsonDict = {"pattern": NOT_BLANK_PATTERN, "maxLength": MAX_CONTENT_CHARS}
 _EXAMPLE_TEXT = "You are a helpful assistant. Answer briefly."
 
 
@@ -61,7 +62,7 @@ class PromptCreateIn(Schema):
 
     filename: str = Field(
         description="Name of the file to make; ends in `.md` or `.txt`",
-        json_schema_extra={"pattern": FILENAME_PATTERN},
+        json_schema_extra={"pattern": FILENAME_PATTERN, "maxLength": NAME_LENGTH},
     )
     content: str = Field(description="The whole text", json_schema_extra=_CONTENT_RULES)
 

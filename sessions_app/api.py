@@ -254,14 +254,12 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
     description="Copies it up to and including a message, or as a whole; the original stays.",
     operation_id="fork_session",
 )
-async def fork_session(
-    request: HttpRequest, session_id: str, body: ForkIn | None = None
-) -> HttpResponseBase:
+async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> HttpResponseBase:
     """Copy a session."""
-    index = body.message_index if body is not None else None
     sessions = get_services().sessions
     return await answer(
-        lambda: session_overview(sessions.fork(session_id, message_index=index)), status=201
+        lambda: session_overview(sessions.fork(session_id, message_index=body.message_index)),
+        status=201,
     )
 
 

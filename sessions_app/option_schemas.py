@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
+from pydantic.config import JsonDict
 
 _WHOLE = frozenset(
     ["seed", "top_k", "max_tokens", "num_predict", "num_keep", "repeat_last_n", "thinking_budget"]
@@ -32,4 +33,12 @@ def _check(options: dict[str, Any] | None) -> dict[str, Any] | None:
     return options
 
 
-Options = Annotated[dict[str, Any] | None, AfterValidator(_check)]
+# Numbers in which nothing stands behind the point are whole ones, here as in JSON Schema.
+_PROPERTIES: JsonDict = {
+    name: {"type": ["integer" if name in _WHOLE else "number", "null"]} for name in sorted(_NUMBERS)
+}
+Options = Annotated[
+    dict[str, Any] | None,
+    AfterValidator(_check),
+    Field(json_schema_extra={"properties": {**_PROPERTIES, "num_ctx": False}}),
+]

@@ -1,11 +1,18 @@
 """Bodies of the ``/sessions`` routes."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictInt
 
 from sessions_app.option_schemas import Options
-from sessions_app.session import AgentSettings, ExecutionPolicy, ToolSettings
+from sessions_app.session import (
+    MODEL_NAME_LENGTH,
+    AgentSettings,
+    ContextStrategy,
+    ExecutionPolicy,
+    ToolSettings,
+)
+from sessions_app.wire_patterns import given
 
 _SESSION: dict[str, Any] = {
     "session_id": "a1b2c3d4e5",
@@ -53,7 +60,7 @@ def _request(example: dict[str, Any]) -> ConfigDict:
 
 # --- What is sent ------------------------------------------------------------------------------
 
-ModelName = Annotated[str, Field(min_length=1, max_length=300)]
+ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
 Name = Annotated[str, Field(min_length=1, max_length=300)]
 WindowSize = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
 
@@ -94,6 +101,7 @@ class AgentSettingsIn(BaseModel, extra="forbid"):
 
 
 _SUMMARY_MODEL = "The model that writes summaries where `model` can't"
+_CONTEXT_STRATEGIES: list[JsonValue] = [*get_args(ContextStrategy), None]
 _CONTEXT_STRATEGY = "How a history that is too long is made to fit; null: the server's way"
 
 
@@ -119,7 +127,9 @@ class SessionCreateIn(BaseModel):
     agent_settings: AgentSettingsIn | None = None
     options: Options = Field(None, description="Sampling options: `temperature`, `seed`, ...")
     summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
-    context_strategy: Name | None = Field(None, description=_CONTEXT_STRATEGY)
+    context_strategy: Name | None = Field(
+        None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
+    )
 
 
 class SessionUpdateIn(BaseModel):
@@ -137,7 +147,9 @@ class SessionUpdateIn(BaseModel):
     )
     options: Options = Field(None, description="Replaced whole; null removes them")
     summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
-    context_strategy: Name | None = Field(None, description=_CONTEXT_STRATEGY)
+    context_strategy: Name | None = Field(
+        None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
+    )
     context_window: WindowSize | None = Field(
         None, description="Tokens, set by hand; null returns to a window that grows by itself"
     )
@@ -157,7 +169,13 @@ class MessageEditIn(BaseModel):
 class SystemPromptIn(BaseModel):
     """The system prompt: its text, or the prompt file to load it from, or both."""
 
-    model_config = _request({"content": _PROMPT, "source_file": "helpful.md"})
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"content": _PROMPT, "source_file": "helpful.md"},
+            "anyOf": [given("content"), given("source_file")],
+        },
+    )
 
     content: str | None = Field(None, description="The text")
     source_file: Name | None = Field(
@@ -170,7 +188,7 @@ class ForkIn(BaseModel):
 
     model_config = _request({"message_index": 3})
 
-    message_index: int | None = Field(
+    message_index: Annotated[StrictInt, Field(ge=0)] | None = Field(
         None, description="The last message that is copied; all of them unless given"
     )
 

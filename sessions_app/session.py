@@ -27,7 +27,19 @@ FORMAT_VERSION = "1.3"
 PREVIEW_LENGTH = 100
 WINDOW_HISTORY_LENGTH = 10
 
+MODEL_NAME_LENGTH = 300
+"""The longest name of a model; providers answer a longer one in ways of their own."""
+
 ExecutionPolicy = Literal["always_confirm", "never_confirm", "confirm_destructive"]
+ContextStrategy = Literal[
+    "summarize_history",
+    "truncate_by_tokens",
+    "truncate_history",
+    "filter_history",
+    "filter_history+summarize_history",
+    "filter_history+truncate_by_tokens",
+    "none",
+]
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -202,6 +202,8 @@ def test_positions_that_make_no_sense_are_told(server, script):
         assert answer.json()["error"]["details"]["field"] == "after"
     header = chat.http.get(f"/chat/{session_id}/stream", headers={"Last-Event-ID": "nonsense"})
     assert header.status_code == 422
+    both = {"headers": {"Last-Event-ID": "nonsense"}, "params": {"after": good}}
+    assert chat.http.get(f"/chat/{session_id}/stream", **both).status_code == 422
     assert chat.reattach(session_id, f"{turn_id}:999999") is None
     assert chat.reattach(session_id, good) is None
     # Browsers send an empty header when they have seen no id.

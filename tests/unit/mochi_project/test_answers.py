@@ -44,3 +44,11 @@ async def test_the_work_is_done_in_a_thread_and_fails_before_anything_is_sent() 
     with pytest.raises(SessionNotFound):
         await answer(work)
     assert threads != [threading.main_thread()]
+
+
+async def test_an_item_that_is_large_itself_is_cut_for_the_connection() -> None:
+    text = "é" * PIECE_BYTES
+    response = await answer(lambda: {"items": Many([text] * 3, str, len)})
+    pieces = [bytes(piece) async for piece in response]
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert json.loads(b"".join(pieces)) == {"items": [text] * 3}

@@ -2,10 +2,14 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from django.core.management import call_command
+from jsonschema import Draft202012Validator
+
+from chat.context.strategy import STRATEGIES
+from sessions_app.session import ContextStrategy
 
 HTTP_METHODS = {"get", "post", "put", "patch", "delete"}
 
@@ -109,3 +113,90 @@ def test_the_routes_of_every_app_are_there(operations: dict[str, dict[str, Any]]
     ):
         assert route in operations
     assert {route.split()[0].lower() for route in operations} <= HTTP_METHODS
+
+
+def parameter(operation: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = (item for item in operation["parameters"] if item["name"] == name)
+    return dict(found["schema"])
+
+
+def accepts(schema: dict[str, Any], name: str, body: dict[str, Any]) -> bool:
+    reference = {"$ref": f"#/components/schemas/{name}"}
+    document = {"components": schema["components"], **reference}
+    return Draft202012Validator(document).is_valid(body)
+
+
+@pytest.mark.parametrize(
+    ("route", "name", "good", "bad"),
+    [
+        ("GET /api/v1/sessions/{session_id}", "session_id", "0123456789", "0123456789a"),
+        ("GET /api/v1/system-prompts/{filename}", "filename", "a.b.md", "a.exe"),
+        ("GET /api/v1/system-prompts/{filename}", "filename", "a.md", f"{'a' * 98}.md"),
+        ("GET /api/v1/profiles/{name}", "name", "work", "../work"),
+        ("POST /api/v1/mcp/servers/{name}/restart", "name", "time", "a b"),
+        ("GET /api/v1/agents/{agent_name}", "agent_name", "coder", ".coder"),
+        ("GET /api/v1/models/{model_name}", "model_name", "hf.co/a/b:c", "x" * 301),
+        ("GET /api/v1/chat/{session_id}/stream", "after", "0199f3a2b4c51f2e3d4c:12", "12"),
+        ("GET /api/v1/chat/{session_id}/stream", "Last-Event-ID", "0199f3a2b4c51f2e3d4c:1", ":"),
+    ],
+)
+def test_what_is_enforced_of_a_parameter_is_said(
+    operations: dict[str, dict[str, Any]], route: str, name: str, good: str, bad: str
+) -> None:
+    rules = Draft202012Validator(parameter(operations[route], name))
+    assert rules.is_valid(good)
+    assert not rules.is_valid(bad)
+
+
+@pytest.mark.parametrize(
+    ("body", "good", "bad"),
+    [
+        ("ChatIn", {"message": "Hello"}, {"message": " \n\t"}),
+        ("OpenChatIn", {"session_id": "0123456789"}, {"session_id": None, "model": "m"}),
+        ("OpenChatIn", {"model": "m", "message": "Hello"}, {"model": "x" * 301, "message": "Hi"}),
+        ("ConfirmToolIn", {"confirmation_id": f"conf_{'0' * 32}", "approved": True}, {}),
+        ("SessionCreateIn", {"model": "m", "context_strategy": "none"}, {"model": ""}),
+        ("SessionUpdateIn", {"context_strategy": None}, {"context_strategy": "magic"}),
+        ("SessionUpdateIn", {"options": {"seed": 1, "mine": "x"}}, {"options": {"seed": "x"}}),
+        ("SessionUpdateIn", {"options": None}, {"options": {"num_ctx": 4096}}),
+        ("SystemPromptIn", {"source_file": "a.md"}, {"content": None}),
+        ("ForkIn", {"message_index": None}, {"message_index": -1}),
+        ("PromptCreateIn", {"filename": "a.md", "content": "x"}, {"filename": "a", "content": "x"}),
+        ("PromptUpdateIn", {"content": "x"}, {"content": " "}),
+        (
+            "ProfileCreateIn",
+            {"name": "a", "provider": "openai", "model": "m", "parameters": {"top_p": 0.5}},
+            {"name": "a", "provider": "openai", "model": "m", "parameters": {"top_p": 2}},
+        ),
+        (
+            "ProfileUpdateIn",
+            {"provider": "openai", "model": "m", "api_key_env": "MY_KEY"},
+            {"provider": "openai", "model": "m", "api_key_env": "not a name"},
+        ),
+    ],
+)
+def test_what_is_enforced_of_a_body_is_said(
+    schema: dict[str, Any], body: str, good: dict[str, Any], bad: dict[str, Any]
+) -> None:
+    assert accepts(schema, body, good)
+    assert not accepts(schema, body, bad)
+
+
+def test_a_body_is_required_where_the_request_means_nothing_without_it(
+    operations: dict[str, dict[str, Any]],
+) -> None:
+    optional = {
+        route
+        for route, operation in operations.items()
+        if "requestBody" in operation and not operation["requestBody"].get("required", False)
+    }
+    assert optional == {
+        "POST /api/v1/chat/{session_id}",
+        "POST /api/v1/chat/{session_id}/stream",
+        "POST /api/v1/sessions/{session_id}/fork",
+        "POST /api/v1/sessions/{session_id}/summarize",
+    }
+
+
+def test_the_named_strategies_are_those_that_there_are() -> None:
+    assert set(get_args(ContextStrategy)) == set(STRATEGIES)

@@ -110,3 +110,17 @@ def test_threads_that_find_an_empty_file_share_one_secret(
         made = set(threads.map(ensure_secret, [path] * 8))
 
     assert made == {path.read_text()}
+
+
+def test_a_lazy_secret_is_a_string_to_whoever_looks_at_it_and_never_shown(tmp_path: Path) -> None:
+    path = tmp_path / "secret_key"
+
+    secret = LazySecret(path)
+
+    assert str(path) in repr(secret)
+    assert not path.exists()
+    assert len(secret) == 43
+    assert not secret.startswith("django-insecure-")
+    assert len(set(secret)) > 5
+    assert path.read_text() == str(secret) == "".join(secret)
+    assert str(secret) not in repr(secret)

@@ -53,6 +53,13 @@ def test_an_empty_name_is_no_model(catalogue, name):
         catalogue.resolve(name)
 
 
+@pytest.mark.parametrize("name", ["x" * 3000, "openai:" + "x" * 3000, "profile:" + "x" * 3000])
+def test_a_name_that_is_too_long_is_no_model_and_no_provider_is_asked(of_all, name):
+    with pytest.raises(ModelNotFound, match="300 characters at most") as refused:
+        of_all(KNOWN_VENDORS).resolve(name)
+    assert len(refused.value.message) < 200
+
+
 def test_the_public_address_holds_no_credentials(catalogue):
     assert catalogue.public_host == "http://localhost:11434"
 

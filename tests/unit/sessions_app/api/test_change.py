@@ -146,6 +146,22 @@ async def test_a_fork_copies_up_to_a_message(client: AsyncClient, talk: str) -> 
     refused(answer, 400, "INVALID_MESSAGE_INDEX")
 
 
+@pytest.mark.parametrize("index", [False, True, "1", 1.5, -1])
+async def test_a_fork_takes_nothing_but_a_number_for_a_place(
+    client: AsyncClient, talk: str, index: Any
+) -> None:
+    answer = await client.post(f"{URL}/{talk}/fork", {"message_index": index}, content_type=JSON)
+    refused(answer, 422, "VALIDATION_ERROR")
+    assert (await client.get(URL)).json()["total"] == 1
+
+
+async def test_a_patch_needs_its_body(client: AsyncClient, talk: str) -> None:
+    answer = await client.patch(f"{URL}/{talk}", "", content_type=JSON)
+    assert refused(answer, 422, "VALIDATION_ERROR")["field"] == "body"
+    answer = await client.patch(f"{URL}/{talk}", {}, content_type=JSON)
+    shaped(answer, 200, schemas.SessionOut)
+
+
 async def test_a_deleted_session_is_gone_and_its_journals_are_told(
     client: AsyncClient, talk: str, deleted: list[str]
 ) -> None:

@@ -1,0 +1,18 @@
+"""Patterns of JSON Schema for what the server checks in code, so that its OpenAPI document says it.
+
+They promise nothing by themselves: whoever uses one enforces the same with a message of its own.
+"""
+
+from pydantic.config import JsonDict
+
+SESSION_ID_PATTERN = "^[0-9a-f]{10}$"
+NOT_BLANK_PATTERN = r"[^\s\u001c-\u001f\u0085]"
+"""At least one character that is no white space, as ``str.strip`` sees it."""
+
+
+def given(*fields: str) -> JsonDict:
+    """Return a schema for an object in which these fields are there and not null."""
+    return {
+        "required": [*fields],
+        "properties": {field: {"not": {"type": "null"}} for field in fields},
+    }
