@@ -238,13 +238,15 @@ class NarratedStream(TurnStream):
     def emit(self, events: Sequence[Event]) -> None:
         """Journal the events, and tell the calling turn's listeners of them."""
         super().emit(events)
+        if self.failure is not None:
+            return
         if told := self._narration.retell(events):
             self._tell(told)
 
     def note(self, name: str, value: Any) -> None:
         """Journal a note; a call that a person approved shows as any other of the agent's."""
         super().note(name, value)
-        if name == ToolCallStarted.event:
+        if name == ToolCallStarted.event and self.failure is None:
             self._tell([self._narration.retell_call(value)])
 
 

@@ -1,9 +1,10 @@
-"""How a finished answer, and the tool calls on the way to it, are told. Pure."""
+"""How a finished answer, the tool calls on the way to it, and errors are told. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from chat.events import MessageComplete
+from chat.events import Failed, MessageComplete
+from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session
 
@@ -33,6 +34,12 @@ def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:
         "usage_tokens": tokens_of(message),
         "reason": session.window.last_adjustment or "no_adjustment",
     }
+
+
+def failed(error: MochiError) -> Failed:
+    """Return the event that tells what ended a turn."""
+    details = {**error.details, "retryable": error.retryable}
+    return Failed(code=error.code, message=error.message, details=details)
 
 
 def completed(

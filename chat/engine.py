@@ -4,42 +4,36 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from chat.approval import Approver, DecidedCall, NobodyToAsk
-from chat.completion import completed, tokens_of
-from chat.context.window import Decision
+from chat.completion import completed, failed, tokens_of
 from chat.delegation import CallingTurn, Running
 from chat.errors import TurnCrashed, TurnLimitReached
 from chat.events import (
     Cancelled,
     Done,
     Event,
-    Failed,
-    StatusChanged,
     ToolContinuationStarted,
-    TurnStarted,
 )
 from chat.job import TurnJob
+from chat.model_caller import ModelCaller
 from chat.opening import Opening
 from chat.outcome import Outcome
 from chat.recording import SessionRecorder
 from chat.round import Round
+from chat.sealing import INTERRUPTED_CALL
+from chat.stopping import Cancellation
 from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Action, Input, State, transition
-from models_app.language_model import Delta, ModelRequest
-from sessions_app.errors import MochiError
+from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.identity import new_message_id
 from sessions_app.messages import AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
-
-LOADING_SECONDS = 2.0
-MAX_CALLS_AT_ONCE = 128
 
 
 class TurnEngine:
@@ -65,9 +59,6 @@ class TurnEngine:
         self._tools = tools
         self._approver = approver
         self._round: Round | None = None
-        self._rounds = 0
-        self._window = job.window
-        self._fitter = job.fitter(recorder.now)
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()
@@ -75,13 +66,14 @@ class TurnEngine:
         self._stop: Input | None = None
         self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
-        self._opening = Opening(
-            stream,
-            TurnStarted(
-                turn_id=job.turn_id,
-                session_id=job.session.session_id,
-                model=job.session.metadata.model,
-            ),
+        self._cancellation: Cancellation | None = None
+        self._opening = Opening(stream, job.first_event)
+        self._caller = ModelCaller(
+            job,
+            stream=stream,
+            opening=self._opening,
+            recorder=recorder,
+            is_stopped=lambda: self._wish() is not None,
         )
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
             Action.ASK_MODEL: self._ask_model,
@@ -91,6 +83,7 @@ class TurnEngine:
             Action.SAVE_ANSWER: self._save_answer,
             Action.SAVE_CANCELLED: self._save_cancelled,
             Action.SAVE_INTERRUPTED: self._save_interrupted,
+            Action.LEAVE: self._leave,
             Action.REPORT_COMPLETE: self._report_complete,
             Action.REPORT_CANCELLED: self._report_cancelled,
             Action.REPORT_ERROR: self._report_error,
@@ -123,7 +116,7 @@ class TurnEngine:
         self.outcome.error = error
         self.outcome.stopped = self.running_now()
         if self._begun:  # a task that is cancelled before its first step would not even begin
-            self._task.cancel()
+            self._cancellation = Cancellation(self._task)
         return True
 
     def running_now(self) -> dict[str, Any]:
@@ -143,102 +136,64 @@ class TurnEngine:
     async def _run(self) -> Outcome:
         self._begun = True
         ready = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
-        given: Input | None = self._stop or ready
+        given: Input | None = self._wish() or ready
         try:
             from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
 
             bind_contextvars(session_id=self._job.session.session_id, turn_id=self._job.turn_id)
             while given is not None:
                 self.state, actions = transition(self.state, given)
+                if self._cancellation is not None and self.state in FINAL:
+                    self._cancellation.end()  # what is saved now must not be disturbed
                 given = await self._do(actions)
-        finally:
-            # Only after a defect of the table or of reporting an error: nobody may wait for ever.
-            if not self._stream.ended:
-                await self._recorder.release()
-                await self._report_error()
-            self.outcome.state = self.state
-        logger.info("turn ended", extra={"state": self.state.value, "rounds": self._rounds})
+        except Exception:
+            logger.exception("the turn could not be ended as the table says")
+        if not self._stream.ended:
+            self._end_at_once()
+        self.outcome.state = self.state
+        rounds = self._caller.rounds
+        logger.info("turn ended", extra={"state": self.state.value, "rounds": rounds})
         return self.outcome
 
     async def _do(self, actions: Sequence[Action]) -> Input | None:
+        """Do what a state asks for, and tell what came of it; what stops the turn comes first."""
         given: Input | None = None
         try:
             for action in actions:
+                if (wish := self._wish()) is not None:
+                    return wish
                 given = await self._perform[action]()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            return self._stop or Input.SHUTDOWN
+            given = Input.ERROR if self.state in FINAL else Input.SHUTDOWN
         except MochiError as error:
-            self.outcome.error = error
-            return Input.ERROR
+            given = self._fail(error)
         except Exception:
             logger.exception("the turn crashed")
-            self.outcome.error = TurnCrashed()
-            return Input.ERROR
-        return given
+            given = self._fail(TurnCrashed())
+        return self._wish() or given
+
+    def _wish(self) -> Input | None:
+        """Return why the turn shall stop, while it can: its cancellation may have been swallowed.
+
+        Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
+        """
+        return None if self.state in FINAL else self._stop
+
+    def _fail(self, error: MochiError) -> Input:
+        """Keep the error that ended the turn, not those that followed from ending it."""
+        if self._wish() is None and self.outcome.error is None:
+            self.outcome.error = error
+        return Input.ERROR
 
     # The model
 
     async def _ask_model(self) -> Input:
-        self._rounds += 1
         answer = self._round = Round(new_message_id(), self._tools.next_index)
-        begun = {"message_id": answer.message_id, "model": self._job.model}
-        if self._job.continuation.replaced_id is not None:
-            begun["replaced_id"] = self._job.continuation.replaced_id
-        self._stream.note("round", begun)
-        fitted = await self._fitter.fit(
-            self._recorder.session,
-            self._window,
-            keep=self._recorder.keep_context,
-            announce=self._announce_compression,
-        )
-        self._window = fitted.window
-        loading = asyncio.get_running_loop().call_later(
-            LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
-        )
-        script = self._job.script
-        request = ModelRequest(
-            model=self._job.model,
-            messages=script.request(fitted.messages),
-            tools=self._job.offer.specs if script.offers_tools() else (),
-            think=self._job.think,
-            context_window=self._window.window,
-            options=self._job.session.metadata.options or {},
-            sink=partial(self._take_at_once, answer),
-        )
-        try:
-            async with aclosing(self._job.language_model.stream(request)) as batches:
-                async for batch in batches:
-                    events = answer.absorb(batch)
-                    if len(answer.calls) > MAX_CALLS_AT_ONCE:
-                        raise TurnLimitReached(
-                            f"The model asked for more than {MAX_CALLS_AT_ONCE} tools at once."
-                        )
-                    if not answer.has_output:
-                        self._opening.send_or_hold(events)
-                        continue
-                    loading.cancel()
-                    if not self._opening.is_committed:
-                        self._opening.commit(events)
-                    elif events:
-                        self._stream.emit(events)
-                    self._stream.require_room()
-        finally:
-            loading.cancel()
-        if answer.context_window is not None:
-            self._window = Decision(window=answer.context_window, reason="usage_threshold")
+        await self._caller.ask(answer)
         return self._next_step(answer)
-
-    def _take_at_once(self, answer: Round, batch: Sequence[Delta]) -> bool:
-        """Pass text on from where it arrived; what may decide anything goes through the loop."""
-        if not (self._opening.is_committed and answer.has_output and self._stream.has_room):
-            return False
-        events = answer.absorb_text(batch)
-        if events:
-            self._stream.emit(events)
-        return events is not None
 
     def _next_step(self, answer: Round) -> Input:
         script = self._job.script
@@ -247,9 +202,6 @@ class TurnEngine:
         if script.goes_on(asked_for_tools=bool(answer.calls)) and not answer.calls:
             return Input.ANSWERED_FOR_NOW
         return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
-
-    def _announce_compression(self) -> None:
-        self._opening.send_or_hold([StatusChanged(state="compressing_context")])
 
     # Tools
 
@@ -262,6 +214,7 @@ class TurnEngine:
 
     async def _ask_approval(self) -> Input:
         self._opening.commit()
+        self._stream.require_room()
         calls = self._tools.number(self._open_calls)
         if self._job.follows_settings:  # somebody may have changed them while the model answered
             self._approver.follow(self._recorder.session.metadata.tool_settings)
@@ -277,11 +230,17 @@ class TurnEngine:
     async def _run_tools(self) -> Input:
         calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
         running = self._tools.run(
-            calls, self._calling_turn(), message_id=self._asking_id, note=self._stream.note
+            calls,
+            self._calling_turn(),
+            message_id=self._asking_id,
+            note=self._stream.note,
+            secure=self._secure,
         )
         try:
             async with aclosing(running) as outcomes:
                 async for outcome in outcomes:
+                    if self._wish() is not None:
+                        raise asyncio.CancelledError
                     await self._recorder.append(outcome.message)
                     if outcome.is_shown:
                         self._stream.emit([outcome.event])
@@ -292,14 +251,18 @@ class TurnEngine:
         except NobodyToAsk as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
-        if self._rounds >= self._job.max_rounds:
+        if self._caller.rounds >= self._job.max_rounds:
             self.outcome.error = TurnLimitReached(
-                f"The model asked for tools in {self._rounds} rounds; that is the limit.",
+                f"The model asked for tools in {self._caller.rounds} rounds; that is the limit.",
                 limit=self._job.max_rounds,
             )
             return Input.ROUNDS_USED_UP
         self._stream.emit([ToolContinuationStarted()])
         return Input.TOOLS_RETURNED
+
+    async def _secure(self) -> None:
+        """Make sure that it is on record which calls have started, before they run."""
+        self._stream.require_room()
 
     def _calling_turn(self) -> CallingTurn:
         return CallingTurn(
@@ -328,23 +291,32 @@ class TurnEngine:
 
     async def _save_interrupted(self) -> None:
         answer = self._round
+        await self._recorder.append(*self._tools.unanswered(INTERRUPTED_CALL))
+        partial = answer if answer is not None and answer.text else None
         try:
-            await self._recorder.append(*self._tools.unanswered("The call was interrupted."))
-            partial = answer if answer is not None and answer.text else None
             await self._finish(self._message(partial, interrupted=True) if partial else None)
-        except (MochiError, OSError) as error:
-            logger.error("the partial answer was not saved", extra={"reason": str(error)})  # noqa: TRY400 - expected failure
-            await self._recorder.release()
+        except ValidationFailed as error:  # the session can't hold it, now or later
+            logger.warning("the partial answer is too large", extra={"reason": error.message})
+            await self._finish(None)
+
+    async def _leave(self) -> None:
+        """Leave claim and journal for whoever comes next, as a process that is killed does.
+
+        With its writer gone, the journal shows everybody that the turn is over, whatever its claim
+        says; it holds what clients saw, and which calls had started.
+        """
+        logger.error("what the turn left could not be saved; it is sealed as soon as it can be")
+        self._stream.leave()
 
     async def _finish(self, message: AssistantMessage | None) -> None:
         """Save the last message and let go of the session: the next turn may start."""
         self.outcome.context_window = {
-            "current_window": self._window.window,
+            "current_window": self._caller.window.window,
             "usage_tokens": tokens_of(message) if message else 0,
-            "reason": self._window.reason,
+            "reason": self._caller.window.reason,
         }
         self.outcome.message = message
-        await self._recorder.finish(message, self._window)
+        await self._recorder.finish(message, self._caller.window)
 
     async def _report_complete(self) -> None:
         message = self.outcome.message
@@ -376,8 +348,7 @@ class TurnEngine:
         )
 
     async def _report_error(self) -> None:
-        error = self.outcome.error or TurnCrashed()
-        self.outcome.error = error
+        error = self.outcome.error = self.outcome.error or TurnCrashed()
         if not self._opening.is_committed:
             self._opening.withdraw()
             # How else would a client know of a session that was made for this turn?
@@ -386,17 +357,27 @@ class TurnEngine:
             await self._stream.abandon()
             self._opening.refuse(error)
             return
-        details = {**error.details, "retryable": error.retryable}
-        self._close(Failed(code=error.code, message=error.message, details=details))
+        self._close(failed(error))
 
     async def _report_suspended(self) -> None:
         self._stream.note("suspended", self.outcome.suspension())
-        await self._recorder.finish(None, self._window)
+        await self._recorder.finish(None, self._caller.window)
         self._close()
 
     def _close(self, *last: Event) -> None:
-        self._stream.emit([*last, Done(session_id=self._job.session.session_id)])
-        self._stream.close()
+        self._opening.finish([*last, Done(session_id=self._job.session.session_id)])
+
+    def _end_at_once(self) -> None:
+        """End a turn after a defect of the table or of reporting: nobody may wait for ever."""
+        self.state = State.UNSAVED
+        error = self.outcome.error = self.outcome.error or TurnCrashed()
+        self._stream.leave()
+        try:
+            if self._opening.is_committed:
+                self._close(failed(error))
+        finally:
+            self._stream.close()
+            self._opening.refuse(error)
 
     def _current_round(self) -> Round:
         if self._round is None:

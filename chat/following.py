@@ -3,7 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from chat import sse
+from chat.completion import failed
+from chat.errors import TurnInterrupted
+from chat.events import Done, Event
 from chat.journal import Entry, TurnJournal
 from chat.stream import HEARTBEAT_SECONDS, encode_entries
 
@@ -41,6 +46,7 @@ class JournalFollower:
         self._journal = journal
         self._settle = settle
         self._position = 0
+        self._last_number = 0
         self._ended = False
         self._read_ahead: list[Entry] = []
         self._changed = asyncio.Event()
@@ -92,16 +98,15 @@ class JournalFollower:
             entries = await self._read()
             if entries:
                 return entries
-            if not running:
-                break  # sealed, or swept, and nothing more came
+            if not running:  # sealed, or swept, and nothing more came
+                return self._last_words()
             silence = self._loop.time() - self._last_sent
             if silence >= HEARTBEAT_SECONDS:
                 self._last_sent = self._loop.time()
                 return []
             try:
-                await asyncio.wait_for(
-                    self._changed.wait(), min(LIVENESS_SECONDS, HEARTBEAT_SECONDS - silence)
-                )
+                async with asyncio.timeout(min(LIVENESS_SECONDS, HEARTBEAT_SECONDS - silence)):
+                    await self._changed.wait()
             except TimeoutError:
                 running = await self._settle()
         return None
@@ -111,8 +116,20 @@ class JournalFollower:
             self._journal.read, self._session_id, self._turn_id, self._position
         )
         self._position = passage.position
+        self._last_number = max(self._last_number, *(entry.n for entry in passage.entries), 0)
         self._ended = self._ended or any(entry.event == "done" for entry in passage.entries)
         return passage.entries
+
+    def _last_words(self) -> Sequence[Entry] | None:
+        """Return the end of a turn that nobody can seal yet; its journal gets one later."""
+        self._ended = True
+        if not self._last_number:
+            return None
+        words: tuple[Event, ...] = (failed(TurnInterrupted()), Done(session_id=self._session_id))
+        return [
+            Entry(number, event.event, msgspec.Raw(sse.payload(event).encode()))
+            for number, event in enumerate(words, self._last_number + 1)
+        ]
 
     def _notice(self) -> None:
         """Called from the watcher's thread."""

@@ -6,6 +6,7 @@ import msgspec
 
 from chat.context.plan import ContextPlan
 from chat.context.window import Decision
+from chat.events import TurnStarted
 from chat.fitting import ContextRules, RequestFitter
 from chat.history import Continuation
 from chat.script import PlainScript, TurnScript
@@ -50,6 +51,15 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     follows_settings: bool = True
     rules: ContextRules = ContextRules()
     plan: ContextPlan | None = None
+
+    @property
+    def first_event(self) -> TurnStarted:
+        """The event that its stream begins with."""
+        return TurnStarted(
+            turn_id=self.turn_id,
+            session_id=self.session.session_id,
+            model=self.session.metadata.model,
+        )
 
     def fitter(self, now: Callable[[], str]) -> RequestFitter:
         """Return what makes this turn's requests fit."""

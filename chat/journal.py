@@ -38,7 +38,7 @@ class JournalWriter(Protocol):
     """The one writer of a turn's journal. Its calls take microseconds and may run inline."""
 
     def append(self, lines: str) -> None:
-        """Write whole lines, as ``line`` makes them."""
+        """Write whole lines, as ``line`` makes them: all of them, or none where that fails."""
 
     def close(self) -> None:
         """Stop writing; the journal stays readable."""
@@ -48,7 +48,7 @@ class TurnJournal(Protocol):
     """Keeps journals. All calls block for milliseconds: call them from a worker thread."""
 
     def open(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Begin the journal of a new turn; ``StorageFull`` when no space is left."""
+        """Begin the journal of a new turn; ``StorageError`` when the disk takes none."""
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
@@ -69,6 +69,9 @@ class TurnJournal(Protocol):
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         """Whether its writer is open still; one whose process died is not."""
+
+    def was_closed(self, session_id: str, turn_id: str) -> bool:
+        """Whether there is a journal and its writer is gone: nothing more comes from the turn."""
 
     def unended_sessions(self) -> Sequence[str]:
         """Return the sessions with a journal that has not ended: its turn runs, or died."""

@@ -157,6 +157,7 @@ class TurnOpener:
     ) -> tuple[TurnJob, JournalWriter]:
         turns: Sequence[str] = ()
         jobs: list[TurnJob] = []
+        writers: list[JournalWriter] = []
 
         def open_turn(session: Session) -> Session:
             nonlocal turns
@@ -165,26 +166,37 @@ class TurnOpener:
                 raise _Overtaken(turns[-1])
             jobs.append(prepare(turn_id, session))
             announce(turn_id)
-            return open_session(jobs[-1].session, jobs[-1], now=utc_now())
+            opened = open_session(jobs[-1].session, jobs[-1], now=utc_now())
+            # Before the claim: a claim whose journal nobody writes is that of a turn which is over.
+            writers.append(self._journal.open(session_id, turn_id))
+            return opened
 
         self._expect(turn_id)
         try:
             session = self._repository.claim(
                 session_id, turn_id, recover=self._recovery.recover, change=open_turn
             )
-        except BaseException:
-            self._forget(turn_id)
-            raise
-        try:
             self._withdraw_questions(session_id, jobs[-1].continuation)
             if turns:
                 self._recovery.end_journals(session, turns)
-            writer = self._journal.open(session_id, turn_id)
         except BaseException:
             self._forget(turn_id)
-            self._repository.release(session_id, turn_id)
+            for writer in writers:
+                self._give_up(session_id, turn_id, writer)
             raise
-        return msgspec.structs.replace(jobs[-1], session=session), writer
+        return msgspec.structs.replace(jobs[-1], session=session), writers[-1]
+
+    def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter) -> None:
+        """Undo the claim of a turn that can't begin.
+
+        Where the claim stays (a disk that takes nothing any more), the journal shows that the turn
+        is over, and whoever comes next removes both.
+        """
+        try:
+            self._repository.release(session_id, turn_id)
+            self._journal.discard(session_id, turn_id)
+        finally:
+            writer.close()
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
         """Take back what earlier turns asked, but for the calls that this one resumes.

@@ -35,12 +35,22 @@ class Opening:
         return self.committed.done()
 
     def commit(self, events: Sequence[Event] = ()) -> None:
-        """Send the first event, what waits for it and these events; nothing the second time."""
+        """Send the first event, what waits for it and these events; nothing the second time.
+
+        Where the journal takes none of it, the turn stays one without events.
+        """
         if self.committed.done() or self._withdrawn:
             return
         self._stream.emit([self._first_event, *self._held, *events])
-        self.committed.set_result(None)
-        self._timer.cancel()
+        if self._stream.last_number:
+            self._tell_committed()
+
+    def finish(self, events: Sequence[Event]) -> None:
+        """Send the last events, after the first one if that was not sent yet; end the stream."""
+        first = () if self.is_committed else (self._first_event, *self._held)
+        self._stream.finish([*first, *events])
+        if not self.is_committed:
+            self._tell_committed()
 
     def send_or_hold(self, events: Sequence[Event]) -> None:
         """Send events that are no reason to commit; before the first event they wait for it."""
@@ -50,6 +60,10 @@ class Opening:
         else:
             self._held.extend(events)
 
+    def _tell_committed(self) -> None:
+        self.committed.set_result(None)
+        self._timer.cancel()
+
     def withdraw(self) -> None:
         """Send nothing any more: the turn ends without a single event."""
         self._timer.cancel()
@@ -58,7 +72,8 @@ class Opening:
     def refuse(self, error: MochiError) -> None:
         """Tell whoever waits for the first event why there will be none."""
         self.withdraw()
-        self.committed.set_exception(error)
+        if not self.committed.done():
+            self.committed.set_exception(error)
 
 
 def _mark_retrieved(future: asyncio.Future[None]) -> None:

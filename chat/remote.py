@@ -1,6 +1,7 @@
 """Turns that run in other processes, or ran: found by claim and journal, reached by signals."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,8 +17,10 @@ from chat.recovery import TurnRecovery
 from chat.sealing import Remains, read_remains
 from chat.signals import TurnSignals
 from chat.turn import State
-from sessions_app.errors import SessionNotFound
+from sessions_app.errors import SessionNotFound, StorageError, ValidationFailed
 from sessions_app.repository import Claim, SessionRepository
+
+logger = logging.getLogger(__name__)
 
 DETACH_SECONDS = 1.0
 DETACH_POLL_SECONDS = 0.005
@@ -127,7 +130,14 @@ class RemoteTurns:
                 goes_on = await asyncio.to_thread(self._goes_on, session_id, turn_id)
             after = position[1] if position is not None and position[0] == turn_id else 0
             last_number = await asyncio.to_thread(self._last_number, session_id, turn_id)
-            if after > last_number or (last_number and after == last_number and not goes_on):
+            if after > last_number:
+                return None
+            if (
+                last_number
+                and after == last_number
+                and not goes_on
+                and await self._has_ended(session_id, turn_id)
+            ):
                 return None
             follower = self._follow(session_id, turn_id, after)
             if last_number or await follower.begun():
@@ -215,7 +225,7 @@ class RemoteTurns:
         if self._journal.is_being_written(session_id, turn_id):
             return True
         if not self._journal.has_ended(session_id, turn_id):
-            self._recovery.seal(session_id)
+            self._seal(session_id)
         return False
 
     def _running(self, session_id: str) -> Claim | None:
@@ -223,8 +233,21 @@ class RemoteTurns:
         claim = self._repository.claim_of(session_id)
         if claim is None or claim.alive:
             return claim
-        self._recovery.seal(session_id)
+        self._seal(session_id)
         return None
+
+    def _seal(self, session_id: str) -> None:
+        """Seal what dead turns of the session left, if the disk takes it by now."""
+        try:
+            self._recovery.seal(session_id)
+        except (StorageError, ValidationFailed) as error:
+            logger.warning(
+                "a dead turn can't be sealed yet",
+                extra={"session_id": session_id, "code": error.code},
+            )
+
+    async def _has_ended(self, session_id: str, turn_id: str) -> bool:
+        return await asyncio.to_thread(self._journal.has_ended, session_id, turn_id)
 
 
 def _report(turn_id: str, entries: Sequence[Entry]) -> CancelReport | None:

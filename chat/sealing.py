@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from chat import sse
-from chat.completion import ToolCallRecord, completed, window_of
+from chat.completion import ToolCallRecord, completed, failed, window_of
 from chat.errors import TurnInterrupted
 from chat.events import Cancelled, Done, Event, Failed, MessageComplete
 from chat.journal import Entry, line
@@ -186,8 +186,7 @@ def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
         )
     if answer is not None and answer.is_complete:
         return _complete(session, answer, remains, turn_id)
-    error = TurnInterrupted()
-    return Failed(code=error.code, message=error.message, details={"retryable": error.retryable})
+    return failed(TurnInterrupted())
 
 
 def _complete(

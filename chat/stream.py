@@ -8,7 +8,8 @@ from chat import sse
 from chat.errors import TurnLimitReached
 from chat.events import Event
 from chat.journal import Entry, JournalWriter, Passage, line
-from sessions_app.errors import StorageFull
+from sessions_app.atomic import raise_if_full
+from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,8 @@ class TurnStream:
         last_number: The number of the newest event.
         journalled: The number of the newest event that can be read again.
         written: How many bytes of journal there are.
-        failure: Why the journal could not be written, if so.
+        failure: Why the journal could not be written, if so. Nothing is sent from then on but the
+            last events: what a client sees must be found again.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TurnStream:
         self.written = 0
         self.ended = False
         self.failure: OSError | None = None
+        self._is_left = False
         self._writer = writer
         self._read_journal = read_journal
         self._discard_journal = discard_journal
@@ -57,7 +60,27 @@ class TurnStream:
         return len(self._subscriptions)
 
     def emit(self, events: Sequence[Event]) -> None:
-        """Send events, in order: one journal write and one chunk for every listener."""
+        """Journal events and send them, in order: one write and one chunk for every listener.
+
+        Nothing is sent that can't be journalled; ``require_room`` tells of that.
+        """
+        self._send(events)
+
+    def finish(self, events: Sequence[Event]) -> None:
+        """Send the last events, journalled or not, and close the stream.
+
+        Those of a turn that was left are not journalled: whoever seals it ends its journal.
+        """
+        if not self._is_left:
+            self.failure = None  # there may be space again, and a journal with an end needs no care
+        self._send(events, always=True)
+        self.close()
+
+    def leave(self) -> None:
+        """Journal nothing more: what the turn left could not be saved, and the journal has it."""
+        self._is_left = True
+
+    def _send(self, events: Sequence[Event], *, always: bool = False) -> None:
         number = self.last_number
         turn_id = self.turn_id
         lines: list[str] = []
@@ -68,10 +91,11 @@ class TurnStream:
             name = event.event
             lines.append(line(number, name, data))
             frames.append(sse.frame(turn_id, number, name, data))
-        self._write("".join(lines))
-        self.last_number = number
-        if self.failure is None:
+        if self._write("".join(lines)):
             self.journalled = number
+        elif not always:
+            return
+        self.last_number = number
         if self._subscriptions:
             chunk = "".join(frames).encode("ascii")
             for subscription in self._subscriptions:
@@ -90,11 +114,12 @@ class TurnStream:
         """Make sure that more can be journalled.
 
         Raises:
-            StorageFull: The journal could not be written.
+            StorageError: The journal could not be written.
             TurnLimitReached: It is as large as a turn's may be.
         """
         if self.failure is not None:
-            raise StorageFull("The turn can't be recorded: the disk is full.")
+            raise_if_full(self.failure)
+            raise StorageError("The turn can't be recorded.") from self.failure
         if self.written > MAX_TURN_BYTES:
             raise TurnLimitReached(
                 f"The turn said more than {MAX_TURN_BYTES // 2**20} MiB; that is the limit."
@@ -103,18 +128,24 @@ class TurnStream:
     async def abandon(self) -> None:
         """End a stream that never had an event, as if it had never been."""
         self.close()
-        await self._discard_journal()
-
-    def _write(self, lines: str) -> None:
-        if self.failure is not None:
+        if self._is_left:  # the journal shows that the turn is over
             return
-        self.written += len(lines)
+        try:
+            await self._discard_journal()
+        except OSError:  # nobody saw anything of it, so the next turn's beginning removes it
+            logger.exception("the journal of a refused turn could not be removed")
+
+    def _write(self, lines: str) -> bool:
+        if self.failure is not None or self._is_left:
+            return False
         try:
             self._writer.append(lines)
-        except OSError as error:
-            # Who listens now still gets every event; the engine ends the turn because of it.
+        except OSError as error:  # the engine ends the turn because of it
             logger.exception("the journal could not be written")
             self.failure = error
+            return False
+        self.written += len(lines)
+        return True
 
     def subscribe(self, after: int | None = None) -> "Subscription":
         """Listen to what comes, or to everything after event number ``after``."""
@@ -130,7 +161,10 @@ class TurnStream:
     def close(self) -> None:
         """End the stream after its last event; listeners get what is left, then the end."""
         self.ended = True
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:  # the descriptor is gone all the same
+            logger.exception("the journal could not be closed")
         for subscription in self._subscriptions:
             subscription.wake()
         self._subscriptions.clear()

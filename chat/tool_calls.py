@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -26,6 +27,7 @@ QUIET_SECONDS = 2.0
 PROGRESS_SECONDS = 0.1
 
 Note = Callable[[str, object], None]
+Secure = Callable[[], Awaitable[None]]
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +58,7 @@ class ToolCallRunner:
             an agent's.
 
     Attributes:
+        await secure()
         running: The calls that were announced and have no result yet; some may wait in a queue.
         next_index: The number that the next call gets.
     """
@@ -84,7 +87,13 @@ class ToolCallRunner:
         return [NumberedCall(call=call, index=index) for index, call in enumerate(calls, first)]
 
     async def run(
-        self, calls: Sequence[DecidedCall], turn: CallingTurn, *, message_id: str, note: Note
+        self,
+        calls: Sequence[DecidedCall],
+        turn: CallingTurn,
+        *,
+        message_id: str,
+        note: Note,
+        secure: Secure,
     ) -> AsyncGenerator[CallOutcome, None]:
         """Run the calls of one round and yield what came of each, in order.
 
@@ -96,15 +105,16 @@ class ToolCallRunner:
             calls: What was decided of each.
             turn: The turn that calls.
             message_id: The message that holds the calls.
-            note: Called with what is journalled only: clients learn of a call that they approved
-                by its result (seed 000 section 10.3), and of an agent by its own events; recovery
-                must know what has started.
+            note: Journals, for recovery, the start of a call that clients are not told of: one that
+                they approved shows by its result, and an agent by its own events.
+            secure: Awaited before they run; what it raises keeps them from running.
 
         Raises:
             NobodyToAsk: At the end: calls of agents wait for an approval, and nobody listens.
         """
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
+        await secure()
         tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []
@@ -119,14 +129,12 @@ class ToolCallRunner:
                     unasked += nobody.confirmations
                     self.running.remove(item.call)
                     continue
-                if item.refusal is None:
-                    self.running.remove(item.call)
                 yield _outcome(item, result, milliseconds, is_shown=not is_told)
+                if item.refusal is None:  # not before it is saved: else it would run once more
+                    self.running.remove(item.call)
         finally:
             quiet.cancel()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _stop(tasks)
         if unasked:
             raise NobodyToAsk(unasked)
 
@@ -200,6 +208,12 @@ class ToolCallRunner:
         except MochiError as error:
             result = ToolResult(success=False, error_message=error.message, error_code=error.code)
         return result, round((time.perf_counter() - started) * 1000, 3), is_told
+
+
+async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _ProgressReport:

@@ -18,6 +18,7 @@ class State(Enum):
     CANCELLED = "cancelled"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    UNSAVED = "unsaved"  # what it left could not be saved: whoever comes next seals it
     SUSPENDED = "suspended"  # its calls wait for an approval, and nobody listens who could give it
 
 
@@ -48,6 +49,7 @@ class Action(Enum):
     SAVE_ANSWER = auto()
     SAVE_CANCELLED = auto()
     SAVE_INTERRUPTED = auto()
+    LEAVE = auto()  # claim and journal, as a process that is killed leaves them
     REPORT_COMPLETE = auto()
     REPORT_CANCELLED = auto()
     REPORT_ERROR = auto()
@@ -55,12 +57,20 @@ class Action(Enum):
 
 
 FINAL = frozenset(
-    {State.COMPLETED, State.CANCELLED, State.FAILED, State.INTERRUPTED, State.SUSPENDED}
+    {
+        State.COMPLETED,
+        State.CANCELLED,
+        State.FAILED,
+        State.INTERRUPTED,
+        State.UNSAVED,
+        State.SUSPENDED,
+    }
 )
 
 _CANCEL = (State.CANCELLED, (Action.SAVE_CANCELLED, Action.REPORT_CANCELLED))
 _ERROR = (State.FAILED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
 _SHUTDOWN = (State.INTERRUPTED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
+_UNSAVED = (State.UNSAVED, (Action.LEAVE, Action.REPORT_ERROR))
 _STOPS = {Input.CANCEL_REQUESTED: _CANCEL, Input.ERROR: _ERROR, Input.SHUTDOWN: _SHUTDOWN}
 
 TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
@@ -93,9 +103,10 @@ TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
     State.COMPLETED: {Input.ERROR: _ERROR},
     State.CANCELLED: {Input.ERROR: _ERROR},
     State.SUSPENDED: {Input.ERROR: _ERROR},
-    # Saving what is left of a broken turn is an attempt: its own failure changes nothing.
-    State.INTERRUPTED: {},
-    State.FAILED: {},
+    # Saving what is left of a broken turn is an attempt: where it fails, nothing else is written.
+    State.INTERRUPTED: {Input.ERROR: _UNSAVED},
+    State.FAILED: {Input.ERROR: _UNSAVED},
+    State.UNSAVED: {},
 }
 
 

@@ -7,7 +7,7 @@ from mochi_project.config import ConfigurationError, MochiSettings
 from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret
 from models_app.providers.ollama_host import parse_host
 from sessions_app.atomic import make_private_directory
-from sessions_app.errors import StorageFull
+from sessions_app.errors import StorageError
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
@@ -28,7 +28,7 @@ def prepare_data_dir(settings: MochiSettings) -> None:
             f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.strerror}"
             f" ({error.filename})"
         ) from error
-    except StorageFull as error:
+    except StorageError as error:
         raise ConfigurationError(
             f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.message}"
         ) from error
@@ -43,7 +43,7 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
 
     Raises:
         OSError: A token can't be kept in the state directory.
-        StorageFull: No space is left for it.
+        StorageFull, StorageReadOnly: The directory takes no new file.
     """
     if settings.api_token:
         return settings.api_token.get_secret_value()

@@ -55,7 +55,7 @@ def ensure_secret(path: Path) -> str:
 
     Raises:
         OSError: The file can't be read or made.
-        StorageFull: No space is left.
+        StorageFull, StorageReadOnly: The directory takes no new file.
     """
     if secret := _read(path):
         return secret

@@ -16,6 +16,8 @@ from sessions_app.atomic import PRIVATE_FILE, make_private_directory
 
 WORKER_LOCK_FILE = "worker.lock"
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_PROBE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Enough to try the lock, and possible where the file system has turned read-only."""
 
 Phase = Literal["starting", "running", "broken"]
 
@@ -100,7 +102,7 @@ def worker_state(path: Path) -> WorkerState | None:
         OSError: The lock's file is there and can't be read.
     """
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, _PROBE)
     except OSError as error:
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             return None

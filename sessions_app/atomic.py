@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from sessions_app.errors import StorageFull
+from sessions_app.errors import StorageFull, StorageReadOnly
 from sessions_app.identity import new_file_tag
 
 StrPath = str | os.PathLike[str]
@@ -27,6 +27,7 @@ _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
 _TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES})
 _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -59,6 +60,7 @@ def write_atomically(
     Raises:
         FileExistsError: ``exclusive``, and ``path`` exists (as anything, a dangling link too).
         StorageFull: No space is left.
+        StorageReadOnly: The directory can't be written to.
     """
     directory, slash, name = os.fspath(path).rpartition("/")
     directory += slash
@@ -106,10 +108,20 @@ def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
 
 
 def raise_if_full(error: OSError) -> None:
-    """Raise ``StorageFull`` when the error says that no space is left."""
+    """Raise the typed error when a write failed because the disk is full or read-only.
+
+    Raises:
+        StorageFull: No space is left.
+        StorageReadOnly: The file system, or the file's folder, does not let us write.
+    """
     if error.errno in _FULL:
         raise StorageFull(
             "The disk is full, nothing was changed. Free some space and try again."
+        ) from error
+    if error.errno in _READ_ONLY:
+        raise StorageReadOnly(
+            "The data directory can't be written to, nothing was changed. Make it writable and "
+            "try again."
         ) from error
 
 

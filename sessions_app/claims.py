@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import secrets
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".claim"
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_PROBE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Enough to try a lock, and possible where the file system has turned read-only."""
 
 
 class TurnClaims:
@@ -84,6 +87,7 @@ class TurnClaims:
             pass
         except OSError as error:
             if error.errno not in {errno.EISDIR, errno.EPERM} or not os.path.isdir(path):
+                raise_if_full(error)
                 raise
             aside = f"{path}.{new_file_tag()}.broken"
             os.rename(path, aside)
@@ -144,13 +148,16 @@ def _try_lock(path: str) -> Iterator[bool | None]:
     the end of the block.
     """
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, _PROBE)
     except OSError as error:
-        if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.EISDIR}:
+        if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENXIO}:
             raise
         yield None
         return
     try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            yield None
+            return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -4,7 +4,9 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
 
     MochiError
       * ValidationFailed          VALIDATION_ERROR
-      * StorageFull               STORAGE_FULL
+      + StorageError
+        * StorageFull             STORAGE_FULL (retryable)
+        * StorageReadOnly         STORAGE_READ_ONLY (retryable)
       + SessionError
         * SessionNotFound         SESSION_NOT_FOUND
         * SessionExists           SESSION_EXISTS
@@ -46,11 +48,22 @@ class ValidationFailed(MochiError):
     code = "VALIDATION_ERROR"
 
 
-class StorageFull(MochiError):
+class StorageError(MochiError):
+    """The disk takes nothing at the moment; what was on it before is intact."""
+
+    retryable = True
+
+
+class StorageFull(StorageError):
     """The disk is full (or the quota is used up); what was on disk before is intact."""
 
     code = "STORAGE_FULL"
-    retryable = True
+
+
+class StorageReadOnly(StorageError):
+    """The data directory can't be written to; what was on disk before is intact."""
+
+    code = "STORAGE_READ_ONLY"
 
 
 class SessionError(MochiError):

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from sessions_app.atomic import (
     UnreadableFileError,
     raise_if_full,
@@ -55,11 +57,20 @@ class FileSessionRepository:
     Args:
         sessions_dir: The directory.
         now: Where the start times of claims come from.
+        is_over: Whether a turn has ended although its claim is there (session, turn): one that
+            could not save what it left keeps its claim while its process lives on.
     """
 
-    def __init__(self, sessions_dir: Path, *, now: Callable[[], str] = utc_now) -> None:
+    def __init__(
+        self,
+        sessions_dir: Path,
+        *,
+        now: Callable[[], str] = utc_now,
+        is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
+    ) -> None:
         self._directory = str(sessions_dir)
         self._now = now
+        self._is_over = is_over
         self._claims = TurnClaims(f"{self._directory}/.claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
@@ -195,12 +206,12 @@ class FileSessionRepository:
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
         _require_id(session_id)
-        return self._claims.read(session_id)
+        return self._claim_on(session_id)
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
         ids = [name for name in self._claims.session_ids() if SESSION_ID.match(name)]
-        return [claim for name in ids if (claim := self._claims.read(name)) is not None]
+        return [claim for name in ids if (claim := self._claim_on(name)) is not None]
 
     def sweep(self) -> int:
         """Remove what dead processes left behind, and return how many files that were.
@@ -276,9 +287,16 @@ class FileSessionRepository:
 
     def _refuse_running(self, session_id: str) -> Claim | None:
         """Return the claim of a turn that died, if there is one."""
-        claim = self._claims.read(session_id)
+        claim = self._claim_on(session_id)
         if claim is not None and claim.alive:
             raise self._busy(session_id, claim.turn_id)
+        return claim
+
+    def _claim_on(self, session_id: str) -> Claim | None:
+        """Return the claim, which binds nobody once its process is dead or its turn over."""
+        claim = self._claims.read(session_id)
+        if claim is not None and claim.alive and self._is_over(session_id, claim.turn_id):
+            return msgspec.structs.replace(claim, alive=False)
         return claim
 
     def _busy(self, session_id: str, turn_id: str | None) -> SessionBusy | SessionNotFound:

@@ -16,7 +16,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: Its running turn; empty when a crash of the machine lost the record.
         worker_id: The process that owns the turn; empty likewise.
         started_at: When the turn began (UTC, ISO 8601); empty likewise.
-        alive: Whether the owner still lives; a dead owner's claim binds nobody.
+        alive: Whether the owner still lives and runs the turn; else the claim binds nobody.
     """
 
     session_id: str

@@ -15,7 +15,7 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
     SessionNotFound,
-    StorageFull,
+    StorageError,
     ValidationFailed,
 )
 from sessions_app.export import to_markdown
@@ -351,7 +351,7 @@ class SessionManager:
             claim = self.repository.claim_of(session_id)
             if claim is not None and not claim.alive:
                 # Somebody was faster, and a new turn runs; or reading is all that a disk can do.
-                with suppress(SessionBusy, StorageFull):
+                with suppress(SessionBusy, StorageError):
                     return self._update_idle(session_id, lambda session: session)
         return self.repository.load(session_id)
 

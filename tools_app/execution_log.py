@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory, write_atomically
-from sessions_app.errors import StorageFull
+from sessions_app.errors import StorageError
 from sessions_app.locks import FileLocks
 from tools_app.text import clean, shortened
 
@@ -125,7 +125,7 @@ class ExecutionLog:
             self._waiting.clear()
             try:
                 await asyncio.to_thread(self._append, batch)
-            except (OSError, StorageFull) as error:  # TimeoutError is an OSError
+            except (OSError, StorageError) as error:  # TimeoutError is an OSError
                 logger.warning("%d tool calls could not be recorded: %s", len(batch), error)
 
     def _append(self, batch: Sequence[ToolExecution]) -> None:

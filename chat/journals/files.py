@@ -47,8 +47,19 @@ class FileJournalWriter:
         """Write whole lines. Inline: a page-cache write costs less than a thread hop."""
         data = lines.encode("ascii")
         written = os.write(self._fd, data)
-        while written < len(data):  # a full disk raises on the second attempt
-            written += os.write(self._fd, data[written:])
+        if written < len(data):
+            self._append_rest(data, written)
+
+    def _append_rest(self, data: bytes, written: int) -> None:
+        """Write what one call did not take; a full disk raises, and takes back what it took."""
+        size = os.fstat(self._fd).st_size - written
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError:
+            with suppress(OSError):  # readers leave a torn line out, and who goes on cuts it off
+                os.ftruncate(self._fd, size)
+            raise
 
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
@@ -122,14 +133,11 @@ class FileTurnJournal:
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's writer is open, in this or another process."""
-        try:
-            with _opened(self._path(session_id, turn_id)) as file:
-                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        return self._is_locked(session_id, turn_id) is True
+
+    def was_closed(self, session_id: str, turn_id: str) -> bool:
+        """Whether there is a journal and its writer is gone: nothing more comes from the turn."""
+        return self._is_locked(session_id, turn_id) is False
 
     def all_turns(self) -> set[str]:
         """Return every turn that has a journal."""
@@ -190,6 +198,17 @@ class FileTurnJournal:
     ) -> Callable[[], None]:
         """Call ``changed``, in another thread, when the journal grew; return how to stop."""
         return watcher.watch(Path(self._path(session_id, turn_id)), changed)
+
+    def _is_locked(self, session_id: str, turn_id: str) -> bool | None:
+        """Return whether a writer holds the journal's lock; None where there is no journal."""
+        try:
+            with _opened(self._path(session_id, turn_id)) as file:
+                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            return True
+        return False
 
     def _all(self) -> Iterator[tuple[str, str]]:
         """Yield the session and the turn of every journal."""

@@ -21,6 +21,7 @@ from chat.signals import TurnSignals
 from chat.turns import TurnLimits, TurnRegistry
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
+from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
 from tools_app.errors import ToolNotFound
@@ -112,12 +113,15 @@ class House:
         confirmation_seconds: float = 60,
     ):
         self.model = ToldModel()
-        self.sessions = SessionManager(sessions_dir=data_dir / "chat_sessions")
         self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
-        repository = self.sessions.repository
+        sessions_dir = data_dir / "chat_sessions"
+        repository = FileSessionRepository(sessions_dir, is_over=self.journal.was_closed)
         keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = self.recovery = TurnRecovery(
             repository=repository, journal=self.journal, keys=keys
+        )
+        self.sessions = SessionManager(
+            sessions_dir, repository=repository, recover=recovery.recover
         )
         self.questions = ConfirmationStore(
             data_dir / ".mochi" / "confirmations", timeout_seconds=confirmation_seconds

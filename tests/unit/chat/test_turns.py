@@ -331,7 +331,7 @@ async def test_a_full_disk_under_the_journal_ends_the_turn_with_an_error_and_don
     real = FileJournalWriter.append
 
     def full(self, lines):
-        if "content_delta" in lines:
+        if '"y"' in lines:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(self, lines)
 
@@ -340,6 +340,7 @@ async def test_a_full_disk_under_the_journal_ends_the_turn_with_an_error_and_don
         events, _ = await run(house, await house.new_session())
     assert names(events)[-2:] == ["error", "done"]
     assert dict(events)["error"]["code"] == "STORAGE_FULL"
+    assert [data["content"] for name, data in events if name == "content_delta"] == ["x"]
 
 
 async def test_an_answer_that_can_not_be_saved_is_never_called_complete(house):

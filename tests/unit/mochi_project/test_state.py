@@ -13,6 +13,7 @@ import pytest
 
 from mochi_project.state import LazySecret, ensure_secret
 from sessions_app.atomic import make_private_directory
+from sessions_app.errors import StorageReadOnly
 
 
 def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -86,10 +87,10 @@ def test_processes_that_start_together_share_one_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_read_only_directory_is_an_os_error(tmp_path: Path) -> None:
+def test_a_read_only_directory_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
 
-    with pytest.raises(PermissionError):
+    with pytest.raises(StorageReadOnly):
         ensure_secret(tmp_path / ".mochi" / "secret_key")
 
 

@@ -1,0 +1,134 @@
+"""Asks the model for one answer of a turn and streams it as it arrives."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+
+from chat.context.window import Decision
+from chat.errors import TurnLimitReached
+from chat.events import StatusChanged
+from chat.job import TurnJob
+from chat.opening import Opening
+from chat.recording import SessionRecorder
+from chat.round import Round
+from chat.stream import TurnStream
+from models_app.language_model import Delta, ModelRequest
+
+LOADING_SECONDS = 2.0
+MAX_CALLS_AT_ONCE = 128
+
+
+class ModelCaller:
+    """Asks the model of one turn, once a round.
+
+    Args:
+        job: The turn: its model, its tools, its script.
+        stream: Where the answer's events go.
+        opening: When the first of them may go out.
+        recorder: The session as the turn wrote it.
+        is_stopped: Whether the turn shall end: asked with every batch, because a library between
+            here and the model may have swallowed the cancellation.
+
+    Attributes:
+        rounds: How many times the model was asked.
+        window: The context window of the next request.
+    """
+
+    def __init__(
+        self,
+        job: TurnJob,
+        *,
+        stream: TurnStream,
+        opening: Opening,
+        recorder: SessionRecorder,
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        self.rounds = 0
+        self.window = job.window
+        self._job = job
+        self._stream = stream
+        self._opening = opening
+        self._recorder = recorder
+        self._is_stopped = is_stopped
+        self._fitter = job.fitter(recorder.now)
+
+    async def ask(self, answer: Round) -> None:
+        """Ask for an answer, which fills as it arrives.
+
+        Raises:
+            ModelError: By the model.
+            TurnLimitReached: It asks for too many tools at once, or says too much.
+            StorageError: What it says can't be journalled.
+        """
+        self._stream.require_room()
+        self.rounds += 1
+        begun = {"message_id": answer.message_id, "model": self._job.model}
+        if self._job.continuation.replaced_id is not None:
+            begun["replaced_id"] = self._job.continuation.replaced_id
+        self._stream.note("round", begun)
+        request = await self._request(answer)
+        loading = asyncio.get_running_loop().call_later(
+            LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
+        )
+        try:
+            async with aclosing(self._job.language_model.stream(request)) as batches:
+                async for batch in batches:
+                    if self._is_stopped():
+                        raise asyncio.CancelledError
+                    if self._take(answer, batch):
+                        loading.cancel()
+        finally:
+            loading.cancel()
+        if answer.context_window is not None:
+            self.window = Decision(window=answer.context_window, reason="usage_threshold")
+
+    async def _request(self, answer: Round) -> ModelRequest:
+        fitted = await self._fitter.fit(
+            self._recorder.session,
+            self.window,
+            keep=self._recorder.keep_context,
+            announce=self._announce_compression,
+        )
+        self.window = fitted.window
+        script = self._job.script
+        return ModelRequest(
+            model=self._job.model,
+            messages=script.request(fitted.messages),
+            tools=self._job.offer.specs if script.offers_tools() else (),
+            think=self._job.think,
+            context_window=self.window.window,
+            options=self._job.session.metadata.options or {},
+            sink=partial(self._take_at_once, answer),
+        )
+
+    def _take(self, answer: Round, batch: Sequence[Delta]) -> bool:
+        """Take in a batch and pass its events on; return whether the answer has any output."""
+        events = answer.absorb(batch)
+        if len(answer.calls) > MAX_CALLS_AT_ONCE:
+            raise TurnLimitReached(
+                f"The model asked for more than {MAX_CALLS_AT_ONCE} tools at once."
+            )
+        if not answer.has_output:
+            self._opening.send_or_hold(events)
+            return False
+        if not self._opening.is_committed:
+            self._opening.commit(events)
+        elif events:
+            self._stream.emit(events)
+        self._stream.require_room()
+        return True
+
+    def _take_at_once(self, answer: Round, batch: Sequence[Delta]) -> bool:
+        """Pass text on from where it arrived; what may decide anything goes through the loop."""
+        if not (self._opening.is_committed and answer.has_output and self._stream.has_room):
+            return False
+        if self._is_stopped():
+            return False
+        events = answer.absorb_text(batch)
+        if events:
+            self._stream.emit(events)
+        return events is not None
+
+    def _announce_compression(self) -> None:
+        self._opening.send_or_hold([StatusChanged(state="compressing_context")])
