@@ -19,6 +19,7 @@ from sessions_app.session import (
     ToolSettings,
     WindowConfig,
 )
+from sessions_app.variants import VariantChoice
 
 __all__ = [
     "UNSET",
@@ -37,5 +38,6 @@ __all__ = [
     "ToolSettings",
     "Unreadable",
     "UserMessage",
+    "VariantChoice",
     "WindowConfig",
 ]

@@ -32,6 +32,7 @@ from sessions_app.schemas import (
     SystemPromptIn,
     SystemPromptOut,
 )
+from sessions_app.variant_schemas import VariantIn, VariantOut
 
 router = Router(tags=["sessions"])
 
@@ -158,18 +159,26 @@ async def update_session(
 
 @router.get(
     "/sessions/{session_id}/messages",
-    response={200: MessagesOut, (404, 500): ENVELOPE},
+    response={200: MessagesOut, (404, 422, 500): ENVELOPE},
     summary="Get a session's messages",
-    description="Oldest first, the system prompt included.",
+    description=(
+        "Oldest first, the system prompt included. An answer that replaced others says how many in "
+        "`variant_count`; with `?variants=true` they are there too, newest first, each as the list "
+        "of its messages."
+    ),
     operation_id="list_messages",
 )
-async def list_messages(request: HttpRequest, session_id: str) -> HttpResponseBase:
+async def list_messages(
+    request: HttpRequest,
+    session_id: str,
+    variants: Annotated[bool, Query(description="Whether to return `variants` too")] = False,
+) -> HttpResponseBase:
     """Return the messages of a session."""
     sessions = get_services().sessions
     return await answer(
         lambda: {
             "session_id": session_id,
-            "messages": many_messages(sessions.messages(session_id)),
+            "messages": many_messages(sessions.messages(session_id), variants=variants),
         }
     )
 
@@ -201,6 +210,36 @@ async def edit_message(
             "message": message_to_json(edit.message),
             "message_count": edit.message_count,
             "removed": edit.removed,
+        }
+
+    return await answer(work)
+
+
+@router.put(
+    "/sessions/{session_id}/messages/{message_index}/variant",
+    response={200: VariantOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
+    summary="Choose a variant of the last answer",
+    description=(
+        "Makes an answer that was replaced the answer again; the present one becomes a variant. "
+        "The index is that of the message with the variants. Only the last answer can be "
+        "exchanged, because what follows an older one was said in reply to it: fork the session "
+        "for that. Doing it twice is doing it once."
+    ),
+    operation_id="choose_variant",
+)
+async def choose_variant(
+    request: HttpRequest, session_id: str, message_index: int, body: VariantIn
+) -> HttpResponseBase:
+    """Make a variant of the last answer the answer."""
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        choice = sessions.choose_variant(session_id, message_index, body.message_id)
+        return {
+            "session_id": choice.session_id,
+            "message_index": choice.message_index,
+            "messages": many_messages(choice.messages),
+            "message_count": choice.message_count,
         }
 
     return await answer(work)

@@ -282,6 +282,12 @@ class MessageOut(BaseModel):
     interrupted: bool = Field(False, description="assistant: broken off")
     tool_name: str | None = Field(None, description="tool: which tool")
     tool_call_id: str | None = Field(None, description="tool: the call that this answers")
+    variant_count: int | None = Field(
+        None, description="assistant: how many answers were replaced by the one that begins here"
+    )
+    variants: "list[list[MessageOut]] | None" = Field(
+        None, description="assistant: these answers, newest first; only with `?variants=true`"
+    )
 
 
 class SessionOut(BaseModel):

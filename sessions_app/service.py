@@ -38,6 +38,7 @@ from sessions_app.session import (
     set_system_prompt,
     with_metadata,
 )
+from sessions_app.variants import VariantChoice, choice_in, choose_variant
 
 ExportFormat = Literal["json", "markdown"]
 
@@ -278,6 +279,26 @@ class SessionManager:
             message=message,
             message_count=len(session.messages),
             removed=removed,
+        )
+
+    def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
+        """Make a variant of the last answer the answer again; the present one becomes a variant.
+
+        Args:
+            session_id: The session.
+            index: Position of the answer's first assistant message, the one with ``variants``.
+            message_id: The first message of the variant. If it is the answer, nothing changes.
+
+        Raises:
+            InvalidMessageIndex: The last answer does not begin at the index.
+            VariantNotFound: The answer has no such variant.
+            SessionBusy: A turn is running.
+        """
+        return choice_in(
+            self._update_idle(
+                session_id,
+                lambda session: choose_variant(session, index, message_id, now=utc_now()),
+            )
         )
 
     def set_system_prompt(

@@ -25,6 +25,22 @@ UNREAD_VARIANTS = "unread_variants"
 """Where a foreign value under our key goes when the key is needed."""
 
 
+class VariantChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The last answer of a session, after a variant was made the answer.
+
+    Attributes:
+        session_id: The session.
+        message_index: Where the answer's first assistant message stands, which has the variants.
+        messages: The messages of the answer, oldest first.
+        message_count: How many messages the session has now.
+    """
+
+    session_id: str
+    message_index: int
+    messages: Sequence[Message]
+    message_count: int
+
+
 def answer_start(messages: Sequence[Message]) -> int:
     """Return where the last answer begins: after the last user message."""
     for index in range(len(messages) - 1, -1, -1):
@@ -148,6 +164,18 @@ def choose_variant(session: Session, index: int, message_id: str, *, now: str) -
         if variant[0].message_id == message_id:
             return _with_variant(session, variant, now=now)
     raise VariantNotFound(session.session_id, index, message_id)
+
+
+def choice_in(session: Session) -> VariantChoice:
+    """Return the last answer of a session that has one, as ``choose_variant`` left it."""
+    start = answer_start(session.messages)
+    answer = session.messages[start:]
+    return VariantChoice(
+        session_id=session.session_id,
+        message_index=start + (_holder_of(answer) or 0),
+        messages=answer,
+        message_count=len(session.messages),
+    )
 
 
 def readable_variant(messages: Sequence[Message]) -> bool:

@@ -118,6 +118,11 @@ def test_regenerating_replaces_the_answer(chat, script):
     second = chat.say(session_id)[-2].data["message_id"]
     assert first != second
     assert [message["message_id"] for message in chat.messages(session_id)][1] == second
+    path = f"/sessions/{session_id}/messages/1/variant"
+    chosen = chat.http.put(path, json={"message_id": first})
+    assert chosen.status_code == 200
+    assert chosen.json()["messages"] == chat.messages(session_id)[1:]
+    assert chat.messages(session_id)[1]["message_id"] == first
     empty = chat.http.post(f"/chat/{session_id}/stream")
     assert empty.status_code == 200
     assert len(chat.messages(session_id)) == 2
@@ -220,6 +225,7 @@ def test_a_busy_session_refuses_turns_edits_and_deletion(chat, script):
         for method, path, body in [
             ("POST", f"/chat/{session_id}", {"message": "x"}),
             ("PUT", f"/sessions/{session_id}/messages/0", {"content": "x"}),
+            ("PUT", f"/sessions/{session_id}/messages/1/variant", {"message_id": "x"}),
             ("PUT", f"/sessions/{session_id}/system-prompt", {"content": "x"}),
             ("DELETE", f"/sessions/{session_id}", None),
         ]:

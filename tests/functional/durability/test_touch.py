@@ -178,6 +178,9 @@ def test_a_killed_turn_leaves_the_answer_that_it_was_making_again(start, upstrea
     chat = start(MOCHI_OLLAMA_HOST=upstream.url).chat()
     _, answer = chat.messages(session_id)
     assert answer == {**whole[1], "variant_count": 1}
+    shown = chat.http.get(f"/sessions/{session_id}/messages?variants=true").json()["messages"][1]
+    [[partial]] = shown["variants"]
+    assert (partial["content"], partial["interrupted"]) == ("Half an", True)
     upstream.behave = speak_well
     assert chat.say(session_id)[-1].name == "done"
     assert upstream.answers[-1].messages == upstream.answers[0].messages

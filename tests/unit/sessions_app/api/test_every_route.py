@@ -10,7 +10,7 @@ from django.test import AsyncClient
 from pydantic import BaseModel
 
 from mochi_project.api import api
-from sessions_app import schemas
+from sessions_app import schemas, variant_schemas
 from sessions_app.error_schemas import ErrorResponse
 from sessions_app.service import SessionManager
 from tests.unit.sessions_app.api.conftest import (
@@ -27,6 +27,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any] | None]] = [
     ("patch", "", {"options": None}),
     ("patch", "", {"model": "qwen3:14b"}),
     ("put", "/messages/0", {"content": "x"}),
+    ("put", "/messages/1/variant", {"message_id": "x"}),
     ("put", "/system-prompt", {"content": "x"}),
     ("delete", "/system-prompt", None),
     ("post", "/fork", {}),
@@ -63,7 +64,7 @@ async def test_a_corrupt_file_is_a_typed_error_and_stays(
     assert await asyncio.to_thread(path.read_bytes) == b"\0" * 100
 
 
-@pytest.mark.parametrize("request_", REQUESTS[4:7] + REQUESTS[8:])
+@pytest.mark.parametrize("request_", REQUESTS[4:8] + REQUESTS[9:])
 async def test_a_running_turn_makes_the_session_busy(
     client: AsyncClient, manager: SessionManager, talk: str, request_: tuple[str, str, Any]
 ) -> None:
@@ -103,6 +104,7 @@ def test_every_route_is_documented() -> None:
         "update_session",
         "list_messages",
         "edit_message",
+        "choose_variant",
         "set_system_prompt",
         "remove_system_prompt",
         "fork_session",
@@ -114,7 +116,7 @@ def test_every_route_is_documented() -> None:
 
 def test_the_examples_have_the_shapes_that_they_show() -> None:
     shown = 0
-    for schema in (ErrorResponse, *vars(schemas).values()):
+    for schema in (ErrorResponse, *vars(schemas).values(), *vars(variant_schemas).values()):
         if isinstance(schema, type) and issubclass(schema, BaseModel):
             extra = schema.model_config.get("json_schema_extra")
             if isinstance(extra, dict) and "example" in extra:
