@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,8 +14,8 @@ from chat.context.strategy import STRATEGIES, Strategy
 from chat.context.window import Decision, grow
 from chat.context.window_service import limit_of
 from chat.errors import SummaryTimedOut
-from chat.summary_rules import CHARACTERS_PER_TOKEN, SMALL_WINDOW, transcript
-from models_app.errors import ModelError
+from chat.summary_rules import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, SMALL_WINDOW, transcript
+from models_app.errors import ContextOverflow, ModelError
 from models_app.language_model import LanguageModel, ModelRequest
 from models_app.structured import whole_answer
 from sessions_app.context_state import ContextState
@@ -30,6 +31,9 @@ SUMMARY_LENGTH = 2400
 
 LONGEST_SECONDS = 300.0
 """For all that a turn has summarised before it answers: a model may go on for ever."""
+
+LEAST_ROOM = 500
+"""Characters of a transcript; what is cut further says nothing any more."""
 
 MOST_PIECES = 16
 """Requests for one summary; a history that a far larger model had could take hundreds."""
@@ -186,9 +190,9 @@ class RequestFitter:
         failure = None
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                pieces = await asyncio.to_thread(_pieces, cutting.messages, _room(window))
-                for piece in pieces[-MOST_PIECES:]:
-                    summary = await self._summary(summary, piece, window)
+                async with aclosing(self._summaries(cutting, window)) as summaries:
+                    async for made in summaries:
+                        summary = made
         except ModelError as error:
             failure = error.code
         except TimeoutError:
@@ -202,11 +206,44 @@ class RequestFitter:
             cutting.state, summary=summary, model=session.metadata.model if summary else None
         )
 
+    async def _summaries(
+        self, cutting: Cutting, window: Decision
+    ) -> AsyncGenerator[str | None, None]:
+        """Summarise what is left out piece by piece; yield the summary of all pieces so far.
+
+        A piece that does not fit, for the text has more tokens than estimated, is read in smaller
+        ones. What is not read at all is told to the model.
+        """
+        summary, messages, room = cutting.previous, cutting.messages, _room(window)
+        while messages:
+            pieces = await asyncio.to_thread(_pieces, messages, room)
+            messages = ()
+            unread = sum(map(len, pieces[:-MOST_PIECES]))
+            pieces = pieces[-MOST_PIECES:]
+            for at, piece in enumerate(pieces):
+                try:
+                    summary = await self._summary(summary, piece, window, room, unread)
+                except ContextOverflow:
+                    room //= 2
+                    if room < LEAST_ROOM:
+                        raise
+                    messages = [message for waiting in pieces[at:] for message in waiting]
+                    break
+                unread = 0
+                yield summary
+
     async def _summary(
-        self, previous: str | None, messages: Sequence[Message], window: Decision
+        self,
+        previous: str | None,
+        messages: Sequence[Message],
+        window: Decision,
+        room: int,
+        unread: int,
     ) -> str | None:
         parts = [f"What was left out before:\n{previous}\n"] if previous else []
-        parts.append(f"Left out now:\n{transcript(messages, _room(window))}")
+        if unread:
+            parts.append(f"(Not shown: {unread} messages before what follows.)")
+        parts.append(f"Left out now:\n{transcript(messages, room)}")
         request = ModelRequest(
             model=self._model,
             messages=[
@@ -215,6 +252,8 @@ class RequestFitter:
             ],
             think=False if self._rules.can_think else None,
             context_window=window.window,
+            keeps_window=True,
+            options={} if window.window is None else {"num_predict": ANSWER_TOKENS},
         )
         text = await whole_answer(self._language_model, request, enough=SUMMARY_LENGTH + 1000)
         return text.strip()[:SUMMARY_LENGTH] or previous

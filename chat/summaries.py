@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -11,18 +11,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from chat.errors import SummaryNotFound, SummaryNotPossible, SummaryTimedOut
+from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.summary_failures import SummaryFailure, SummaryFailures
 from chat.summary_rules import (
     ConversationSummary,
     bare_name,
     choose_model,
-    question_for,
     wants_summary,
 )
+from chat.summary_writer import GaveWay, SummaryWriter
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
-from models_app.structured import StructuredAnswers
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage
@@ -31,8 +30,13 @@ from sessions_app.session import Session, with_metadata
 
 logger = logging.getLogger(__name__)
 
-WATCH_SECONDS = 1.0
-LONGEST_SECONDS = 300.0
+GAVE_WAY_SECONDS = 10.0
+"""When a summary that gave way to another session's turn is tried again."""
+
+PATIENCE_SECONDS = 600.0
+"""How long a summary that is due gives way to other sessions' turns: on a server where there is
+always one it would never be written."""
+
 TOLERANCE_SECONDS = 0.5
 OVERDUE_SECONDS = 10.0
 QUEUED_AT_ONCE = 50
@@ -77,7 +81,7 @@ class SummaryService:
 
     Args:
         repository: The sessions.
-        answers: Who gets structured answers out of models.
+        writer: Who asks models for them.
         models: Which models there are.
         queue: Where summaries wait for the worker.
         failures: What could not be made.
@@ -91,7 +95,7 @@ class SummaryService:
         self,
         *,
         repository: SessionRepository,
-        answers: StructuredAnswers,
+        writer: SummaryWriter,
         models: Models,
         queue: SummaryQueue,
         failures: SummaryFailures,
@@ -102,7 +106,7 @@ class SummaryService:
     ) -> None:
         self.enabled = enabled
         self._repository = repository
-        self._answers = answers
+        self._writer = writer
         self._models = models
         self._queue = queue
         self._failures = failures
@@ -192,7 +196,7 @@ class SummaryService:
         due = session.metadata.summary_due
         if due is None:
             return "nothing is due"
-        if self._is_busy(session.session_id):
+        if self._writer.is_busy(session.session_id):
             return "a turn runs"
         if self._age(due) < self._interval_seconds - TOLERANCE_SECONDS:
             return "the session is not quiet yet"
@@ -204,8 +208,12 @@ class SummaryService:
         session_id, due = session.session_id, session.metadata.summary_due or ""
         await asyncio.to_thread(self._failures.begin, session_id, due)
         try:
-            summary = await self._write(session, model)
+            summary = await self._writer.write(session, model, gives_way=self._is_patient(session))
             await asyncio.to_thread(self._save, session, summary, model)
+        except GaveWay:
+            await asyncio.to_thread(self._failures.withdraw, session_id)
+            await asyncio.to_thread(self._queue.add, session_id, delay_seconds=GAVE_WAY_SECONDS)
+            return "gave way to a turn of another session"
         except SessionBusy:
             await asyncio.to_thread(self._failures.withdraw, session_id)
             return "gave way to a turn"
@@ -252,9 +260,9 @@ class SummaryService:
                 field="model",
                 unsupported=sorted(self._unsupported),
             )
-        if await asyncio.to_thread(self._is_busy, session_id):
+        if await asyncio.to_thread(self._writer.is_busy, session_id):
             raise SessionBusy(session_id)
-        summary = await self._write(session, chosen)
+        summary = await self._writer.write(session, chosen)
         await asyncio.to_thread(self._save, session, summary, chosen, named=model is not None)
         await asyncio.to_thread(self._failures.forget, session_id)
         return MadeSummary(summary=summary.summary, topics=summary.topics, model_used=chosen)
@@ -311,31 +319,6 @@ class SummaryService:
 
     # Both
 
-    async def _write(self, session: Session, model: str) -> ConversationSummary:
-        """Ask the model; raises ``SessionBusy`` when a turn begins meanwhile."""
-        asking = self._answers.ask(model, question_for(session, model), ConversationSummary)
-        try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                return await self._unless_busy(session.session_id, asking)
-        except TimeoutError as error:
-            raise SummaryTimedOut(model) from error
-
-    async def _unless_busy(
-        self, session_id: str, asking: Coroutine[Any, Any, ConversationSummary]
-    ) -> ConversationSummary:
-        task = asyncio.create_task(asking)
-        try:
-            while True:
-                await asyncio.wait({task}, timeout=WATCH_SECONDS)
-                if task.done():
-                    return task.result()
-                if await asyncio.to_thread(self._is_busy, session_id):
-                    raise SessionBusy(session_id)
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-
     def _save(
         self,
         session: Session,
@@ -368,9 +351,10 @@ class SummaryService:
 
         self._repository.update(session.session_id, merge)
 
-    def _is_busy(self, session_id: str) -> bool:
-        claim = self._repository.claim_of(session_id)
-        return claim is not None and claim.alive
+    def _is_patient(self, session: Session) -> bool:
+        """Whether its summary is not due for so long that it gives way to nobody any more."""
+        due = session.metadata.summary_due
+        return due is not None and self._age(due) <= PATIENCE_SECONDS
 
     def _age(self, timestamp: str) -> float:
         """Return the seconds since then; a time that makes no sense is long ago."""

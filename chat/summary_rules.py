@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
+from models_app.errors import ContextOverflow
 from models_app.structured import Question
 from sessions_app.messages import (
     AssistantMessage,
@@ -30,6 +31,12 @@ SHARE_OF_WINDOW = 0.6
 CHARACTERS_PER_TOKEN = 4
 MESSAGE_LENGTH = 4000
 RESULT_LENGTH = 600
+
+ANSWER_TOKENS = 1024
+"""What a summary may take to write, several times what it needs."""
+
+LEAST_SHARE = 0.05
+"""Of what a summary is given at first; what is cut further says nothing any more."""
 
 INSTRUCTIONS = (
     "You write summaries of conversations between a user and an assistant. You get the summary so "
@@ -92,10 +99,15 @@ def bare_name(model: str) -> str:
     return model.removeprefix("ollama:")
 
 
-def question_for(session: Session, model: str) -> Question:
+def question_for(session: Session, model: str, *, share: float = 1.0) -> Question:
     """Return what to ask ``model`` for the session's summary.
 
     It gets the summary so far, and as much of the end of the conversation as fits.
+
+    Args:
+        session: The session.
+        model: Who writes it.
+        share: How much of what should fit is given; less than 1 after it did not.
     """
     metadata = session.metadata
     own = model == metadata.model
@@ -104,21 +116,49 @@ def question_for(session: Session, model: str) -> Question:
     parts = []
     if previous := _previous(metadata.summary):
         parts.append(f"Summary so far:\n{previous}\n")
-    parts.append(f"Conversation:\n{transcript(session.messages, tokens * CHARACTERS_PER_TOKEN)}")
-    return Question(instructions=INSTRUCTIONS, text="\n".join(parts), context_window=window)
+    characters = int(tokens * CHARACTERS_PER_TOKEN * share)
+    parts.append(f"Conversation:\n{transcript(session.messages, characters)}")
+    return Question(
+        instructions=INSTRUCTIONS,
+        text="\n".join(parts),
+        context_window=window,
+        answer_tokens=ANSWER_TOKENS,
+    )
+
+
+def smaller_share(share: float, overflow: ContextOverflow, window: int | None) -> float:
+    """Return how much of a summary's input to give after ``share`` of it did not fit.
+
+    Raises:
+        ContextOverflow: There is nothing left to leave out.
+    """
+    needed = overflow.details.get("n_prompt_tokens")
+    fits = SHARE_OF_WINDOW * window / needed if needed and window else 0.5
+    share *= min(fits, 0.7)
+    if share < LEAST_SHARE:
+        raise overflow
+    return share
 
 
 def transcript(messages: Sequence[Message], characters: int) -> str:
-    """Return the end of a conversation as text, no longer than so many characters."""
+    """Return the end of a conversation as text, no longer than so many characters.
+
+    It begins with a note of how many messages came before.
+    """
     lines: list[str] = []
-    for message in reversed(messages):
+    left_out = 0
+    for at, message in enumerate(reversed(messages)):
         line = _line(message)
         if line is None:
             continue
         characters -= len(line) + 1
         if characters < 0 and lines:
+            earlier = messages[: len(messages) - at]
+            left_out = sum(not isinstance(message, SystemMessage) for message in earlier)
             break
         lines.append(_shortened(line, characters + len(line)) if characters < 0 else line)
+    if left_out:
+        lines.append(f"(Not shown: {left_out} earlier message{'s' if left_out > 1 else ''}.)")
     return "\n".join(reversed(lines))
 
 

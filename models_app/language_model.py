@@ -67,6 +67,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         context_window: Tokens of context to reserve (``num_ctx``); None leaves it to the provider.
         options: Sampling options (temperature, seed, ...) by Ollama's names, which Ollama gets as
             they are and other providers as far as they know them.
+        keeps_window: Whether ``context_window`` is all there may be: a request that does not fit is
+            then refused (``ContextOverflow``) instead of given a larger one.
         answer_schema: A JSON schema that the answer is held to, where the model can be; others
             must be told in words. Not together with tools.
         sink: Takes a batch from where it arrives, and returns whether it did, while whoever
@@ -79,6 +81,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[ToolSpec] = ()
     think: Think | None = None
     context_window: int | None = None
+    keeps_window: bool = False
     options: Mapping[str, Any] = NO_EXTRA
     answer_schema: Mapping[str, Any] | None = None
     sink: "Callable[[Sequence[Delta]], bool] | None" = None

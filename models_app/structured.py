@@ -11,13 +11,22 @@ from pydantic import BaseModel, ValidationError
 
 from models_app.cleaning import StreamCleaner
 from models_app.errors import ServiceUnavailable
-from models_app.language_model import Finished, LanguageModel, ModelRequest, TextDelta
+from models_app.language_model import (
+    Finished,
+    LanguageModel,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+)
 from models_app.providers.ollama import OllamaModel
 from sessions_app.messages import Message, SystemMessage, UserMessage
 
 ATTEMPTS = 3
 LONGEST_ANSWER = 100_000
 """Characters of JSON; a model that is caught in a loop writes until somebody stops it."""
+
+LONGEST_THOUGHT = 100_000
+"""Characters of reasoning before an answer, for the same reason."""
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -29,11 +38,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         instructions: What it shall do; said as the system prompt.
         text: What it shall do that with; said as the user.
         context_window: Tokens of context to reserve, where the provider takes that.
+        answer_tokens: Tokens that an answer of Ollama's may have; a model that is caught in a loop
+            would keep others waiting. Elsewhere reasoning counts into such a limit.
     """
 
     instructions: str
     text: str
     context_window: int | None = None
+    answer_tokens: int | None = None
 
 
 class StructuredAnswers(Protocol):
@@ -95,10 +107,13 @@ class StructuredModels:
             {"role": "system", "content": question.instructions},
             {"role": "user", "content": question.text},
         ]
-        window = question.context_window
+        options = {"num_ctx": question.context_window, "num_predict": question.answer_tokens}
         try:
             response = await client.structured_response(
-                name, messages, form, options={"num_ctx": window} if window else None
+                name,
+                messages,
+                form,
+                options={key: value for key, value in options.items() if value is not None},
             )
         finally:
             await client.close()
@@ -164,15 +179,18 @@ async def whole_answer(language_model: LanguageModel, request: ModelRequest, *, 
     """
     cleaner = StreamCleaner()
     parts: list[str] = []
-    length = 0
+    length = thought = 0
     async with aclosing(language_model.stream(request)) as batches:
         async for batch in batches:
             for delta in batch:
                 if isinstance(delta, TextDelta):
                     parts.append(cleaner.feed_text(delta.text)[0])
                     length += len(parts[-1])
+                    thought += len(delta.text)
+                elif isinstance(delta, ThinkingDelta):
+                    thought += len(delta.text)
                 elif isinstance(delta, Finished):
                     parts.append(cleaner.finish()[0])
-            if length > enough:
+            if length > enough or thought > enough + LONGEST_THOUGHT:
                 break
     return "".join(parts)

@@ -2,10 +2,13 @@
 
 from chat.summaries import SummaryService
 from chat.summary_failures import SummaryFailures
+from chat.summary_writer import SummaryWriter, WantedModels
 from mochi_project.config import MochiSettings
 from mochi_project.summary_queue import SummaryTasks
 from mochi_project.task_queue import TaskQueue
 from models_app.catalogue import ModelCatalogue
+from models_app.errors import ModelNotFound
+from models_app.providers.ollama import OllamaModel
 from models_app.structured import StructuredModels
 from sessions_app.repository import SessionRepository
 
@@ -20,9 +23,16 @@ def build_summaries(
         ollama_host=settings.ollama_host,
         silence_timeout=settings.upstream_timeout_seconds,
     )
+
+    def is_ollamas(model: str) -> bool:
+        try:
+            return isinstance(models.resolve(model)[0], OllamaModel)
+        except ModelNotFound:
+            return False
+
     return SummaryService(
         repository=repository,
-        answers=answers,
+        writer=SummaryWriter(repository, answers, WantedModels(repository, is_ollamas)),
         models=models,
         queue=SummaryTasks(TaskQueue(state_dir / "queue.sqlite3")),
         failures=SummaryFailures(state_dir / "summaries"),

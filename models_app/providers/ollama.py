@@ -268,7 +268,7 @@ class _Recovery:
         self._ollama = ollama
         self._model = request.model
         self._retries = Retries(BACKOFFS)
-        self._may_grow = True
+        self._may_grow = not request.keeps_window
         self.window = request.context_window
         self.pause = 0.0
 

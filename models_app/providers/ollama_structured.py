@@ -7,9 +7,16 @@ import ollama
 from ollama_instructor import OllamaInstructorAsync
 from pydantic import BaseModel, ValidationError
 
-from models_app.errors import OllamaError
+from models_app.errors import ContextOverflow, ModelError, OllamaError
+from models_app.language_model import Think
 from models_app.providers.ollama_host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
-from models_app.providers.ollama_library import http_options, typed_errors
+from models_app.providers.ollama_library import (
+    ChatMessageLike,
+    http_options,
+    library_body,
+    typed_errors,
+)
+from models_app.providers.ollama_wire import encode_body, fills_window
 
 
 class AsyncInstructorOllamaClient(OllamaInstructorAsync):
@@ -39,10 +46,35 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         """The server's URL without credentials."""
         return str(self._client.base_url).rstrip("/")
 
-    async def chat(self, *args: Any, **kwargs: Any) -> Any:
-        """Chat as the library does, without reasoning: it is on unless it is switched off."""
-        kwargs.setdefault("think", False)
-        return await super().chat(*args, **kwargs)
+    async def chat(  # type: ignore[override] # what ollama-instructor calls of it
+        self,
+        model: str,
+        messages: Sequence[ChatMessageLike],
+        *,
+        stream: bool = False,
+        think: Think | None = False,
+        **more: Any,
+    ) -> Any:
+        """Chat as the library does, but without cutting anything in silence.
+
+        Reasoning is on unless it is switched off, so it is.
+
+        Raises:
+            ContextOverflow: The answer came to the end of the window, so the prompt is too long.
+        """
+        body = library_body(
+            model=model, messages=messages, tools=None, think=think, context_window=None, more=more
+        )
+        response = await self._request(
+            ollama.ChatResponse,
+            "POST",
+            "/api/chat",
+            content=encode_body({**body, "stream": stream}),
+            stream=stream,
+        )
+        if isinstance(response, ollama.ChatResponse):
+            _require_room(response, body.get("options") or {})
+        return response
 
     async def structured_response(
         self,
@@ -87,7 +119,8 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
     ) -> ollama.ChatResponse:
         # One attempt only: the library's own retries log the arguments, prompts included.
         try:
-            with typed_errors(self.public_host, model, passing=(ValidationError, TypeError)):
+            passing = (ValidationError, TypeError, ModelError)
+            with typed_errors(self.public_host, model, passing=passing):
                 response: ollama.ChatResponse = await self.chat_completion(
                     format=format, model=model, messages=messages, options=options, retries=1
                 )
@@ -96,3 +129,14 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
                 f"Model '{model}' answered without content.", retryable=True, model=model
             ) from error
         return response
+
+
+def _require_room(response: ollama.ChatResponse, options: Mapping[str, Any]) -> None:
+    """Raise ``ContextOverflow`` for an answer that was cut by the end of the window."""
+    prompt, answer, window = response.prompt_eval_count, response.eval_count, options.get("num_ctx")
+    if response.done_reason == "length" and fills_window(prompt, answer, window):
+        raise ContextOverflow(
+            f"The prompt ({prompt} tokens) leaves no room for the answer in the context window "
+            f"({window} tokens).",
+            n_prompt_tokens=prompt,
+        )

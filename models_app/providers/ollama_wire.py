@@ -35,6 +35,7 @@ from sessions_app.messages import (
 )
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+_WINDOW_MARGIN = 4
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
 
@@ -70,13 +71,16 @@ def chat_body(
     """Return the body of a streaming chat request, as a JSON-compatible dict.
 
     ``truncate`` is off: an overflow is then an error that can be acted upon, where Ollama would
-    otherwise drop the oldest messages without a word.
+    otherwise drop the oldest messages without a word. ``shift`` is off, too: an answer that comes
+    to the end of the window then ends with ``length``, where Ollama would otherwise drop the
+    system prompt and the question, and go on.
     """
     body: dict[str, Any] = {
         "model": model,
         "messages": messages,
         "stream": True,
         "truncate": False,
+        "shift": False,
     }
     if tools:
         body["tools"] = tools
@@ -90,6 +94,16 @@ def chat_body(
     if settings:
         body["options"] = settings
     return body
+
+
+def fills_window(prompt: int | None, answer: int | None, window: int | None) -> bool:
+    """Return whether a prompt and its answer, in tokens, come to the end of a context window.
+
+    Ollama stops a little before it.
+    """
+    if not prompt or not answer or not window:
+        return False
+    return prompt + answer >= window - _WINDOW_MARGIN
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,8 @@ from chat.fitting import (
     RequestFitter,
     plan_with,
 )
-from models_app.errors import OllamaUnreachable
+from chat.summary_rules import ANSWER_TOKENS
+from models_app.errors import ContextOverflow, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
 from sessions_app.session import Session, SessionMetadata, with_metadata
@@ -158,6 +159,34 @@ async def test_what_is_longer_than_the_window_is_read_in_pieces():
     assert fitted.messages[0].content.endswith("More.\n</summary>")
 
 
+async def test_a_summary_is_bounded_and_reloads_no_model():
+    house = House("They counted.")
+    await house.fit()
+    (request,) = house.model.requests
+    assert request.keeps_window
+    assert request.options == {"num_predict": ANSWER_TOKENS}
+
+
+async def test_what_has_more_tokens_than_estimated_is_read_in_smaller_pieces():
+    overflow = ContextOverflow("request (9000 tokens) exceeds the available context size")
+    house = House(overflow, overflow, *["They counted."] * 30, turns=12)
+
+    await house.fit()
+
+    said = [request.messages[1].content for request in house.model.requests]
+    assert len(said[0]) > 1.5 * len(said[1]) > 2 * len(said[2])
+    read = "".join(said[2:])
+    assert all(f"User: {turn}{turn}" in read for turn in range(5))
+    assert house.kept[0].summary == "They counted."
+
+
+async def test_what_never_fits_is_left_out_without_a_summary():
+    house = House(*[ContextOverflow("too long")] * 30)
+    await house.fit()
+    assert house.kept[0].summary is None
+    assert len(house.model.requests) < 10
+
+
 async def test_without_a_summary_the_conversation_goes_on_all_the_same():
     house = House(OllamaUnreachable("Ollama is not there."))
 
@@ -205,6 +234,8 @@ async def test_a_history_of_a_far_larger_model_is_not_read_for_ever():
     assert len(house.model.requests) == MOST_PIECES
     read = "".join(request.messages[1].content for request in house.model.requests)
     assert "298" in read
+    assert "(Not shown: " in house.model.requests[0].messages[1].content
+    assert "(Not shown: " not in house.model.requests[1].messages[1].content.partition("\nUser")[0]
     assert "User: 0000" not in read
 
 

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
-from chat.summaries import SummaryService
+from chat.summaries import GAVE_WAY_SECONDS, SummaryService
 from chat.summary_failures import SummaryFailures
 from chat.summary_rules import ConversationSummary, with_summary_due
-from models_app.errors import ModelNotFound, OllamaUnreachable
+from chat.summary_writer import SummaryWriter, WantedModels
+from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
@@ -56,6 +57,14 @@ class Models:
         return [ModelInfo(name=name, size_mb=1) for name in ("m", "gpt-oss:20b")]
 
 
+class Claims:
+    """The sessions, with claims of a test's own."""
+
+    def __init__(self, repository, claims):
+        self.load = repository.load
+        self.claims = lambda: claims
+
+
 class Queue:
     def __init__(self):
         self.added, self.calls = [], 0
@@ -76,13 +85,14 @@ class House:
         self.failures = SummaryFailures(
             data_dir / ".mochi" / "summaries", clock=lambda: self.clock[0]
         )
+        self.wanted = WantedModels(self.repository, lambda model: not model.startswith("openai:"))
         self.service = self.build()
 
     def build(self, **changes):
         return SummaryService(
             **{
                 "repository": self.repository,
-                "answers": self.answers,
+                "writer": SummaryWriter(self.repository, self.answers, self.wanted),
                 "models": Models(),
                 "queue": self.queue,
                 "failures": self.failures,
@@ -180,6 +190,87 @@ async def test_a_turn_that_begins_takes_the_model_back(house):
     assert house.service.failing() == []
     house.repository.release(session_id, "turn")
     assert await house.run(session_id) == "done"
+
+
+async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
+    session_id, other, third = house.talk(), house.talk(), house.talk("n")
+    house.answers.script = [...]
+    house.repository.claim(third, "turn3")  # another model
+
+    running = asyncio.create_task(house.run(session_id))
+    await house.answers.asked.wait()
+    assert not running.done()
+    house.repository.claim(other, "turn2")
+
+    assert await running == "gave way to a turn of another session"
+    assert house.answers.cancelled == 1
+    assert house.queue.added == [(session_id, GAVE_WAY_SECONDS)]
+    assert house.service.failing() == []
+    assert await house.run(session_id) == "gave way to a turn of another session"
+    assert len(house.answers.questions) == 1  # the model was not asked again
+    house.repository.release(other, "turn2")
+    assert await house.run(session_id) == "done"
+
+
+async def test_a_summary_does_not_give_way_for_ever(house):
+    session_id, other = house.talk(), house.talk()
+    house.repository.claim(other, "turn2")
+    house.now = "2026-01-01T00:09:59.000000+00:00"
+    assert await house.run(session_id) == "gave way to a turn of another session"
+    house.now = "2026-01-01T00:10:01.000000+00:00"
+    assert await house.run(session_id) == "done"
+
+
+async def test_where_requests_do_not_wait_for_each_other_nobody_gives_way(house):
+    session_id, other = house.talk("openai:gpt"), house.talk("openai:gpt")
+    house.repository.claim(other, "turn2")
+    assert await house.run(session_id) == "done"
+
+
+async def test_who_asks_for_a_summary_waits_for_no_other_session(house):
+    session_id, other = house.talk(), house.talk()
+    house.repository.claim(other, "turn2")
+    assert (await house.service.summarize(session_id)).summary == "They talked."
+
+
+async def test_a_dead_turn_wants_no_model(house):
+    session_id, other = house.talk(), house.talk()
+    house.repository.claim(other, "turn2")
+    claim = house.repository.claim_of(other)
+    dead = msgspec.structs.replace(claim, alive=False)
+    house.wanted = WantedModels(Claims(house.repository, [dead]), lambda model: True)
+    assert await house.run(session_id, house.build()) == "done"
+
+
+async def test_a_summary_that_does_not_fit_is_given_less_and_told_so(house):
+    session_id = house.talk()
+
+    def change(found):
+        more = [
+            UserMessage(content=f"{at} " + "x" * 3000, message_id=f"n{at}", timestamp=LATER)
+            for at in range(8)
+        ]
+        answer = AssistantMessage(content="Well.", message_id="n", timestamp=LATER, model="m")
+        return append_messages(found, *more, answer, now=LATER)
+
+    house.repository.update(session_id, change)
+    too_long = ContextOverflow("too long", n_prompt_tokens=20_000)
+    house.answers.script = [too_long, ContextOverflow("too long"), "They counted."]
+
+    assert await house.run(session_id) == "done"
+
+    lengths = [len(text) for _, text in house.answers.questions]
+    assert lengths[0] > lengths[1] > lengths[2] > 50
+    assert "(Not shown: " in house.answers.questions[-1][1]
+    assert house.answers.questions[-1][1].endswith("Assistant: Well.")
+    assert house.metadata(session_id).summary["summary"] == "They counted."
+
+
+async def test_a_summary_that_never_fits_fails_in_the_end(house):
+    session_id = house.talk()
+    house.answers.script = [ContextOverflow("too long")] * 20
+    assert await house.run(session_id) == "failed: CONTEXT_OVERFLOW"
+    assert len(house.answers.questions) < 10
 
 
 async def test_an_answer_given_meanwhile_is_still_due(house):

@@ -116,7 +116,7 @@ def test_what_is_asked_fits_the_window(texts, window):
 
 def test_a_transcript_keeps_the_end():
     lines = transcript([said("first " * 20), said("second"), answer("third")], 40).splitlines()
-    assert lines == ["User: second", "Assistant: third"]
+    assert lines == ["(Not shown: 1 earlier message.)", "User: second", "Assistant: third"]
     assert len(transcript([said("x" * 3000)], 100)) <= 100
 
 

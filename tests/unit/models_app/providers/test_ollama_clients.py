@@ -291,6 +291,31 @@ async def test_a_structured_answer_fits_its_format(instructor, fake, wire):
     assert body["format"] == Weather.model_json_schema()
     assert body["options"] == {"num_ctx": 4096}
     assert body["think"] is False
+    assert (body["truncate"], body["shift"], body["stream"]) == (False, False, False)
+
+
+async def test_a_structured_answer_that_the_window_cuts_off_is_an_overflow(instructor, fake, wire):
+    cut = {**reply('{"pl'), "done_reason": "length", "prompt_eval_count": 4000, "eval_count": 94}
+    fake.answers = [wire.refusal(200, cut)]
+    with pytest.raises(ContextOverflow) as raised:
+        await instructor.structured_response("m", HI, Weather, options={"num_ctx": 4096})
+    assert raised.value.details["n_prompt_tokens"] == 4000
+    assert len(fake.chats) == 1
+    with pytest.raises(OllamaError, match="of the form"):  # a limit of its own, not the window's
+        await instructor.structured_response("m", HI, Weather, options={"num_ctx": 8192})
+
+
+async def test_a_structured_answer_of_a_request_that_does_not_fit_is_an_overflow(
+    instructor, fake, wire
+):
+    too_long = {
+        "error": '{"error":{"code":400,"message":"request (18019 tokens) exceeds the available '
+        'context size","type":"exceed_context_size_error","n_prompt_tokens":18019,"n_ctx":4096}}'
+    }
+    fake.answers = [wire.refusal(400, too_long)]
+    with pytest.raises(ContextOverflow) as raised:
+        await instructor.structured_response("m", HI, Weather, options={"num_ctx": 4096})
+    assert raised.value.details["n_prompt_tokens"] == 18019
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_again(instructor, fake, wire):

@@ -50,6 +50,7 @@ def test_a_plain_request_says_no_more_than_it_must():
         ],
         "stream": True,
         "truncate": False,
+        "shift": False,
     }
 
 
