@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from agents_app.agent import AgentDefinition
 from agents_app.errors import AgentInvalid, AgentNotFound
 from agents_app.folders import AgentFolder, read_folders
 from tools_app.folder import FolderTools
+from tools_app.gate import Gate, always_open
 from tools_app.hosts.launcher import HostLauncher
 from tools_app.hosts.limits import HostedFolder, HostLimits
 from tools_app.hosts.pool import ToolHosts
@@ -37,6 +40,7 @@ class AgentCatalogue:
         timeout_seconds: How long a call of a tool may run.
         limits: Bounds on the processes of each agent.
         chats_dir: Where agents' sessions are, if that is not ``agent_chats`` in ``agents_dir``.
+        gate: Says why nothing of the agents may be executed, if so.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class AgentCatalogue:
         timeout_seconds: float,
         limits: HostLimits | None = None,
         chats_dir: Path | None = None,
+        gate: Gate = always_open,
     ) -> None:
         self.agents_dir = agents_dir
         self._launcher = launcher
@@ -55,6 +60,7 @@ class AgentCatalogue:
         self._timeout_seconds = timeout_seconds
         self._limits = limits or HostLimits()
         self._chats_dir = chats_dir
+        self._gate = gate
         self._discovering = asyncio.Semaphore(DISCOVERIES_AT_ONCE)
         self._folders: dict[str, AgentFolder] = {}
         self._tools: dict[str, FolderTools] = {}
@@ -81,6 +87,8 @@ class AgentCatalogue:
             self._folders = folders
         else:
             self._folders |= folders
+        if folders and (reason := await self._gate()) is not None:
+            return {name: _shut(folder, reason) for name, folder in folders.items()}
         defined = await asyncio.gather(*map(self._define, folders.values()))
         return {agent.name: agent for agent in defined}
 
@@ -193,6 +201,10 @@ def definition(folder: AgentFolder, listing: ToolListing | None) -> AgentDefinit
         error_message=_sentences(reasons),
         invalid_tools=invalid,
     )
+
+
+def _shut(folder: AgentFolder, reason: str) -> AgentDefinition:
+    return definition(msgspec.structs.replace(folder, faults=(reason,)), None)
 
 
 def _reason(entry: InvalidTool) -> str:

@@ -87,7 +87,7 @@ class MochiApplication:
         async with self._starting:
             if self._started:
                 return
-            for sentence in unknown_variables().values():
+            for sentence in (*unknown_variables().values(), *self._settings.trust.notes):
                 logger.warning(sentence)
             await asyncio.to_thread(prepare_data_dir, self._settings)
             settings = await self._opened.enter_async_context(scripted_model(self._settings))
@@ -137,7 +137,7 @@ class MochiApplication:
             logger.warning(
                 "requests come from other machines: they need the bearer token in %s "
                 "(set MOCHI_API_TOKEN to choose it)",
-                self._settings.resolved_state_dir / "api_token",
+                self._settings.resolved_private_dir / "api_token",
             )
         return self._network_guard
 

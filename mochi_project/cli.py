@@ -10,6 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mochi_project.config import MochiSettings
 
 FLAG_VARIABLES = {
     "host": "MOCHI_HOST",
@@ -37,6 +41,7 @@ COMMANDS = (
     "send",
     "sessions",
     "tools",
+    "trust",
 )
 
 
@@ -79,16 +84,14 @@ def _run(command: Sequence[str]) -> int:
     os.environ["DJANGO_SETTINGS_MODULE"] = "mochi_project.settings"
     from django.core.management import ManagementUtility  # noqa: PLC0415
 
+    from mochi_project.trust.telling import say_what_is_ignored  # noqa: PLC0415
+
+    say_what_is_ignored(command[0])
     ManagementUtility(["mochi-server", *command]).execute()
     return 0
 
 
 def _serve() -> int:
-    from mochi_project.config import (  # noqa: PLC0415
-        load_settings,
-        unknown_variables,
-        variables_of_file,
-    )
     from mochi_project.logs import logging_config  # noqa: PLC0415
     from mochi_project.scratch import with_fresh_data_dir  # noqa: PLC0415
     from mochi_project.server import (  # noqa: PLC0415
@@ -97,19 +100,10 @@ def _serve() -> int:
         listening,
         server_config,
     )
-    from mochi_project.startup import (  # noqa: PLC0415
-        announce,
-        prepare_data_dir,
-        warn_without_auth,
-    )
+    from mochi_project.startup import announce, prepare_data_dir  # noqa: PLC0415
     from mochi_project.workers import WorkerPool  # noqa: PLC0415
 
-    settings = load_settings()
-    for variable, sentence in unknown_variables([*os.environ, *variables_of_file()]).items():
-        _say(f"warning: {sentence}")
-        os.environ.pop(variable, None)  # said once, not again by every process
-    if warning := warn_without_auth(settings):
-        _say(f"warning: {warning}")
+    settings = _settings()
     allow_many_connections()
     with listening(settings) as (sockets, url):
         settings = with_fresh_data_dir(settings)
@@ -130,6 +124,31 @@ def _serve() -> int:
         server = WebServer(server_config(settings), on_listening=on_listening)
         server.run(sockets=sockets)
         return 0 if server.started else 1
+
+
+def _settings() -> "MochiSettings":
+    """Read the settings, once a person was asked what may be read, and say what is odd in them."""
+    from mochi_project.config import (  # noqa: PLC0415
+        load_settings,
+        unknown_variables,
+        variables_of_file,
+    )
+    from mochi_project.startup import warn_without_auth  # noqa: PLC0415
+    from mochi_project.trust.decision import pass_on  # noqa: PLC0415
+    from mochi_project.trust.question import ask_at_start  # noqa: PLC0415
+
+    ask_at_start()
+    settings = load_settings()
+    for note in settings.trust.notes:
+        _say(f"warning: {note}")
+    pass_on(settings.trust.decided)  # with it, no other process says this again
+    in_file = () if settings.trust.ignored_env else variables_of_file()
+    for variable, sentence in unknown_variables([*os.environ, *in_file]).items():
+        _say(f"warning: {sentence}")
+        os.environ.pop(variable, None)  # said once, not again by every process
+    if warning := warn_without_auth(settings):
+        _say(f"warning: {warning}")
+    return settings
 
 
 def _parser() -> argparse.ArgumentParser:

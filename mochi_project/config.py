@@ -3,7 +3,7 @@
 import difflib
 import ipaddress
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -20,13 +21,17 @@ from pydantic_core import ErrorDetails
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
 from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds, VariableNames
-from mochi_project.variables import merged, read_file, read_variables
+from mochi_project.trust.decision import ALL_TRUSTED, Trust
+from mochi_project.trust.records import private_directory
+from mochi_project.trust.start import Start
+from mochi_project.variables import merged, parse_file, read_file, variables_of
 from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
 from sessions_app.session import ContextStrategy
 
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
 OLLAMA_PORT = 11434
+OBJECTS = frozenset({"providers"})
 
 
 class ProviderConfig(BaseModel):
@@ -169,6 +174,14 @@ class MochiSettings(BaseModel):
         50, ge=0, description="Pace of the scripted model; 0 is unpaced"
     )
 
+    _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
+
+    def with_trust(self, trust: Trust) -> "MochiSettings":
+        """Return these settings, with a decision on what of the data folder may be used."""
+        copy = self.model_copy()
+        copy._trust = trust  # noqa: SLF001 - of this class
+        return copy
+
     @field_validator("log_level", mode="before")
     @classmethod
     def _upper_case(cls, value: Any) -> Any:
@@ -279,6 +292,19 @@ class MochiSettings(BaseModel):
         return self.resolved_data_dir / ".mochi"
 
     @property
+    def resolved_private_dir(self) -> Path:
+        """Where secrets and queued tasks are: the state directory of a trusted folder, absolute."""
+        if self.trust.trusted:
+            return self.resolved_state_dir
+        return private_directory(self.resolved_data_dir)
+
+    @property
+    def trust(self) -> Trust:
+        """What of the data folder may be used; all of one that a program put in its place."""
+        is_about_it = self._trust.folder in {None, self.resolved_data_dir}
+        return self._trust if is_about_it else ALL_TRUSTED
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.unix_socket is not None or is_loopback(self.host)
@@ -301,22 +327,39 @@ def load_settings(**overrides: Any) -> MochiSettings:
     """Read the configuration from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
 
     An empty variable counts as one that is not set: compose files pass "" for what nobody set. In
-    test mode the port is 5099 unless one was given.
+    test mode the port is 5099 unless one was given. ``.env`` is read where its folder is trusted.
+
+    Raises:
+        ConfigurationError: A value can't be used; the message names the variable.
+    """
+    start = start_here(**overrides)
+    settings = start.settings
+    if settings.test_mode and "port" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"port": TEST_MODE_PORT})
+    return settings.with_trust(start.trust)
+
+
+def start_here(**overrides: Any) -> Start:
+    """Return what is known of a start in the current directory: which folders need trust.
 
     Raises:
         ConfigurationError: A value can't be used; the message names the variable.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
+    named = merged(variables_of(os.environ, ENV_PREFIX, objects=OBJECTS), given)
+    return Start(named, _validated)
+
+
+def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSettings:
     try:
-        read = read_variables(ENV_PREFIX, ENV_FILE, objects={"providers"})
-        settings = MochiSettings.model_validate(merged(read, given))
+        if isinstance(env, OSError):
+            raise env
+        below = variables_of(parse_file(env), ENV_PREFIX, objects=OBJECTS) if env else {}
+        return MochiSettings.model_validate(merged(below, named))
     except ValidationError as error:
         raise ConfigurationError(_explain(error)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
-    if settings.test_mode and "port" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"port": TEST_MODE_PORT})
-    return settings
 
 
 def variables_of_file(path: str = ENV_FILE) -> list[str]:

@@ -52,7 +52,7 @@ async def health() -> bytes:
 
 
 def _worker_runs(settings: MochiSettings) -> bool:
-    state = worker_state(settings.resolved_state_dir / WORKER_LOCK_FILE)
+    state = worker_state(settings.resolved_private_dir / WORKER_LOCK_FILE)
     return state is not None and state.phase == "running"
 
 

@@ -14,6 +14,7 @@ from mochi_project.config import ENV_PREFIX, MochiSettings
 HEADER = """\
 # Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
 # away from what you change. Variables of the environment win over this file, flags over both.
+# A .env is read where its folder is trusted: run `mochi-server trust` there.
 # Written by `just docs` from mochi_project/config.py.
 """
 

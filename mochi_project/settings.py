@@ -8,14 +8,16 @@ from mochi_project.config import ConfigurationError, load_settings
 from mochi_project.logs import logging_config
 from mochi_project.scratch import with_fresh_data_dir
 from mochi_project.state import SECRET_KEY_FILE, LazySecret
+from mochi_project.trust.decision import pass_on
 
 try:
     MOCHI = with_fresh_data_dir(load_settings())
 except ConfigurationError as error:
     # A typo in the environment is no crash: say which variable, without a traceback.
     raise SystemExit(f"mochi-server: {error}") from None
+pass_on(MOCHI.trust.decided)  # to web workers, the background worker and the reloader
 
-SECRET_KEY = LazySecret(MOCHI.resolved_state_dir / SECRET_KEY_FILE)
+SECRET_KEY = LazySecret(MOCHI.resolved_private_dir / SECRET_KEY_FILE)
 
 DEBUG = False
 # The guard (mochi_project/edge/guard.py) has checked the Host header before Django sees a request:
@@ -51,7 +53,7 @@ USE_I18N = False
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": MOCHI.resolved_state_dir / "queue.sqlite3",
+        "NAME": MOCHI.resolved_private_dir / "queue.sqlite3",
         "CONN_MAX_AGE": None,  # the worker asks several times a second
         "OPTIONS": {
             "timeout": 10,

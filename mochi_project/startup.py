@@ -5,6 +5,7 @@ import sys
 
 from mochi_project.config import ConfigurationError, MochiSettings
 from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret
+from mochi_project.trust.records import make_state_home
 from models_app.providers.ollama_host import parse_host
 from sessions_app.atomic import make_private_directory
 from sessions_app.errors import StorageError
@@ -15,13 +16,17 @@ WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared,
 def prepare_data_dir(settings: MochiSettings) -> None:
     """Make the state directory and the secret key, so that every process finds them.
 
+    Secrets of a folder that is not trusted are kept outside of it: those in it may be somebody's.
+
     Raises:
         ConfigurationError: The data directory can't be used.
     """
-    directory = settings.resolved_state_dir
+    directory, private = settings.resolved_state_dir, settings.resolved_private_dir
     try:
         make_private_directory(directory)
-        ensure_secret(directory / SECRET_KEY_FILE)
+        if private != directory:
+            make_state_home()
+        ensure_secret(private / SECRET_KEY_FILE)
         writable = os.access(directory, os.W_OK | os.X_OK)
     except OSError as error:
         raise ConfigurationError(
@@ -49,7 +54,7 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
         return settings.api_token.get_secret_value()
     if not on_network or settings.insecure_no_auth:
         return None
-    return ensure_secret(settings.resolved_state_dir / API_TOKEN_FILE)
+    return ensure_secret(settings.resolved_private_dir / API_TOKEN_FILE)
 
 
 def announce(settings: MochiSettings, url: str) -> None:
@@ -71,7 +76,7 @@ def announce(settings: MochiSettings, url: str) -> None:
     ]
     on_network = not settings.is_loopback
     if settings.api_token is None and (token := api_token(settings, on_network=on_network)):
-        path = settings.resolved_state_dir / API_TOKEN_FILE
+        path = settings.resolved_private_dir / API_TOKEN_FILE
         lines.append(f"  token   {token}  (kept in {path})")
     lines.append("  stop    CTRL-C")
     try:

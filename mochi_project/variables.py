@@ -6,6 +6,7 @@ pydantic-settings would do it too, for a fourteenth of the time that the server 
 import json
 import os
 from collections.abc import Container, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,37 @@ from typing import Any
 def read_variables(prefix: str, path: str, *, objects: Container[str]) -> dict[str, Any]:
     """Return the values of the variables with a prefix, by lower-case names without it.
 
-    The environment wins over the file. An empty variable counts as one that is not set.
+    The environment wins over the file.
 
     Args:
         prefix: What the names begin with, in either case.
         path: A file as :mod:`dotenv` reads it; none where there is no file.
-        objects: Names of objects: of such a one ``NAME`` is the whole as JSON, and
-            ``NAME__MINE__PART`` the value of ``part`` in the object ``mine`` in it. What is no JSON
-            is left as text, for whoever checks the values.
+        objects: As :func:`variables_of` takes them.
 
     Raises:
         OSError: The file can't be read.
         UnicodeDecodeError: The file is not UTF-8.
     """
-    sources = [
-        _values_of({name.lower(): value for name, value in source.items()}, prefix.lower(), objects)
-        for source in (read_file(path), os.environ)
-    ]
-    return merged(*sources)
+    sources = (read_file(path), os.environ)
+    return merged(*(variables_of(source, prefix, objects=objects) for source in sources))
+
+
+def variables_of(
+    source: Mapping[str, str | None], prefix: str, *, objects: Container[str]
+) -> dict[str, Any]:
+    """Return the values of a source's variables with a prefix, by lower-case names without it.
+
+    An empty variable counts as one that is not set.
+
+    Args:
+        source: The environment, or what a file sets.
+        prefix: What the names begin with, in either case.
+        objects: Names of objects: of such a one ``NAME`` is the whole as JSON, and
+            ``NAME__MINE__PART`` the value of ``part`` in the object ``mine`` in it. What is no JSON
+            is left as text, for whoever checks the values.
+    """
+    lowered = {name.lower(): value for name, value in source.items()}
+    return _values_of(lowered, prefix.lower(), objects)
 
 
 def read_file(path: str) -> Mapping[str, str | None]:
@@ -40,11 +54,19 @@ def read_file(path: str) -> Mapping[str, str | None]:
         OSError: It can't be read.
         UnicodeDecodeError: It is not UTF-8.
     """
-    if not Path(path).is_file():
-        return {}
+    file = Path(path)
+    return parse_file(file.read_bytes()) if file.is_file() else {}
+
+
+def parse_file(content: bytes) -> Mapping[str, str | None]:
+    """Return what the content of a ``.env`` file sets.
+
+    Raises:
+        UnicodeDecodeError: It is not UTF-8.
+    """
     from dotenv import dotenv_values  # noqa: PLC0415 - most servers have no such file
 
-    return dotenv_values(path)
+    return dotenv_values(stream=StringIO(content.decode()))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

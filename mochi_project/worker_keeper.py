@@ -9,15 +9,14 @@ import logging
 import os
 import selectors
 import signal
-import site
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
+from mochi_project.child_environment import with_own_code
 from mochi_project.config import MochiSettings
 from mochi_project.worker_lock import WORKER_LOCK_FILE, WorkerLock, WorkerState
 
@@ -28,7 +27,6 @@ CHORES_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 30.0
 KILLED_SECONDS = 5.0
-_ROOT = Path(__file__).parents[1]
 
 
 class WorkerKeeper:
@@ -42,7 +40,7 @@ class WorkerKeeper:
     def __init__(self, settings: MochiSettings, chores: Callable[[], object]) -> None:
         self._settings = settings
         self._chores = chores
-        self._lock = WorkerLock(settings.resolved_state_dir / WORKER_LOCK_FILE)
+        self._lock = WorkerLock(settings.resolved_private_dir / WORKER_LOCK_FILE)
         self._bell, self._ring = socket.socketpair()
         self._stopped = threading.Event()
         self._complaint = ""
@@ -198,8 +196,4 @@ def worker_environment(settings: MochiSettings, inherited: Mapping[str, str]) ->
         for name, provider in settings.providers.items():
             if provider.base_url:
                 environment[f"MOCHI_PROVIDERS__{name.upper()}__BASE_URL"] = provider.base_url
-    installed = {Path(folder).resolve() for folder in site.getsitepackages()}
-    if _ROOT not in installed:  # a clone, which may be imported by its manage.py only
-        paths = [str(_ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
-    return environment
+    return with_own_code(environment)

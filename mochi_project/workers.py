@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from mochi_project.child_environment import with_own_code
 from mochi_project.config import load_settings
 from mochi_project.draining import STOP_SIGNALS
 from mochi_project.server import WebServer, server_config
@@ -42,7 +43,8 @@ class _Worker:
         descriptors = [theirs.fileno(), *(opened.fileno() for opened in sockets)]
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "mochi_project.workers", *map(str, descriptors)],
+                [sys.executable, "-P", "-m", "mochi_project.workers", *map(str, descriptors)],
+                env=with_own_code(os.environ),
                 pass_fds=descriptors,
                 process_group=0,  # CTRL-C is for the parent, which passes it on once
             )

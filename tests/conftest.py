@@ -18,6 +18,8 @@ for _vendor in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI", "OPENROUTER"):
     os.environ.pop(f"{_vendor}_API_KEY", None)
 os.environ["MOCHI_DATA_DIR"] = tempfile.mkdtemp(prefix="mochi-tests-")
 atexit.register(shutil.rmtree, os.environ["MOCHI_DATA_DIR"], ignore_errors=True)
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="mochi-tests-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ["MOCHI_WORKER"] = "false"  # tests/functional/worker starts it
 
 # Started in the background, a shell has us ignore CTRL-C; servers that we start would inherit that.

@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from tools_app.errors import ToolNotFound
 from tools_app.functions import NAME
+from tools_app.gate import Gate, always_open
 from tools_app.hosts.pool import ToolHosts
 from tools_app.looks import FolderLooks, Look
 from tools_app.toolset import (
@@ -46,15 +47,23 @@ class FolderTools:
         hosts: The processes of this folder, which are ended with this toolset.
         looks: What looks at folders; toolsets that are asked together should share one.
         timeout_seconds: How long a call may run.
+        gate: Says why nothing of the folder may be executed, if so.
     """
 
     def __init__(
-        self, folder: Path, hosts: ToolHosts, looks: FolderLooks, *, timeout_seconds: float
+        self,
+        folder: Path,
+        hosts: ToolHosts,
+        looks: FolderLooks,
+        *,
+        timeout_seconds: float,
+        gate: Gate = always_open,
     ) -> None:
         self.folder = folder
         self._hosts = hosts
         self._looks = looks
         self._timeout_seconds = timeout_seconds
+        self._gate = gate
         self._discovery: _Discovery | None = None
         self._running: set[asyncio.Task[ToolListing]] = set()
 
@@ -66,6 +75,9 @@ class FolderTools:
         if look.files is None or look.fault is not None:
             self._forget()
             return NO_TOOLS if look.fault is None else self._unreadable(look.fault)
+        if (reason := await self._gate()) is not None:
+            self._forget()
+            return self._shut(reason) if look.files else NO_TOOLS
         discovery = self._discovery
         if discovery is None or not self._is_current(discovery, look):
             discovery = self._discover(look)
@@ -132,7 +144,9 @@ class FolderTools:
             self._hosts.retire()
 
     def _unreadable(self, fault: str) -> ToolListing:
-        reason = f"The folder can't be read: {fault}."
+        return self._shut(f"The folder can't be read: {fault}.")
+
+    def _shut(self, reason: str) -> ToolListing:
         return ToolListing(invalid=[InvalidTool(name=self.folder.name, file="", reason=reason)])
 
 

@@ -13,6 +13,8 @@ from chat.threads import WorkThreads
 from mochi_project.assembly.storage import ConversationStorage
 from mochi_project.assembly.tools import ToolRoom, host_limits
 from mochi_project.config import MochiSettings
+from mochi_project.trust.contents import AGENTS
+from mochi_project.trust.gate import TrustGate
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 from tools_app.looks import FolderLooks
@@ -45,6 +47,7 @@ def build_agents(
         timeout_seconds=settings.tool_timeout_seconds,
         limits=host_limits(settings),
         chats_dir=settings.resolved_agent_chats_dir,
+        gate=TrustGate(settings.trust, AGENTS),
     )
     storage = ConversationStorage(
         sessions_dir=settings.resolved_agent_chats_dir,

@@ -17,7 +17,6 @@ def build_summaries(
     settings: MochiSettings, *, models: ModelCatalogue, repository: SessionRepository
 ) -> SummaryService:
     """Build the service; the queue is the background worker's."""
-    state_dir = settings.resolved_state_dir
     answers = StructuredModels(
         models.resolve,
         ollama_host=settings.ollama_host,
@@ -34,8 +33,8 @@ def build_summaries(
         repository=repository,
         writer=SummaryWriter(repository, answers, WantedModels(repository, is_ollamas)),
         models=models,
-        queue=SummaryTasks(TaskQueue(state_dir / "queue.sqlite3")),
-        failures=SummaryFailures(state_dir / "summaries"),
+        queue=SummaryTasks(TaskQueue(settings.resolved_private_dir / "queue.sqlite3")),
+        failures=SummaryFailures(settings.resolved_state_dir / "summaries"),
         unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from mochi_project.assembly.key_variables import KeyVariables
 from mochi_project.config import MochiSettings
+from mochi_project.trust.contents import MCP, TOOLS
+from mochi_project.trust.gate import TrustGate
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
@@ -47,8 +49,13 @@ def build_tools(settings: MochiSettings) -> ToolRoom:
         ToolHosts(launcher, hosted, host_limits(settings)),
         FolderLooks(settings.resolved_state_dir / "tools.generation"),
         timeout_seconds=settings.tool_timeout_seconds,
+        gate=TrustGate(settings.trust, TOOLS),
     )
-    mcp = McpTools(settings.resolved_mcp_config_path, timeout_seconds=settings.tool_timeout_seconds)
+    mcp = McpTools(
+        settings.resolved_mcp_config_path,
+        timeout_seconds=settings.tool_timeout_seconds,
+        gate=TrustGate(settings.trust, MCP),
+    )
     executions = ExecutionLog(settings.resolved_state_dir / "executions.jsonl")
     return ToolRoom(
         catalogue=ToolCatalogue([folder, mcp], executions),

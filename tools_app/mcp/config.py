@@ -152,6 +152,11 @@ class ConfigFile:
             await asyncio.to_thread(self._follow)
             return self._config
 
+    async def unused(self, reason: str) -> McpConfig:
+        """Return what stands for the file while it must not be read: no server, and the reason."""
+        there = await asyncio.to_thread(os.path.lexists, self._path)
+        return McpConfig(error=reason if there else None)
+
     def _follow(self) -> None:
         seen = _fingerprint(self._path)
         if seen == self._seen:

@@ -15,6 +15,7 @@ from tools_app.errors import (
     ToolServerNotFound,
     ToolServerUnavailable,
 )
+from tools_app.gate import Gate, always_open
 from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec, Transport
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.naming import server_of
@@ -65,12 +66,19 @@ class McpTools:
         config_path: The ``mcp.json``; it need not be there.
         timeout_seconds: What a call may take without a sign of progress.
         limits: All other times; for tests.
+        gate: Says why the file must not be used, if so.
     """
 
     def __init__(
-        self, config_path: Path, *, timeout_seconds: float, limits: McpLimits | None = None
+        self,
+        config_path: Path,
+        *,
+        timeout_seconds: float,
+        limits: McpLimits | None = None,
+        gate: Gate = always_open,
     ) -> None:
         self._file = ConfigFile(config_path)
+        self._gate = gate
         self._limits = msgspec.structs.replace(limits or McpLimits(), call=timeout_seconds)
         self._config = McpConfig()
         self._servers: dict[str, ServerOwner] = {}
@@ -167,6 +175,8 @@ class McpTools:
             ToolServerUnavailable: It failed again, is disabled, or its entry is broken.
         """
         await self._follow()
+        if (reason := await self._gate()) is not None:
+            raise ToolServerUnavailable(name, reason, retryable=False)
         if name not in self._config.servers:
             raise ToolServerNotFound(name)
         if name in self._servers:
@@ -189,7 +199,8 @@ class McpTools:
 
     async def _follow(self) -> None:
         """Make the servers those of the file: who left it or changed in it is ended."""
-        config = await self._file.current()
+        reason = await self._gate()
+        config = await (self._file.current() if reason is None else self._file.unused(reason))
         if config is self._config or self._closed:
             return
         self._config = config

@@ -76,9 +76,19 @@ def _data(services: Services) -> Iterator[Finding]:
         yield Finding("data directory", "broken", str(error))
     else:
         yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
+    yield from _trust(settings)
     yield _counted("sessions", lambda: _sessions(services))
     yield _counted("system prompts", lambda: _prompts(services))
     yield _agents(settings)
+
+
+def _trust(settings: MochiSettings) -> Iterator[Finding]:
+    """Say what is not used because its folder is not trusted, and what has changed."""
+    notes = [printable(f"{note}.") for note in settings.trust.notes]
+    for note in notes:
+        yield Finding("trust", "note", note)
+    if not notes:
+        yield Finding("trust", "ok", "nothing waits for a decision")
 
 
 def _counted(check: str, count: Callable[[], Finding]) -> Finding:

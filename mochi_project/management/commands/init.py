@@ -8,8 +8,11 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
+from mochi_project.config import start_here
 from mochi_project.example_data import Copied, copy_examples
-from mochi_project.management.reports import ReportCommand
+from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.trust.decision import judge, remember
+from mochi_project.trust.records import TrustRecordsError
 
 
 class Command(ReportCommand):
@@ -35,6 +38,7 @@ class Command(ReportCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Copy, and say what was written and what was left."""
         target = _target(options["directory"])
+        was_clean = _is_clean(target.resolve())
         try:
             copied = copy_examples(target)
         except OSError as error:
@@ -43,6 +47,14 @@ class Command(ReportCommand):
             self.print_json({"directory": str(target), **asdict(copied)})
         else:
             self._print(target, copied)
+        if was_clean:
+            self._trust(target.resolve())
+
+    def _trust(self, folder: Path) -> None:
+        try:
+            remember(start_here().layout(folder), trusted=True)
+        except TrustRecordsError as error:
+            self.stderr.write(printable(f"mochi-server: {folder} is not trusted: {error}"))
 
     def _print(self, target: Path, copied: Copied) -> None:
         for name in copied.wrote:
@@ -55,6 +67,12 @@ class Command(ReportCommand):
                 f"`mochi-server --data-dir {target} tools list` shows the tools, `... agents list` "
                 "the agents."
             )
+
+
+def _is_clean(folder: Path) -> bool:
+    """Whether nothing stands there that a person has not trusted, so that all of it is ours."""
+    decision = judge(start_here().layout(folder))
+    return not decision.parts or (decision.trusted and decision.answered)
 
 
 def _target(named: Path | None) -> Path:

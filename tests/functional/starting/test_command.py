@@ -134,7 +134,7 @@ def test_a_mistyped_variable_is_pointed_out_once(start: Start) -> None:
 
 def test_a_mistyped_variable_in_a_file_is_pointed_out_too(start: Start, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MOCHI_POTR=9000\nOTHER=1\n")
-    server = start(*SERVER, "--data-dir", "data")
+    server = start(*SERVER, "--data-dir", ".")
     server.stop()
 
     assert server.stderr.count("did you mean MOCHI_PORT?") == 1

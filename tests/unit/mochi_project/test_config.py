@@ -114,7 +114,10 @@ def test_a_secret_never_shows_in_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     assert "hunter2" not in str(caught.value)
 
 
-def test_an_unreadable_dotenv_file_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_dotenv_file_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MOCHI_DATA_DIR", ".")
     (tmp_path / ".env").write_bytes(b"MOCHI_PORT=\xff\xfe\n")
 
     with pytest.raises(ConfigurationError, match=r"\.env can't be read"):
@@ -124,6 +127,7 @@ def test_an_unreadable_dotenv_file_is_named(tmp_path: Path) -> None:
 def test_dotenv_is_read_and_the_environment_wins(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("MOCHI_DATA_DIR", ".")
     (tmp_path / ".env").write_text("MOCHI_PORT=1234\nMOCHI_WORKERS=2\nOTHER_PROGRAM=1\n")
     monkeypatch.setenv("MOCHI_PORT", "4321")
 

@@ -25,7 +25,7 @@ def test_what_env_example_shows_are_the_defaults(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MOCHI_DATA_DIR", raising=False)
+    monkeypatch.setenv("MOCHI_DATA_DIR", ".")
     defaults = load_settings()
 
     uncommented = env_example().replace("\n# MOCHI_", "\nMOCHI_")

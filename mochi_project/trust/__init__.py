@@ -1,0 +1,1 @@
+"""Decides whether what a folder can execute, and its ``.env``, may be used (docs/trust.md)."""

@@ -1,0 +1,174 @@
+"""Remembers which folders are trusted, in this user's own state directory."""
+
+import contextlib
+import fcntl
+import os
+import pwd
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from mochi_project.own_files import UnsafeFileError, read_own_file
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+
+VERSION = 1
+TRUST_FILE = "trust.json"
+_MAX_BYTES = 16 << 20
+_MAX_FOLDERS = 10_000
+_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TrustRecordsError(Exception):
+    """The record of trusted folders can't be read or written; the message says why."""
+
+
+class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided about a folder.
+
+    Attributes:
+        trusted: Whether it is trusted; False was a person's answer too.
+        at: When that was decided, in UTC.
+        parts: Digests of what it could execute then, by part.
+    """
+
+    trusted: bool
+    at: str = ""
+    parts: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    folders: dict[str, TrustRecord] = msgspec.field(default_factory=dict)
+
+
+class TrustRecords:
+    """The record of this user. Calls block."""
+
+    def __init__(self) -> None:
+        self.path = state_home() / TRUST_FILE
+
+    def all(self) -> Mapping[str, TrustRecord]:
+        """Return every record by the folder's path.
+
+        Raises:
+            TrustRecordsError: The file can't be used.
+        """
+        return self._read().folders
+
+    def get(self, folder: Path) -> TrustRecord | None:
+        """Return what was decided about a folder; None when nothing was.
+
+        Raises:
+            TrustRecordsError: The file can't be used.
+        """
+        return self._read().folders.get(str(folder))
+
+    def put(self, folder: Path, *, trusted: bool, parts: Mapping[str, str]) -> None:
+        """Remember a decision.
+
+        Raises:
+            TrustRecordsError: It can't be remembered.
+        """
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._changing() as folders:
+            folders.pop(str(folder), None)
+            folders[str(folder)] = TrustRecord(trusted=trusted, at=at, parts=dict(parts))
+            for oldest in list(folders)[:-_MAX_FOLDERS]:
+                del folders[oldest]
+
+    def remove(self, folder: Path) -> bool:
+        """Forget a decision; False when there was none.
+
+        Raises:
+            TrustRecordsError: The file can't be used.
+        """
+        with self._changing() as folders:
+            return folders.pop(str(folder), None) is not None
+
+    def _read(self) -> _File:
+        try:
+            data = read_own_file(self.path, limit=_MAX_BYTES)
+            read = msgspec.json.decode(data, type=_File)
+        except FileNotFoundError:
+            return _File(version=VERSION)
+        except UnsafeFileError as error:
+            raise TrustRecordsError(f"{error}; no folder counts as trusted") from error
+        except (OSError, msgspec.DecodeError) as error:
+            raise TrustRecordsError(f"{self.path} can't be read: {error}") from error
+        if read.version != VERSION:
+            raise TrustRecordsError(f"{self.path} was written by another version of mochi-server")
+        return read
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, TrustRecord]]:
+        try:
+            with _locked(self.path):
+                file = self._read()
+                yield file.folders
+                write_atomically(self.path, msgspec.json.format(msgspec.json.encode(file)))
+        except OSError as error:
+            raise TrustRecordsError(f"{self.path} can't be written: {error}") from error
+
+
+def state_home() -> Path:
+    """Return where this user's mochi-server keeps what must not lie in a data folder.
+
+    ``$XDG_STATE_HOME/mochi-server``, by default ``~/.local/state/mochi-server``. An account without
+    a home directory it could write to gets a private directory in the system's temporary one.
+    """
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    base = named if named.is_absolute() else _home() / ".local" / "state"
+    directory = base / "mochi-server"
+    existing = directory
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return directory
+    return Path(tempfile.gettempdir()) / f"mochi-server-{os.geteuid()}"
+
+
+def private_directory(folder: Path) -> Path:
+    """Return where the server's secrets and tasks are for a folder that is not trusted with them.
+
+    It is made when something is put there.
+    """
+    return state_home() / "folders" / sha256(os.fsencode(folder)).hexdigest()[:32]
+
+
+def make_state_home() -> None:
+    """Make this user's state directory, and refuse one that others prepared.
+
+    Raises:
+        UnsafeFileError: It is somebody else's, or others can write to it.
+        OSError: It can't be made.
+    """
+    directory = state_home()
+    make_private_directory(directory)
+    status = directory.lstat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022 or directory.is_symlink():
+        raise UnsafeFileError(directory, "is not a directory of this user alone")
+
+
+def _home() -> Path:
+    # Not Path.home(), which raises for an account without one.
+    if home := os.environ.get("HOME"):
+        return Path(home)
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return Path("/nonexistent")
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    make_state_home()
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), _OPEN_LOCK, PRIVATE_FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
