@@ -17,9 +17,9 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
-from pydantic_core import ErrorDetails
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
+from mochi_project.setting_errors import sentences_on
 from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds, VariableNames
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
@@ -357,7 +357,7 @@ def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSe
         below = variables_of(parse_file(env), ENV_PREFIX, objects=OBJECTS) if env else {}
         return MochiSettings.model_validate(merged(below, named))
     except ValidationError as error:
-        raise ConfigurationError(_explain(error)) from error
+        raise ConfigurationError(sentences_on(error, ENV_PREFIX)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
 
@@ -384,17 +384,3 @@ def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
         hint = f"; did you mean {close[0]}?" if close else ""
         sentences[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"
     return sentences
-
-
-def _explain(error: ValidationError) -> str:
-    return "\n".join(map(_sentence, error.errors(include_url=False, include_context=False)))
-
-
-def _sentence(item: ErrorDetails) -> str:
-    path = [str(part) for part in item["loc"]]
-    variable = f"{ENV_PREFIX}{'__'.join(path)}".upper()
-    message = item["msg"].removeprefix("Value error, ").partition(", unable to")[0]
-    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
-    if item["type"] == "missing" or path[0] in {"api_token", "providers", "ollama_host"}:
-        return f"{variable} {message}"  # the value may hold a secret, or there is none
-    return f"{variable} {message} (it is {str(item['input'])[:100]!r})"

@@ -188,7 +188,7 @@ async def _models(services: Services) -> list[Finding]:
 
 def _worker(settings: MochiSettings) -> Finding:
     try:
-        state = worker_state(settings.resolved_state_dir / WORKER_LOCK_FILE)
+        state = worker_state(settings.resolved_private_dir / WORKER_LOCK_FILE)
     except OSError as error:
         return Finding("worker", "broken", f"{error.filename}: {error.strerror}")
     if state is None:

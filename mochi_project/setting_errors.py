@@ -1,0 +1,20 @@
+"""Says what is wrong with settings: a line for each value, with the variable's name."""
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+
+def sentences_on(error: ValidationError, prefix: str) -> str:
+    """Return one line for each value that can't be used; secrets are not shown."""
+    details = error.errors(include_url=False, include_context=False)
+    return "\n".join(_sentence(item, prefix) for item in details)
+
+
+def _sentence(item: ErrorDetails, prefix: str) -> str:
+    path = [str(part) for part in item["loc"]]
+    variable = f"{prefix}{'__'.join(path)}".upper()
+    message = item["msg"].removeprefix("Value error, ").partition(", unable to")[0]
+    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
+    if item["type"] == "missing" or path[0] in {"api_token", "providers", "ollama_host"}:
+        return f"{variable} {message}"  # the value may hold a secret, or there is none
+    return f"{variable} {message} (it is {str(item['input'])[:100]!r})"
