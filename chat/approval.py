@@ -1,7 +1,7 @@
 """Asking a person before a tool runs: who is asked about which calls, and the wait for answers."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from tools_app.toolset import Tool, ToolResult
 LOOK_AGAIN_SECONDS = 2.0
 
 Emit = Callable[[Sequence[Event]], None]
+KeepDigests = Callable[[Sequence[Tool]], Awaitable[None]]
 
 
 class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +69,7 @@ class Approver:
         turn_id: The turn that waits.
         offer: What the model may call, and who is asked.
         interactive: Whether somebody listens to the turn's events.
+        keep_digests: Writes down what tools are like that were approved after a change.
     """
 
     def __init__(
@@ -78,12 +80,14 @@ class Approver:
         turn_id: str,
         offer: ToolOffer,
         interactive: bool,
+        keep_digests: KeepDigests | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
         self._turn_id = turn_id
         self._offer = offer
         self._interactive = interactive
+        self._keep_digests = keep_digests
         self._agents: list[Approver] = []
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
         self._news = asyncio.Event()
@@ -145,11 +149,28 @@ class Approver:
                 raise NobodyToAsk(questions)
             self._waiting = {question.call_index: question for question in questions}
             decisions |= await self._answers()
+        await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
         return [
             _decided(item, used[item.index]) if item.index in used else _free(item)
             for item in calls
         ]
+
+    async def _accept_changes(
+        self, asked: Sequence[NumberedCall], decisions: Mapping[int, Decision]
+    ) -> None:
+        """Take tools that had changed, and were approved, for what they are from now on."""
+        tools = {
+            tool.name: tool
+            for item in asked
+            if decisions[item.index].approved
+            and item.call.name in self._offer.changed
+            and (tool := self._offer.find(item.call.name)) is not None
+        }
+        if tools and self._keep_digests is not None:
+            await self._keep_digests(list(tools.values()))
+            changed = self._offer.changed - tools.keys()
+            self._offer = msgspec.structs.replace(self._offer, changed=changed)
 
     async def withdraw(self) -> None:
         """Take the turn's open questions back: it was stopped, and answers would mean nothing."""
@@ -171,7 +192,8 @@ class Approver:
         decisions: dict[int, Decision] = {}
         questions: list[Confirmation] = []
         for item in asked:
-            given = self._store.find_decided(self._session_id, message_id, item.call)
+            digest = self._offer.digest(item.call.name)
+            given = self._store.find_decided(self._session_id, message_id, item.call, digest)
             if given is not None:
                 decisions[item.index] = given
                 continue
@@ -183,6 +205,8 @@ class Approver:
                     call_index=item.index,
                     turn_id=self._turn_id,
                     agent_name=self._offer.agent_name,
+                    reason="tool_changed" if item.call.name in self._offer.changed else None,
+                    tool_digest=digest,
                 )
             )
         return decisions, questions
@@ -235,6 +259,7 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         tool_call_id=confirmation.tool_call_id,
         confirmation_id=confirmation.confirmation_id,
         agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
+        reason=UNSET if confirmation.reason is None else confirmation.reason,
     )
 
 

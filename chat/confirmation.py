@@ -10,6 +10,7 @@ import msgspec
 
 from sessions_app.errors import ValidationFailed
 
+AskedBecause = Literal["tool_changed"]
 Reason = Literal["approved", "denied", "timeout", "withdrawn"]
 
 
@@ -31,6 +32,9 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         created_at: When it was first asked; UTC, ISO 8601.
         expires_at: When it is too late to answer; UTC, ISO 8601.
         agent_name: The agent that asks, if it is one.
+        reason: ``tool_changed`` when it is asked whatever the policies say, because the tool is not
+            what it was when the session enabled it.
+        tool_digest: What tells the tool from what its server may make of it later, if anything.
     """
 
     confirmation_id: str
@@ -45,6 +49,8 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     expires_at: str
     agent_name: str | None = None
+    reason: AskedBecause | None = None
+    tool_digest: str | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -54,10 +60,16 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             and _hash_or_none(self.tool_name, self.arguments) == self.arguments_hash
         )
 
-    def is_about(self, message_id: str, tool_call_id: str, arguments_hash: str) -> bool:
-        """Whether it asks about this call, with the same tool and arguments."""
+    def is_about(
+        self, message_id: str, tool_call_id: str, arguments_hash: str, tool_digest: str | None
+    ) -> bool:
+        """Whether it asks about this call, with the same arguments and the tool as it is now.
+
+        An older server noted no digest; its questions are about any tool of the name.
+        """
         asked = (self.message_id, self.tool_call_id, self.arguments_hash)
-        return asked == (message_id, tool_call_id, arguments_hash)
+        is_same_tool = self.tool_digest in (None, tool_digest)
+        return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from typing import Any
 import msgspec
 
 from chat.confirmation import (
+    AskedBecause,
     Confirmation,
     Decision,
     Reason,
@@ -91,6 +92,8 @@ class ConfirmationStore:
         call_index: int,
         turn_id: str,
         agent_name: str | None = None,
+        reason: AskedBecause | None = None,
+        tool_digest: str | None = None,
     ) -> Confirmation:
         """Put a question, or put it again: an open one about the same call keeps its id.
 
@@ -118,18 +121,12 @@ class ConfirmationStore:
             created_at=written(now),
             expires_at=written(now + self._timeout),
             agent_name=agent_name,
+            reason=reason,
+            tool_digest=tool_digest,
         )
-        for open_one in self._open(session_id):
-            if open_one.is_about(message_id, call.id, question.arguments_hash):
-                again = msgspec.structs.replace(
-                    question,
-                    confirmation_id=open_one.confirmation_id,
-                    created_at=open_one.created_at,
-                )
-                self._write(self._path_of(again, ASKED), again)
-                decision = self.decision_of(again)
-                if decision is None or decision.reason in {"approved", "denied"}:
-                    return again
+        again = self._ask_again(question)
+        if again is not None:
+            return again
         self._write(self._path_of(question, ASKED), question, exclusive=True)
         return question
 
@@ -196,7 +193,9 @@ class ConfirmationStore:
             return self._refusal(question, "timeout")
         return found if found.is_answer_to(question) else self._refusal(question, "timeout")
 
-    def find_decided(self, session_id: str, message_id: str, call: ToolCall) -> Decision | None:
+    def find_decided(
+        self, session_id: str, message_id: str, call: ToolCall, tool_digest: str | None = None
+    ) -> Decision | None:
         """Return the answer that somebody has given to an open call, for a turn that resumes.
 
         A no counts as long as it is kept; a yes for ``timeout_seconds`` and only if it was not
@@ -208,7 +207,7 @@ class ConfirmationStore:
             question = self._question(session_id, confirmation_id) if DECIDED in kinds else None
             if USED in kinds or question is None:
                 continue
-            if not question.is_about(message_id, call.id, wanted):
+            if not question.is_about(message_id, call.id, wanted, tool_digest):
                 continue
             decision = self.decision_of(question)
             if decision is not None and decision.reason == "denied":
@@ -281,6 +280,26 @@ class ConfirmationStore:
                 with suppress(OSError):  # there is more, or it is no directory
                     directory.rmdir()
         return swept
+
+    def _ask_again(self, question: Confirmation) -> Confirmation | None:
+        """Put an open question about the same call again, if there is one that can be answered."""
+        session_id = question.session_id
+        call = question.message_id, question.tool_call_id, question.arguments_hash
+        for open_one in self._open(session_id):
+            if open_one.is_about(*call, question.tool_digest):
+                again = msgspec.structs.replace(
+                    question,
+                    confirmation_id=open_one.confirmation_id,
+                    created_at=open_one.created_at,
+                )
+                self._write(self._path_of(again, ASKED), again)
+                decision = self.decision_of(again)
+                if decision is None or decision.reason in {"approved", "denied"}:
+                    return again
+            elif open_one.is_about(*call, open_one.tool_digest):
+                # Its tool was another one then: an answer would say nothing of what runs now.
+                self.withdraw(session_id, [open_one.confirmation_id])
+        return None
 
     def _open(self, session_id: str) -> Iterator[Confirmation]:
         for confirmation_id, kinds in self._kinds(session_id).items():

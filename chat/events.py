@@ -57,7 +57,8 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     """The model asked for a tool that runs only if a person approves (``confirm-tool``).
 
     When an agent asks, ``tool_call_id`` is the call of the agent, and ``inner_tool_call_id`` the
-    call that is asked about.
+    call that is asked about. ``reason`` is there when policies did not ask for it: the tool is not
+    what it was when the session enabled it.
     """
 
     event: ClassVar[str] = "tool_call_confirmation_required"
@@ -68,6 +69,7 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     confirmation_id: str
     agent_name: str | UnsetType = UNSET
     inner_tool_call_id: str | UnsetType = UNSET
+    reason: Literal["tool_changed"] | UnsetType = UNSET
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

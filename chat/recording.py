@@ -1,7 +1,7 @@
 """What a turn writes into its session's file, each write whole or not at all."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from chat.context.window import Decision, record_decision
 from chat.job import TurnJob
@@ -14,6 +14,8 @@ from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, append_messages, with_metadata
 from sessions_app.surrogates import mend_message
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
+from tools_app.digests import with_approved
+from tools_app.toolset import Tool
 
 
 class SessionRecorder:
@@ -63,6 +65,10 @@ class SessionRecorder:
             )
         )
         return self.session
+
+    async def keep_digests(self, tools: Sequence[Tool]) -> None:
+        """Write down what tools are like now that a person has approved them."""
+        await self._write(lambda session: _with_approved(session, tools))
 
     async def append(self, *messages: Message) -> None:
         """Append messages that are not there yet."""
@@ -117,7 +123,17 @@ def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
     opened = session
     if job.message is not None:
         opened = append_messages(opened, job.message, now=now)
+    if job.offer.first_uses is not None:
+        opened = with_metadata(opened, now=now, tool_settings=job.offer.first_uses)
     return _with_window(opened, job.window, now)
+
+
+def _with_approved(session: Session, tools: Sequence[Tool]) -> Session:
+    settings = session.metadata.tool_settings
+    if settings is None:
+        return session
+    approved = with_approved(settings, tools)
+    return with_metadata(session, now=session.metadata.updated_at, tool_settings=approved)
 
 
 def _with_window(session: Session, decision: Decision, now: str) -> Session:

@@ -145,6 +145,9 @@ class ConfirmationOut(Schema):
     tool_call_id: str
     message_id: str = Field(description="The assistant's message that asks for the call.")
     agent_name: str | None = Field(None, description="The agent that asks, if it is one.")
+    reason: Literal["tool_changed"] | None = Field(
+        None, description="Why it is asked whatever the policies say, if so."
+    )
     created_at: str
     expires_at: str = Field(description="When no answer becomes a no.")
 

@@ -195,6 +195,7 @@ class ToolCallRunner:
             message_id=message_id,
             tool_call_id=item.call.id,
             call_index=item.index,
+            digest=self._offer.digest(item.call.name),
             report=_ProgressReport(item.call.id, turn.emit),
         )
         try:

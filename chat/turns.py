@@ -282,6 +282,7 @@ class TurnRegistry:
                 turn_id=turn_id,
                 offer=job.offer,
                 interactive=request.interactive,
+                keep_digests=opened.recorder.keep_digests,
             ),
         )
         subscription = stream.subscribe()

@@ -44,7 +44,9 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
         "summary_model": metadata.summary_model,
         "format_version": metadata.format_version,
         "tool_settings": tool_settings_to_json(
-            metadata.tool_settings, with_group=metadata.format_version in _GROUPED_VERSIONS
+            metadata.tool_settings,
+            with_group=metadata.format_version in _GROUPED_VERSIONS,
+            with_digests=True,
         ),
         "agent_settings": agent_settings_to_json(metadata.agent_settings),
         "context_window_config": window_to_json(metadata.context_window_config),
@@ -59,9 +61,9 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
 
 
 def tool_settings_to_json(
-    settings: ToolSettings | None, *, with_group: bool = True
+    settings: ToolSettings | None, *, with_group: bool = True, with_digests: bool = False
 ) -> dict[str, Any] | None:
-    """Return tool settings as they stand in a file."""
+    """Return tool settings as they stand in a file; clients are not told of digests."""
     if settings is None:
         return None
     document: dict[str, Any] = {"tools": list(settings.tools)}
@@ -70,6 +72,10 @@ def tool_settings_to_json(
     document["execution_policy"] = settings.execution_policy
     if settings.tool_policies:
         document["tool_policies"] = dict(settings.tool_policies)
+    if with_digests and settings.tool_digests:
+        document["tool_digests"] = dict(settings.tool_digests)
+    if with_digests and settings.digested_group is not None:
+        document["digested_group"] = settings.digested_group
     return {**document, **settings.extra}
 
 

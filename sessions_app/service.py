@@ -34,6 +34,7 @@ from sessions_app.session import (
     fork,
     override_window,
     remove_system_prompt,
+    replace_tool_settings,
     require_text,
     set_system_prompt,
     with_metadata,
@@ -227,7 +228,6 @@ class SessionManager:
             raise ValidationFailed("context_window must be at least 1.", field="context_window")
         settings = {
             "model": model,
-            "tool_settings": ToolSettings() if tool_settings is None else tool_settings,
             "agent_settings": AgentSettings() if agent_settings is None else agent_settings,
             "options": options,
             "summary_model": summary_model,
@@ -239,6 +239,8 @@ class SessionManager:
             now = utc_now()
             if given:
                 session = with_metadata(session, now=now, **given)
+            if tool_settings is not UNSET:
+                session = replace_tool_settings(session, tool_settings or ToolSettings(), now=now)
             return _with_window(session, context_window, now)
 
         return self.repository.update(session_id, change)

@@ -51,6 +51,8 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         execution_policy: An ``ExecutionPolicy``. A file may hold a policy that a newer tool knows;
             it is kept, and counts as ``always_confirm``.
         tool_policies: Policies of single tools, which override ``execution_policy``.
+        tool_digests: What tools of MCP servers were like when they were enabled, by name.
+        digested_group: The group of whose tools ``tool_digests`` tells: others came later.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -58,6 +60,8 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     tool_group: str | None = None
     execution_policy: str = "always_confirm"
     tool_policies: Mapping[str, str] = NO_EXTRA
+    tool_digests: Mapping[str, str] = NO_EXTRA
+    digested_group: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -190,6 +194,21 @@ def counted(session: Session) -> Session:
         return session
     metadata = msgspec.structs.replace(session.metadata, message_count=count, preview=preview)
     return msgspec.structs.replace(session, metadata=metadata)
+
+
+def replace_tool_settings(session: Session, settings: ToolSettings, *, now: str) -> Session:
+    """Set which tools are offered; what is known of those that stay enabled is kept."""
+    known = session.metadata.tool_settings or ToolSettings()
+    if known.tool_group is not None and settings.tool_group == known.tool_group:
+        digests, group = known.tool_digests, known.digested_group
+    else:
+        named = frozenset(settings.tools)
+        digests = {name: said for name, said in known.tool_digests.items() if name in named}
+        group = None
+    settings = msgspec.structs.replace(
+        settings, tool_digests=digests or NO_EXTRA, digested_group=group
+    )
+    return with_metadata(session, now=now, tool_settings=settings)
 
 
 def append_messages(session: Session, *messages: Message, now: str) -> Session:

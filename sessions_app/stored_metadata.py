@@ -98,13 +98,28 @@ def _read_tool_settings(raw: Raw | None) -> ToolSettings | None:
     policies = take_optional(raw, "tool_policies", dict, where, {})
     if not all(isinstance(policy, str) for policy in policies.values()):
         raise Malformed(f"{where}.tool_policies holds something that is not text")
+    digests, group = _take_digests(raw)
     return ToolSettings(
         tools=take_names(raw, "tools", where),
         tool_group=take_optional(raw, "tool_group", str, where),
         execution_policy=take_optional(raw, "execution_policy", str, where, "always_confirm"),
         tool_policies=policies or NO_EXTRA,
+        tool_digests=digests,
+        digested_group=group,
         extra=raw or NO_EXTRA,
     )
+
+
+def _take_digests(raw: Raw) -> tuple[Mapping[str, str], str | None]:
+    """Take what is known of tools; what makes no sense as that stays, as any unknown key does."""
+    digests, group = raw.get("tool_digests"), raw.get("digested_group")
+    if not isinstance(digests, dict) or not all(isinstance(d, str) for d in digests.values()):
+        return NO_EXTRA, None
+    del raw["tool_digests"]
+    if not isinstance(group, str):
+        return digests, None
+    del raw["digested_group"]
+    return digests, group
 
 
 def _read_agent_settings(raw: Raw | None) -> AgentSettings | None:
@@ -143,6 +158,8 @@ class _ToolSettings(msgspec.Struct, forbid_unknown_fields=True):
     tool_group: str | None = None
     execution_policy: str = "always_confirm"
     tool_policies: Mapping[str, str] = NO_EXTRA
+    tool_digests: Mapping[str, str] = NO_EXTRA
+    digested_group: str | None = None
 
 
 class _AgentSettings(msgspec.Struct, forbid_unknown_fields=True):

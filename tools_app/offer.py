@@ -6,6 +6,7 @@ import msgspec
 
 from sessions_app.messages import ToolCall, ToolSpec
 from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings
+from tools_app.digests import changed_tools, with_first_uses
 from tools_app.errors import ToolNotFound
 from tools_app.policy import must_ask
 from tools_app.toolset import Tool, ToolListing, ToolSelection
@@ -20,12 +21,18 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         resumed: Tools of calls that an earlier turn left open, by name. They may run although
             they are not offered now, and always after asking: that turn may have been told to
             offer them (``selected_tools``).
+        changed: Names of tools that are not what they were when the session enabled them. They
+            are asked about, whatever the policies say.
+        first_uses: The session's settings with digests of tools that are offered for the first
+            time, to be kept; None when there are none.
         agent_name: The agent whose tools these are, if they are one's.
     """
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     settings: ToolSettings = msgspec.field(default_factory=ToolSettings)
     resumed: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    changed: frozenset[str] = frozenset()
+    first_uses: ToolSettings | None = None
     agent_name: str | None = None
 
     @property
@@ -41,9 +48,18 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a call of this tool is a turn of its own."""
         return name in self.tools and self.tools[name].delegated
 
+    def find(self, name: str) -> Tool | None:
+        """Return a tool that may run."""
+        return self.tools.get(name) or self.resumed.get(name)
+
+    def digest(self, name: str) -> str | None:
+        """Return what tells this tool from what its server may make of it later."""
+        tool = self.find(name)
+        return None if tool is None else tool.digest
+
     def queue(self, name: str) -> str | None:
         """Return the queue that calls of this tool wait in; None when they need not wait."""
-        tool = self.tools.get(name) or self.resumed.get(name)
+        tool = self.find(name)
         return None if tool is None else tool.queue
 
     def must_ask(self, name: str) -> bool:
@@ -51,6 +67,8 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         tool = self.tools.get(name)
         if tool is None:
             return name in self.resumed
+        if name in self.changed:
+            return True
         return not tool.delegated and must_ask(
             tool_name=name,
             destructive=tool.destructive,
@@ -115,4 +133,11 @@ def offer(
         for call in open_calls
         if call.name in listing.tools and call.name not in tools
     }
-    return ToolOffer(tools=tools, settings=settings, resumed=resumed)
+    first_uses = with_first_uses(settings, tools.values(), whole_group=selected is None)
+    return ToolOffer(
+        tools=tools,
+        settings=settings,
+        resumed=resumed,
+        changed=changed_tools([*tools.values(), *resumed.values()], settings),
+        first_uses=first_uses if metadata.tool_settings and first_uses is not settings else None,
+    )

@@ -22,6 +22,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
         file: The file it comes from, relative to its folder; None for an MCP tool.
         server: The MCP server it comes from; None for a function of a folder.
+        digest: Tells an MCP tool from what its server may make of it later; None for a function.
         read_only: Whether it is an MCP tool of which a trusted server says that it only reads.
         delegated: Whether a call of it is a turn of its own (an agent's). Such a tool is offered
             without being named, because the session's settings are why it is listed at all, and
@@ -34,6 +35,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool = True
     file: str | None = None
     server: str | None = None
+    digest: str | None = None
     read_only: bool = False
     delegated: bool = False
 
@@ -108,6 +110,8 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
         message_id: The assistant's message that holds the call; empty likewise.
         tool_call_id: The model's call; empty likewise.
         call_index: The call's number within its turn, from 0.
+        digest: The ``digest`` that the tool had when it was offered, if it had one: one that has
+            changed since does not run.
         report: Called on the event loop when the tool tells how far it is.
     """
 
@@ -117,6 +121,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str = ""
     tool_call_id: str = ""
     call_index: int = 0
+    digest: str | None = None
     report: Callable[[ToolProgress], None] = _unheard
 
 

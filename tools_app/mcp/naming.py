@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from sessions_app.messages import ToolSpec
+from tools_app.digests import digest_of
 from tools_app.mcp.config import SEPARATOR
 from tools_app.mcp.remote import RemoteTool
 from tools_app.toolset import InvalidTool, Tool
@@ -119,6 +120,7 @@ def _tool(name: str, server: str, tool: RemoteTool, *, trusted: bool) -> Tool:
         groups=(server,),
         destructive=not trusted or (tool.destructive and not tool.read_only),
         server=server,
+        digest=digest_of(f"{server}{SEPARATOR}{tool.name}", tool.description, schema),
         read_only=trusted and tool.read_only,
     )
 

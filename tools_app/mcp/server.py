@@ -101,9 +101,14 @@ class ServerOwner:
         return self.state == "ready"
 
     async def call_tool(
-        self, tool_name: str, arguments: Mapping[str, Any], on_progress: OnProgress
+        self,
+        tool_name: str,
+        arguments: Mapping[str, Any],
+        on_progress: OnProgress,
+        *,
+        digest: str | None = None,
     ) -> RemoteResult:
-        """Call a tool by its name here.
+        """Call a tool by its name here, unless it is not any more what ``digest`` tells.
 
         Raises:
             ServerUnavailable: The server does not work now, or has no such tool any more.
@@ -115,6 +120,8 @@ class ServerOwner:
         remote_name = self.named.remote_names.get(tool_name)
         if remote_name is None:
             raise ServerUnavailable("It has no such tool any more.")
+        if digest not in (None, self.named.tools[tool_name].digest):
+            raise RemoteError("It changed this tool after it was offered. The tool did not run.")
         connection, finished = self._connection, False
         loop = asyncio.get_running_loop()
         latest = loop.time() + self._limits.call * self._limits.calls_at_most

@@ -140,7 +140,10 @@ class McpTools:
             return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         try:
             result = await server.call_tool(
-                invocation.name, invocation.arguments, invocation.report
+                invocation.name,
+                invocation.arguments,
+                invocation.report,
+                digest=invocation.digest,
             )
         except ServerUnavailable as unavailable:
             return _failure(

@@ -105,6 +105,8 @@ tool_settings = st.builds(
     tool_group=optional(text),
     execution_policy=text,
     tool_policies=st.dictionaries(text, text, max_size=2),
+    tool_digests=st.dictionaries(text, text, min_size=1, max_size=2),
+    digested_group=optional(text),
     extra=extras,
 )
 agent_settings = st.builds(
@@ -240,6 +242,15 @@ def test_a_file_of_format_1_4_stays_so() -> None:
     assert written["format_version"] == "1.4"
     assert written["tool_settings"]["tool_policies"] == {"add": "never_confirm"}
     assert "tool_group" not in written["tool_settings"]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"tool_digests": ["a"]}, {"tool_digests": {"a": 1}}, {"digested_group": 7}]
+)
+def test_digests_that_make_no_sense_are_kept_and_mean_nothing(odd: dict[str, Any]) -> None:
+    settings = {"tools": ["add"], "tool_group": None, "execution_policy": "never_confirm", **odd}
+
+    assert rewritten(document(tool_settings=settings))["metadata"]["tool_settings"] == settings
 
 
 def test_keys_that_nobody_knows_survive_at_every_level() -> None:

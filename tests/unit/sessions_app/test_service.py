@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,6 +162,31 @@ def test_settings_are_replaced_whole_and_none_resets_them(manager: SessionManage
     ).metadata
     assert (reset.tool_settings, reset.agent_settings) == (ToolSettings(), AgentSettings())
     assert (reset.options, reset.summary_model) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ({"tools": ["a", "b"]}, {"tools": ["b", "c"]}, ({"b": "2"}, None)),
+        ({"tools": ["a"]}, {"tools": ["a"], "tool_group": "g"}, ({"a": "1"}, None)),
+        ({"tool_group": "g"}, {"tool_group": "g"}, ({"a": "1", "b": "2"}, "g")),
+        ({"tool_group": "g"}, {"tools": ["a"]}, ({"a": "1"}, None)),
+        ({"tool_group": "g"}, {"tool_group": "h"}, ({}, None)),
+        ({"tool_group": "g"}, None, ({}, None)),
+    ],
+)
+def test_what_tools_were_like_is_known_as_long_as_they_stay_enabled(
+    manager: SessionManager, old: Any, new: Any, kept: Any
+) -> None:
+    group = old.get("tool_group")
+    settings = ToolSettings(**old, tool_digests={"a": "1", "b": "2"}, digested_group=group)
+    session_id = manager.create("m", tool_settings=settings).session_id
+
+    manager.update(session_id, tool_settings=ToolSettings(**new) if new else None)
+
+    found = manager.get(session_id).metadata.tool_settings
+    assert found is not None
+    assert (found.tool_digests, found.digested_group) == kept
 
 
 def test_the_window_is_set_by_hand_and_let_go(manager: SessionManager) -> None:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tools_app.text import MAX_OUTPUT_BYTES
-from tools_app.toolset import ToolSelection
+from tools_app.toolset import ToolInvocation, ToolSelection
 
 
 async def test_a_plain_server_is_listed_and_called(lab):
@@ -352,3 +352,20 @@ async def messages(path):
 
 async def contains(path, text):
     return await asyncio.to_thread(lambda: path.exists() and text in path.read_text())
+
+
+async def test_a_tool_that_its_server_changes_after_it_was_offered_does_not_run(lab, tmp_path):
+    description = tmp_path / "description"
+    await asyncio.to_thread(description.write_text, "Reads.")
+    await lab.configure(srv=lab.raw("described", str(description)))
+    offered = (await lab.listed("srv")).tools["srv__run"]
+    call = ToolInvocation(name="srv__run", arguments={}, digest=offered.digest)
+    before = await lab.tools.call_tool(call)
+
+    await asyncio.to_thread(description.write_text, "Deletes.")
+    await lab.tools.restart("srv")
+    after = await lab.tools.call_tool(call)
+
+    assert before.success
+    assert (after.success, after.error_code) == (False, "TOOL_EXECUTION_FAILED")
+    assert "changed this tool" in after.error_message

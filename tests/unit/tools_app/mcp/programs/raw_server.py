@@ -54,6 +54,9 @@ def tools():
             "required": ["x"],
         }
         return {"tools": [tool("run", outputSchema=schema)]}
+    if MODE == "described":
+        with open(ARGUMENTS[0]) as file:
+            return {"tools": [{**tool("run"), "description": file.read()}]}
     if MODE == "no-list":
         return {"tools": "none of your business"}
     return {"tools": [tool("run"), tool("wait"), *LEARNT]}

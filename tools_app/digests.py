@@ -1,0 +1,72 @@
+"""Whether tools of MCP servers are still what they were when a session enabled them. Pure.
+
+A server can change what a tool says of itself at any time, after a person has decided that it may
+run unasked. So a session keeps a digest of each tool from its first use on, and a tool that
+differs, or that came to the session's group later, is asked about until a person approves it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from sessions_app.session import ToolSettings
+from tools_app.toolset import Tool
+
+
+def digest_of(name: str, description: str, schema: Mapping[str, Any]) -> str:
+    """Return the SHA-256, in hex, of what a server says of a tool; keys may be in any order."""
+    said = json.dumps([name, description, schema], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def changed_tools(tools: Iterable[Tool], settings: ToolSettings) -> frozenset[str]:
+    """Return the names of the tools that are not what they were when they were enabled."""
+    return frozenset(tool.name for tool in tools if _is_changed(tool, settings))
+
+
+def with_first_uses(
+    settings: ToolSettings, tools: Iterable[Tool], *, whole_group: bool
+) -> ToolSettings:
+    """Return the settings with digests of the tools that are used for the first time.
+
+    Args:
+        settings: The session's settings.
+        tools: The tools that its model is offered.
+        whole_group: Whether all tools of the session's group are among them.
+    """
+    digests: dict[str, str] = {}
+    group = settings.digested_group
+    for tool in tools:
+        if tool.digest is None:
+            continue
+        if tool.name not in settings.tool_digests and not _is_changed(tool, settings):
+            digests[tool.name] = tool.digest
+        if whole_group and settings.tool_group in tool.groups:
+            group = settings.tool_group
+    if not digests and group == settings.digested_group:
+        return settings
+    return msgspec.structs.replace(
+        settings, tool_digests={**settings.tool_digests, **digests}, digested_group=group
+    )
+
+
+def with_approved(settings: ToolSettings, tools: Iterable[Tool]) -> ToolSettings:
+    """Return the settings with digests of tools that a person has approved as they are now."""
+    digests = {tool.name: tool.digest for tool in tools if tool.digest is not None}
+    return msgspec.structs.replace(settings, tool_digests={**settings.tool_digests, **digests})
+
+
+def _is_changed(tool: Tool, settings: ToolSettings) -> bool:
+    if tool.digest is None:
+        return False
+    known = settings.tool_digests.get(tool.name)
+    if known is not None:
+        return known != tool.digest
+    is_enabled_by_name = tool.name in settings.tools
+    group_is_known = settings.tool_group in tool.groups and (
+        settings.tool_group == settings.digested_group
+    )
+    return group_is_known and not is_enabled_by_name
