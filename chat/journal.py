@@ -45,7 +45,11 @@ class JournalWriter(Protocol):
 
 
 class TurnJournal(Protocol):
-    """Keeps journals. All calls block for milliseconds: call them from a worker thread."""
+    """Keeps journals. All calls block for milliseconds: call them from a worker thread.
+
+    Journals may lie beside those of other sessions' servers, and of newer ones: what can't be ours
+    is in no list but ``all_turns``, and is left alone.
+    """
 
     def open(self, session_id: str, turn_id: str) -> JournalWriter:
         """Begin the journal of a new turn; ``StorageError`` when the disk takes none."""
@@ -79,11 +83,14 @@ class TurnJournal(Protocol):
     def append(self, session_id: str, turn_id: str, lines: str) -> None:
         """Add lines to a journal whose writer died; the caller makes sure that it is alone."""
 
+    def adopt(self, session_id: str, turn_id: str) -> None:
+        """Take a dead turn's journal for ours: a claim of ours names it."""
+
     def discard(self, session_id: str, turn_id: str) -> None:
-        """Forget one turn's journal."""
+        """Forget one turn's journal, unless it is being written."""
 
     def discard_session(self, session_id: str) -> None:
-        """Forget all journals of a session."""
+        """Forget all journals of a session but those that are being written."""
 
     def sweep(self, older_than_seconds: float) -> int:
         """Forget journals that ended longer ago than that; return how many."""

@@ -194,9 +194,9 @@ class TurnOpener:
         """
         try:
             self._repository.release(session_id, turn_id)
-            self._journal.discard(session_id, turn_id)
         finally:
             writer.close()
+        self._journal.discard(session_id, turn_id)
 
     def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
         """Take back what earlier turns asked, but for the calls that this one resumes.

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from chat.idempotency import IdempotencyKeys
+from chat.identity import time_of
 from chat.journal import TurnJournal, whole_journal
 from chat.sealing import Remains, closing_lines, read_remains, seal_session
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
@@ -36,6 +37,8 @@ class TurnRecovery:
         A claim that makes no sense names no turn: then the journals tell which one it was.
         """
         sealed = session
+        if claim.turn_id:
+            self._journal.adopt(claim.session_id, claim.turn_id)
         for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):
             sealed = seal_session(sealed, self._remains(claim.session_id, turn_id), now=self._now())
         logger.warning(
@@ -81,13 +84,25 @@ class TurnRecovery:
         return read_remains(whole_journal(self._journal, session_id, turn_id))
 
     def seal(self, session_id: str) -> None:
-        """Seal the session's dead turn, if there is one; a running turn is left alone."""
+        """Seal the session's dead turn, if there is one; a running turn is left alone.
+
+        The journals of a session that is not there wait for it (it may not be mounted yet, or be in
+        the middle of being replaced), unless it was deleted.
+        """
         try:
             self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
         except SessionBusy:
             return  # somebody was faster, and a new turn runs
         except SessionNotFound:
-            self._journal.discard_session(session_id)
+            deleted_at = self._repository.deleted_at(session_id)
+            if deleted_at is not None:
+                self._discard_before(session_id, deleted_at)
+
+    def _discard_before(self, session_id: str, deleted_at: str) -> None:
+        """Forget the journals of a session's turns that began before it was deleted."""
+        for turn_id in self._journal.turns(session_id):
+            if time_of(turn_id) <= deleted_at:
+                self._journal.discard(session_id, turn_id)
 
     def seal_all(self) -> None:
         """Seal every dead turn; one session that can't be sealed does not keep the others."""

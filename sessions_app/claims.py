@@ -30,6 +30,7 @@ from sessions_app.repository import Claim
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".claim"
+_LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _PROBE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -102,7 +103,7 @@ class TurnClaims:
     def sweep_workers(self) -> int:
         """Remove the liveness files of dead processes; return how many."""
         swept = 0
-        for name in _entries(self._workers):
+        for name in filter(_LIVENESS_FILE.fullmatch, _entries(self._workers)):
             path = f"{self._workers}/{name}"
             with _try_lock(path) as locked:
                 if locked:
@@ -186,12 +187,12 @@ def this_worker(directory: StrPath) -> str:
     """Return this process's worker id for the directory of liveness files.
 
     The first call takes the process's liveness lock there and keeps it until the process ends; it
-    is taken anew if somebody removed its file.
+    is taken anew if its file is gone: somebody removed it, or mounted another directory there.
     """
     global _fork_watched  # noqa: PLW0603 - the hook must be registered once per process
     directory = os.fspath(directory)
     with _mine_lock:
-        if directory not in _mine or not os.fstat(_mine[directory][1]).st_nlink:
+        if directory not in _mine or not _is_in_place(directory, *_mine[directory]):
             if not _fork_watched:
                 os.register_at_fork(after_in_child=_forget_locks)
                 _fork_watched = True
@@ -203,6 +204,15 @@ def _own_id(directory: str) -> str | None:
     """Return this process's worker id there, if it has one; who asks is alive."""
     mine = _mine.get(directory)
     return mine[0] if mine else None
+
+
+def _is_in_place(directory: str, worker_id: str, descriptor: int) -> bool:
+    """Whether others who look for the worker's lock find the file that we hold."""
+    try:
+        found = os.stat(f"{directory}/{worker_id}.lock")
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
 
 
 def _take_liveness_lock(directory: str) -> tuple[str, int]:

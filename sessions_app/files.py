@@ -5,6 +5,7 @@
     {sessions_dir}/{session_id}.json
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
     {sessions_dir}/.claims/{session_id}.claim       the session has a running turn
+    {sessions_dir}/.claims/{session_id}.deleted     the session was deleted
     {sessions_dir}/.claims/workers/{worker}.lock    held as long as that process lives
 """
 
@@ -40,6 +41,7 @@ from sessions_app.recent import MOST_BYTES, RecentSessions
 from sessions_app.repository import Change, Claim, Listing, Recover
 from sessions_app.rewriting import SessionFile, rewrite
 from sessions_app.session import Session, counted
+from sessions_app.tombstones import Tombstones
 
 SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
 SIZE_LIMIT = 64 * 1024 * 1024
@@ -72,6 +74,7 @@ class FileSessionRepository:
         self._now = now
         self._is_over = is_over
         self._claims = TurnClaims(f"{self._directory}/.claims")
+        self._tombstones = Tombstones(sessions_dir / ".claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
         self._recent = RecentSessions()
@@ -161,12 +164,20 @@ class FileSessionRepository:
             try:
                 if stat.S_ISDIR(os.lstat(path).st_mode):
                     raise SessionCorrupt(session_id, "not a regular file")
+                self._tombstones.write(session_id, deleted_at=self._now())
                 os.unlink(path)
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
             sync_directory(self._directory)
             self._claims.remove(session_id)
             self._recent.forget(session_id)
+
+    def deleted_at(self, session_id: str) -> str | None:
+        """Return when the session was deleted, lately; None when it is not known to have been."""
+        _require_id(session_id)
+        if os.path.lexists(self._path(session_id)):
+            return None
+        return self._tombstones.read(session_id)
 
     def list(self) -> Listing:
         """Return what there is, reading only what changed since the last call."""
@@ -217,14 +228,17 @@ class FileSessionRepository:
         """Remove what dead processes left behind, and return how many files that were.
 
         That is temporary files of writes that were cut off, liveness files, and claims on sessions
-        that are gone. Other claims stay: their turns wait to be recovered.
+        that were deleted. Other claims stay, also while their session's file is missing: their
+        turns run, or wait to be recovered.
         """
         swept = self._claims.sweep_workers()
         for claim in self.claims():
-            with self._locked(claim.session_id):
-                if not os.path.lexists(self._path(claim.session_id)):
-                    self._claims.remove(claim.session_id)
-                    swept += 1
+            if self.deleted_at(claim.session_id) is not None:
+                with self._locked(claim.session_id):
+                    if self.deleted_at(claim.session_id) is not None:
+                        self._claims.remove(claim.session_id)
+                        swept += 1
+        swept += self._tombstones.sweep(lambda name: os.path.lexists(self._path(name)))
         return swept + self._sweep_temporary_files()
 
     def _sweep_temporary_files(self) -> int:

@@ -85,6 +85,13 @@ class SessionRepository(Protocol):
     def delete(self, session_id: str) -> None:
         """Forget the session, readable or not, while no turn runs."""
 
+    def deleted_at(self, session_id: str) -> str | None:
+        """Return when the session was deleted (UTC, ISO 8601).
+
+        None where it was not, or so long ago that nobody remembers: a session that is not there may
+        only be out of reach just now.
+        """
+
     def list(self) -> Listing:
         """Return what there is, reading only what changed since the last call."""
 

@@ -42,7 +42,7 @@ def nothing_blocks_the_loop(request: pytest.FixtureRequest) -> Iterator[BlockBus
         return
     with blockbuster_ctx() as detector:
         # The journal is written inline on purpose: a page-cache write is cheaper than a thread hop.
-        detector.functions["os.write"].can_block_in("chat/journals/files.py", {"append"})
+        detector.functions["os.write"].can_block_in("chat/journals/journal_file.py", {"append"})
         # A traceback that is logged reads its lines of source.
         for function in ("os.stat", "io.TextIOWrapper.read", "io.BufferedReader.read"):
             detector.functions[function].can_block_in("linecache.py", {"checkcache", "updatecache"})

@@ -5,107 +5,101 @@ line that is no entry, as a crash of the machine may leave one, is passed over.
 
 A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
 a journal that nobody will go on with is told from one that is being written.
+
+The first line is a header, with the version of the format and the directory of sessions that the
+journal belongs to: servers that share a data directory need not share their sessions. Journals of
+older servers have none, and belong to whoever has their session.
 """
 
-import errno
 import fcntl
+import logging
 import os
 import re
-import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from chat.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
+from chat.journals.journal_file import (
+    VERSION,
+    FileJournalWriter,
+    Header,
+    header_of,
+    mark_of,
+    open_journal,
+    opened,
+    remove_unless_locked,
+)
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full
+from sessions_app.atomic import make_private_directory, raise_if_full
+
+logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
 LAST_ENTRY_LENGTH = 4096
+MOST_KNOWN = 10_000
 _SESSION_ID = re.compile(r"[0-9a-f]{10}", re.ASCII)
 _FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
 _LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
 _decode = msgspec.json.Decoder(Entry).decode
 
 
-class FileJournalWriter:
-    """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
-
-    def __init__(self, path: str, *, new: bool = False) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        if new:
-            flags |= os.O_CREAT | os.O_EXCL
-        self._fd = os.open(path, flags, PRIVATE_FILE)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-
-    def append(self, lines: str) -> None:
-        """Write whole lines. Inline: a page-cache write costs less than a thread hop."""
-        data = lines.encode("ascii")
-        written = os.write(self._fd, data)
-        if written < len(data):
-            self._append_rest(data, written)
-
-    def _append_rest(self, data: bytes, written: int) -> None:
-        """Write what one call did not take; a full disk raises, and takes back what it took."""
-        size = os.fstat(self._fd).st_size - written
-        try:
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
-        except OSError:
-            with suppress(OSError):  # readers leave a torn line out, and who goes on cuts it off
-                os.ftruncate(self._fd, size)
-            raise
-
-    def close(self) -> None:
-        """Close the file; closing twice is harmless."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
 class FileTurnJournal:
-    """The journals under one directory, shared by all worker processes of a machine."""
+    """The journals under one directory, shared by all worker processes of a machine.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: The directory.
+        sessions_dir: Where the sessions are to which the journals belong; journals of other
+            sessions are left alone. None makes no difference between them.
+    """
+
+    def __init__(self, root: Path, sessions_dir: Path | None = None) -> None:
         self._root = root
         self._prefix = f"{root}{os.sep}"  # putting a Path together costs more than opening it
+        self._sessions_dir = sessions_dir
+        self._known: dict[str, bool] = {}
+
+    @cached_property
+    def _sessions(self) -> str:
+        return "" if self._sessions_dir is None else mark_of(self._sessions_dir, self._root)
+
+    @cached_property
+    def _header(self) -> str:
+        return Header(journal=VERSION, sessions=self._sessions).line
 
     def open(self, session_id: str, turn_id: str) -> JournalWriter:
         """Begin the journal of a new turn."""
         path = self._path(session_id, turn_id)
-        while True:
-            try:
+        try:
+            while True:
                 try:
-                    return FileJournalWriter(path, new=True)
+                    writer = FileJournalWriter(path, header=self._header)
                 except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
                     # No more durable than the journal in it, which is not synced either.
                     make_private_directory(self._root / session_id, durable=False)
-            except OSError as error:
-                raise_if_full(error)
-                raise
+                    continue
+                if not writer.is_removed:
+                    self._know(turn_id, ours=True)
+                    return writer
+                writer.close()
+        except OSError as error:
+            raise_if_full(error)
+            raise
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
-        if not _SESSION_ID.fullmatch(session_id):
-            return []  # as everybody else says: it must not become a path
-        try:
-            with os.scandir(self._prefix + session_id) as entries:
-                return sorted(
-                    entry.name.removesuffix(SUFFIX) for entry in entries if _is_journal(entry)
-                )
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        return [turn for turn in self._turns(session_id) if self._is_ours(session_id, turn)]
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
         """Return the next passage of whole entries; positions are bytes."""
         entries: list[Entry] = []
         try:
-            with _opened(self._path(session_id, turn_id)) as file:
+            with opened(self._path(session_id, turn_id)) as file:
                 file.seek(position)
                 while not entries and (whole := _whole_lines(file)):
                     position += len(whole)
@@ -122,7 +116,7 @@ class FileTurnJournal:
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Whether the journal's last entry is ``done``."""
         try:
-            descriptor, size = _open(self._path(session_id, turn_id))
+            descriptor, size = open_journal(self._path(session_id, turn_id))
         except FileNotFoundError:
             return False
         try:
@@ -149,9 +143,22 @@ class FileTurnJournal:
             {
                 session_id
                 for session_id, turn_id in self._all()
-                if not self.has_ended(session_id, turn_id)
+                if self._is_ours(session_id, turn_id) and not self.has_ended(session_id, turn_id)
             }
         )
+
+    def adopt(self, session_id: str, turn_id: str) -> None:
+        """Make a journal ours that a claim of ours names, unless it is being written."""
+        path = self._path(session_id, turn_id)
+        header = header_of(path)
+        if header is None or not header.is_known or header.sessions == self._sessions:
+            return
+        if len(header.sessions) == len(self._sessions) and not self.is_being_written(
+            session_id, turn_id
+        ):
+            with open(path, "r+b") as file:  # noqa: PTH123 - the path is text
+                file.write(self._header.encode("ascii"))
+            self._know(turn_id, ours=True)
 
     def append(self, session_id: str, turn_id: str, lines: str) -> None:
         """Add lines to a journal whose writer died, after cutting off what it left half-written."""
@@ -168,25 +175,32 @@ class FileTurnJournal:
 
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal, and the session's directory with its last one."""
-        path = Path(self._path(session_id, turn_id))
-        path.unlink(missing_ok=True)
+        path = self._path(session_id, turn_id)
+        while not remove_unless_locked(path):
+            if self.is_being_written(session_id, turn_id):
+                return
         with suppress(OSError):  # other turns' journals are still there
-            path.parent.rmdir()
+            (self._root / session_id).rmdir()
 
     def discard_session(self, session_id: str) -> None:
         """Forget all journals of a session."""
-        shutil.rmtree(self._root / session_id, ignore_errors=True)
+        for turn_id in self.turns(session_id):
+            self.discard(session_id, turn_id)
 
     def sweep(self, older_than_seconds: float) -> int:
         """Forget journals that ended longer ago than that; return how many."""
         swept = 0
         newest = time.time() - older_than_seconds
         for session_id, turn_id in self._all():
-            path = Path(self._path(session_id, turn_id))
-            with suppress(FileNotFoundError):  # another worker sweeps too
-                if path.stat().st_mtime <= newest and self.has_ended(session_id, turn_id):
+            path = self._path(session_id, turn_id)
+            try:
+                if Path(path).stat().st_mtime <= newest and self._is_over(session_id, turn_id):
                     self.discard(session_id, turn_id)
                     swept += 1
+            except FileNotFoundError:
+                pass  # another worker sweeps too
+            except OSError:  # one that can't be looked at does not keep the others
+                logger.exception("a journal could not be swept", extra={"turn_id": turn_id})
         return swept
 
     def watch(
@@ -202,7 +216,7 @@ class FileTurnJournal:
     def _is_locked(self, session_id: str, turn_id: str) -> bool | None:
         """Return whether a writer holds the journal's lock; None where there is no journal."""
         try:
-            with _opened(self._path(session_id, turn_id)) as file:
+            with opened(self._path(session_id, turn_id)) as file:
                 fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return None
@@ -214,8 +228,46 @@ class FileTurnJournal:
         """Yield the session and the turn of every journal."""
         with suppress(FileNotFoundError):
             for directory in self._root.iterdir():
-                for turn_id in self.turns(directory.name):
+                for turn_id in self._turns(directory.name):
                     yield directory.name, turn_id
+
+    def _turns(self, session_id: str) -> list[str]:
+        """Return the session's turns that have a journal, whosever it is, oldest first."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return []  # as everybody else says: it must not become a path
+        try:
+            with os.scandir(self._prefix + session_id) as entries:
+                return sorted(
+                    entry.name.removesuffix(SUFFIX) for entry in entries if _is_journal(entry)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _is_ours(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal belongs to our sessions and can be read.
+
+        One without a header may: it is an older server's, or its writer has not come to it yet.
+        """
+        if (known := self._known.get(turn_id)) is not None:
+            return known
+        header = header_of(self._path(session_id, turn_id))
+        if header is None:
+            return True
+        ours = header.is_known and (
+            not (self._sessions and header.sessions) or header.sessions == self._sessions
+        )
+        self._know(turn_id, ours=ours)
+        return ours
+
+    def _know(self, turn_id: str, *, ours: bool) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()  # they are read again
+        self._known[turn_id] = ours
+
+    def _is_over(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal has ended, whosever it is; a newer format's end is not known."""
+        header = header_of(self._path(session_id, turn_id))
+        return (header is None or header.is_known) and self.has_ended(session_id, turn_id)
 
     def _path(self, session_id: str, turn_id: str) -> str:
         return f"{self._prefix}{session_id}{os.sep}{turn_id}{SUFFIX}"
@@ -223,33 +275,6 @@ class FileTurnJournal:
 
 def _is_journal(entry: "os.DirEntry[str]") -> bool:
     return bool(_FILE_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
-
-
-def _opened(path: str) -> BinaryIO:
-    """Open a journal to read it as a file; raises as ``_open``."""
-    return os.fdopen(_open(path)[0], "rb")
-
-
-def _open(path: str) -> tuple[int, int]:
-    """Open a journal to read it; never through a link, and never waiting for a pipe's writer.
-
-    Returns:
-        The descriptor, and the file's size in bytes.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
-            raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
-        raise
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "no journal", path)
-    return descriptor, status.st_size
 
 
 def _whole_lines(file: BinaryIO) -> bytes:

@@ -22,7 +22,7 @@ class ConversationStorage:
 
     def __init__(self, *, sessions_dir: Path, journals_dir: Path, keys_dir: Path) -> None:
         self.sessions_dir = sessions_dir
-        self.journal = FileTurnJournal(journals_dir)
+        self.journal = FileTurnJournal(journals_dir, sessions_dir)
         self.repository = FileSessionRepository(sessions_dir, is_over=self.journal.was_closed)
         self.keys = IdempotencyKeys(keys_dir)
         self.recovery = TurnRecovery(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chat.idempotency import IdempotencyKeys
 from chat.journals import files as journals
+from chat.journals.journal_file import FileJournalWriter
 from chat.recovery import TurnRecovery
 from sessions_app import files as sessions
 from sessions_app.claims import TurnClaims
@@ -19,12 +20,12 @@ def die(*_: object, **__: object) -> None:
     os._exit(9)
 
 
-def die_half_way(self: journals.FileJournalWriter, lines: str) -> None:
+def die_half_way(self: FileJournalWriter, lines: str) -> None:
     os.write(self._fd, lines[: len(lines) // 2].encode())
     os._exit(9)
 
 
-def die_before_the_last_line(self: journals.FileJournalWriter, lines: str) -> None:
+def die_before_the_last_line(self: FileJournalWriter, lines: str) -> None:
     os.write(self._fd, lines[: lines.rfind("\n", 0, -1) + 1].encode())
     os._exit(9)
 
@@ -34,10 +35,8 @@ POINTS = {
     "before the save": lambda: setattr(sessions, "write_atomically", die),
     "before the claim is given up": lambda: setattr(TurnClaims, "remove", die),
     "before the journal is ended": lambda: setattr(journals.FileTurnJournal, "append", die),
-    "in the middle of a line": lambda: setattr(journals.FileJournalWriter, "append", die_half_way),
-    "before the last line": lambda: setattr(
-        journals.FileJournalWriter, "append", die_before_the_last_line
-    ),
+    "in the middle of a line": lambda: setattr(FileJournalWriter, "append", die_half_way),
+    "before the last line": lambda: setattr(FileJournalWriter, "append", die_before_the_last_line),
 }
 
 

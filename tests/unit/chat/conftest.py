@@ -1,6 +1,8 @@
 """A turn's collaborators: a model that says what a test tells it, and a real repository."""
 
 import asyncio
+import itertools
+import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -111,17 +113,19 @@ class House:
         active: int = 10,
         seconds: float = 60,
         confirmation_seconds: float = 60,
+        sessions_dir: Path | None = None,
     ):
         self.model = ToldModel()
-        self.journal = FileTurnJournal(data_dir / ".mochi" / "turns")
-        sessions_dir = data_dir / "chat_sessions"
-        repository = FileSessionRepository(sessions_dir, is_over=self.journal.was_closed)
-        keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
+        self.data_dir = data_dir
+        self.sessions_dir = sessions_dir or data_dir / "chat_sessions"
+        self.journal = FileTurnJournal(data_dir / ".mochi" / "turns", self.sessions_dir)
+        repository = FileSessionRepository(self.sessions_dir, is_over=self.journal.was_closed)
+        keys = self.keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = self.recovery = TurnRecovery(
             repository=repository, journal=self.journal, keys=keys
         )
         self.sessions = SessionManager(
-            sessions_dir, repository=repository, recover=recovery.recover
+            self.sessions_dir, repository=repository, recover=recovery.recover
         )
         self.questions = ConfirmationStore(
             data_dir / ".mochi" / "confirmations", timeout_seconds=confirmation_seconds
@@ -183,3 +187,17 @@ async def house(make_house):
     yield house
     with suppress(ModelError):
         await house.turns.shutdown(grace_seconds=0)
+
+
+@pytest.fixture
+def after_a_kill(data_dir, tmp_path):
+    """Return the house that the next process finds if this one is killed now."""
+
+    numbers = itertools.count()
+
+    async def copy(house, toolset=None):
+        image = tmp_path / f"image{next(numbers)}"
+        await asyncio.to_thread(shutil.copytree, data_dir, image, symlinks=True)
+        return type(house)(image, toolset or NoTools())
+
+    return copy

@@ -1,9 +1,11 @@
 """What else may lie where journals are: nothing of it is followed, waited for, or fatal."""
 
+import fcntl
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -75,8 +77,8 @@ def test_a_line_that_is_no_entry_is_passed_over(
     journal: FileTurnJournal, tmp_path: Path, garbage: bytes
 ) -> None:
     path = tmp_path / SESSION / f"{TURN}.jsonl"
-    first, last = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(first + garbage + b"\n" + last)
+    header, first, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header + first + garbage + b"\n" + last)
 
     assert [entry.event for entry in journal.read(SESSION, TURN).entries] == [
         "content_delta",
@@ -97,3 +99,64 @@ def test_a_path_that_can_not_be_looked_at_does_not_end_the_watching(tmp_path: Pa
     assert noticed.wait(5)
     stop_first()
     stop_second()
+
+
+def test_a_journal_of_a_newer_server_is_left_alone(
+    journal: FileTurnJournal, tmp_path: Path
+) -> None:
+    path = tmp_path / SESSION / f"{TURN}.jsonl"
+    newer = path.read_bytes().replace(b'{"journal":1', b'{"journal":2')
+    path.write_bytes(newer)
+    later = FileTurnJournal(tmp_path)
+    assert later.turns(SESSION) == []
+    assert later.unended_sessions() == []
+    assert later.sweep(-1) == 0
+    later.discard_session(SESSION)
+    assert later.all_turns() == {TURN}
+    assert path.read_bytes() == newer
+
+
+def test_a_journal_without_a_header_is_an_older_servers(
+    journal: FileTurnJournal, tmp_path: Path
+) -> None:
+    path = tmp_path / SESSION / f"{TURN}.jsonl"
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    later = FileTurnJournal(tmp_path, tmp_path / "sessions")
+    assert later.turns(SESSION) == [TURN]
+    assert [entry.event for entry in later.read(SESSION, TURN).entries] == ["content_delta", "done"]
+    assert later.sweep(-1) == 1
+
+
+def test_a_writer_whose_new_file_was_taken_for_a_dead_ones_makes_another(tmp_path: Path) -> None:
+    """Between making a file and locking it, it looks as if its writer had died."""
+    journal, lock = FileTurnJournal(tmp_path), fcntl.flock
+
+    def discard_first(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX:
+            with patch("fcntl.flock", lock):
+                journal.discard(SESSION, TURN)
+            patched.stop()
+        lock(descriptor, operation)
+
+    patched = patch("fcntl.flock", discard_first)
+    patched.start()
+    writer = journal.open(SESSION, TURN)
+    writer.append(line(1, "done", "{}"))
+    writer.close()
+    assert journal.has_ended(SESSION, TURN)
+
+
+def test_one_journal_that_can_not_be_looked_at_does_not_end_the_sweep(
+    journal: FileTurnJournal,
+) -> None:
+    other = "0123456789"
+    journal.open(other, FOREIGN_TURN).close()
+    has_ended = journal.has_ended
+
+    def fails(session_id: str, turn_id: str) -> bool:
+        if session_id == other:
+            raise PermissionError(13, "Permission denied")
+        return has_ended(session_id, turn_id)
+
+    with patch.object(journal, "has_ended", fails):
+        assert journal.sweep(-1) == 1

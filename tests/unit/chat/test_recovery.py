@@ -4,8 +4,6 @@ A copy of the data directory is what a killed process leaves: its files, without
 """
 
 import asyncio
-import itertools
-import shutil
 import threading
 from pathlib import Path
 from unittest.mock import patch
@@ -19,7 +17,6 @@ from chat.sealing import INTERRUPTED_CALL
 from chat.turn import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec
-from tests.unit.chat.conftest import NoTools
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 WAIT = ...
@@ -48,20 +45,6 @@ class Sleeper:
 
 def call(call_id, **arguments):
     return CallDelta(ToolCall(id=call_id, name="t", arguments=arguments))
-
-
-@pytest.fixture
-def after_a_kill(data_dir, tmp_path):
-    """Return the house that the next process finds if this one is killed now."""
-
-    numbers = itertools.count()
-
-    async def copy(house, toolset=None):
-        image = tmp_path / f"image{next(numbers)}"
-        await asyncio.to_thread(shutil.copytree, data_dir, image, symlinks=True)
-        return type(house)(image, toolset or NoTools())
-
-    return copy
 
 
 async def read(listener):

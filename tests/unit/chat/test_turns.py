@@ -15,7 +15,7 @@ from chat.errors import (
     TooManyTurns,
     TurnLimitReached,
 )
-from chat.journals.files import FileJournalWriter
+from chat.journals.journal_file import FileJournalWriter
 from chat.preparation import TurnRequest
 from chat.turn import State
 from models_app.errors import (

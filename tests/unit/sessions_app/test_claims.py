@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -260,15 +261,59 @@ def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> No
     assert (claim.worker_id, claim.turn_id, claim.alive) == ("", "", False)
 
 
-def test_a_claim_on_a_session_that_is_gone_is_swept(
-    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+def delete_and_die(repository: FileSessionRepository, session_id: str) -> None:
+    """Delete a session in a process that dies before it removes the claim of a dead turn."""
+    with (
+        patch.object(FileSessionRepository, "_refuse_running"),
+        patch.object(TurnClaims, "remove"),
+    ):
+        repository.delete(session_id)
+
+
+def test_a_claim_on_a_deleted_session_is_swept(
+    repository: FileSessionRepository, make_session: MakeSession
 ) -> None:
     for session_id in (SESSION_ID, "0123456789"):
         repository.create(make_session("Hello", session_id=session_id))
         repository.claim(session_id, "t1")
-    (sessions_dir / f"{SESSION_ID}.json").unlink()
+    delete_and_die(repository, SESSION_ID)
     assert repository.sweep() == 1
     assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
+
+
+def test_a_claim_on_a_session_whose_file_is_missing_stays(
+    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+) -> None:
+    repository.create(make_session("Hello"))
+    repository.claim(SESSION_ID, "t1")
+    path = sessions_dir / f"{SESSION_ID}.json"
+    path.rename(sessions_dir / "elsewhere")
+    assert repository.sweep() == 0
+    (sessions_dir / "elsewhere").rename(path)
+    with pytest.raises(SessionBusy):
+        repository.claim(SESSION_ID, "t2")
+
+
+def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
+    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+) -> None:
+    session = make_session("Hello")
+    repository.create(session)
+    repository.claim(SESSION_ID, "t1")
+    repository.release(SESSION_ID, "t1")
+    assert repository.deleted_at(SESSION_ID) is None
+    repository.delete(SESSION_ID)
+    repository.sweep()
+    assert repository.deleted_at(SESSION_ID) is not None
+    tombstone = sessions_dir / ".claims" / f"{SESSION_ID}.deleted"
+    os.utime(tombstone, (0, 0), follow_symlinks=False)
+    assert repository.sweep() == 1
+    assert repository.deleted_at(SESSION_ID) is None
+    repository.create(session)
+    repository.delete(SESSION_ID)
+    repository.create(session)
+    assert repository.deleted_at(SESSION_ID) is None
+    assert repository.sweep() == 1
 
 
 def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
@@ -277,7 +322,7 @@ def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     for session_id in (SESSION_ID, "0123456789"):
         repository.create(make_session("Hello", session_id=session_id))
         repository.claim(session_id, "t1")
-    (sessions_dir / "0123456789.json").unlink()
+    delete_and_die(repository, "0123456789")
     claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     claim.unlink()
     claim.mkdir()
@@ -290,12 +335,12 @@ def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     assert kept.parent.name.endswith(".broken")
 
 
-def test_a_directory_in_place_of_a_claim_on_a_session_that_is_gone_is_swept(
+def test_a_directory_in_place_of_a_claim_on_a_deleted_session_is_swept(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
     repository.create(make_session("Hello"))
-    (sessions_dir / ".claims").mkdir(exist_ok=True)
-    for session_id in ("aaaaaaaaaa", "bbbbbbbbbb"):
-        (sessions_dir / ".claims" / f"{session_id}.claim").mkdir()
-    assert repository.sweep() == 2
+    claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
+    claim.mkdir(parents=True)
+    delete_and_die(repository, SESSION_ID)
+    assert repository.sweep() == 1
     assert repository.claims() == []

@@ -1,0 +1,160 @@
+"""One journal as a file: its header, its writer, and how it is opened, read and removed."""
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from sessions_app.atomic import PRIVATE_FILE
+
+VERSION = 1
+"""Of the format. Version 0 had no header; the version changes when older servers can't read it."""
+HEADER_LENGTH = 256
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line of a journal.
+
+    Attributes:
+        journal: The version of the format.
+        sessions: The directory of its session; empty where no directory is meant.
+    """
+
+    journal: int
+    sessions: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether journals of its version can be read."""
+        return self.journal <= VERSION
+
+    @property
+    def line(self) -> str:
+        """The header as it is written."""
+        return f'{{"journal":{self.journal},"sessions":"{self.sessions}"}}\n'
+
+
+_decode = msgspec.json.Decoder(Header).decode
+
+
+def header_of(path: str) -> Header | None:
+    """Return the journal's header; None where there is none."""
+    try:
+        descriptor, _ = open_journal(path)
+    except FileNotFoundError:
+        return None
+    try:
+        head = os.pread(descriptor, HEADER_LENGTH, 0)
+    finally:
+        os.close(descriptor)
+    try:
+        return _decode(head.partition(b"\n")[0])
+    except msgspec.MsgspecError:
+        return None
+
+
+def mark_of(sessions_dir: Path, root: Path) -> str:
+    """Return what stands for a directory of sessions, as seen from that of their journals.
+
+    It stays the same when both are moved together, as a data directory is.
+    """
+    way = os.path.relpath(os.path.realpath(sessions_dir), os.path.realpath(root))
+    return hashlib.sha256(os.fsencode(way)).hexdigest()[:16]
+
+
+class FileJournalWriter:
+    """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
+
+    def __init__(self, path: str, *, header: str = "") -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        if header:
+            flags |= os.O_CREAT | os.O_EXCL
+        self._fd = os.open(path, flags, PRIVATE_FILE)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        if header:
+            try:
+                self.append(header)
+            except OSError:
+                os.unlink(path)  # noqa: PTH108 - the path is text
+                self.close()
+                raise
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether somebody took the file for a dead writer's before it was locked."""
+        return not os.fstat(self._fd).st_nlink
+
+    def append(self, lines: str) -> None:
+        """Write whole lines. Inline: a page-cache write costs less than a thread hop."""
+        data = lines.encode("ascii")
+        written = os.write(self._fd, data)
+        if written < len(data):
+            self._append_rest(data, written)
+
+    def _append_rest(self, data: bytes, written: int) -> None:
+        """Write what one call did not take; a full disk raises, and takes back what it took."""
+        size = os.fstat(self._fd).st_size - written
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError:
+            with suppress(OSError):  # readers leave a torn line out, and who goes on cuts it off
+                os.ftruncate(self._fd, size)
+            raise
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def opened(path: str) -> BinaryIO:
+    """Open a journal to read it as a file; raises as ``open_journal``."""
+    return os.fdopen(open_journal(path)[0], "rb")
+
+
+def open_journal(path: str) -> tuple[int, int]:
+    """Open a journal to read it; never through a link, and never waiting for a pipe's writer.
+
+    Returns:
+        The descriptor, and the file's size in bytes.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}:
+            raise FileNotFoundError(errno.ENOENT, "no journal", path) from error
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "no journal", path)
+    return descriptor, status.st_size
+
+
+def remove_unless_locked(path: str) -> bool:
+    """Remove the file unless somebody holds its lock; whether it is gone."""
+    try:
+        descriptor, _ = open_journal(path)
+    except FileNotFoundError:
+        return True
+    try:
+        # A writer that has just made the file waits for its lock, and then sees that it is gone.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - the path is text
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
