@@ -130,13 +130,13 @@ class MessageChanged(SessionError):
 
 
 class VariantNotFound(SessionError):
-    """The answer has no variant that begins with this message."""
+    """The answer has no variant with this message."""
 
     code = "VARIANT_NOT_FOUND"
 
     def __init__(self, session_id: str, message_index: int, message_id: str) -> None:
         super().__init__(
-            f"The answer at message {message_index} has no variant {message_id!r}. "
+            f"The answer at message {message_index} has no variant with message {message_id!r}. "
             "Read the messages again, with their variants.",
             session_id=session_id,
             message_index=message_index,

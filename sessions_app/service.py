@@ -289,7 +289,7 @@ class SessionManager:
         Args:
             session_id: The session.
             index: Position of the answer's first assistant message, the one with ``variants``.
-            message_id: The first message of the variant. If it is the answer, nothing changes.
+            message_id: A message of the variant. If it is one of the answer, nothing changes.
 
         Raises:
             InvalidMessageIndex: The last answer does not begin at the index.

@@ -269,10 +269,12 @@ class _Assistant(_Stored, kw_only=True, gc=False, tag="assistant"):
             done_reason=self.done_reason,
             cancelled=self.cancelled,
             interrupted=self.interrupted,
-            variants=tuple(
-                _checked_variant([message.value() for message in variant])
-                for variant in self.variants
-            ),
+            variants=self._variants() if self.variants else (),
+        )
+
+    def _variants(self) -> Sequence[Variant]:
+        return tuple(
+            _checked_variant([message.value() for message in variant]) for variant in self.variants
         )
 
 

@@ -25,7 +25,7 @@ class VariantIn(BaseModel):
         extra="forbid", json_schema_extra={"example": {"message_id": _ANSWER["message_id"]}}
     )
 
-    message_id: str = Field(description="The `message_id` of the first message of the variant")
+    message_id: str = Field(description="The `message_id` of a message of the variant")
 
 
 class VariantOut(BaseModel):

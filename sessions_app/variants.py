@@ -87,7 +87,7 @@ def without_replaced(session: Session, replaced_id: str | None) -> Session:
             there is none, the session is returned as it is.
     """
     start = answer_start(session.messages)
-    if not _stands(session.messages[start:], replaced_id):
+    if not _has(session.messages[start:], replaced_id):
         return session
     return with_messages(session, session.messages[:start], now=session.metadata.updated_at)
 
@@ -110,7 +110,7 @@ def extend_answer(
         return session
     start = answer_start(session.messages)
     replaced = session.messages[start:]
-    if not _stands(replaced, replaced_id):
+    if not _has(replaced, replaced_id):
         return append_messages(session, *new, now=now)
     if _says_nothing(new):
         return session
@@ -139,7 +139,7 @@ def choose_variant(session: Session, index: int, message_id: str, *, now: str) -
     Args:
         session: The session.
         index: Position of the answer's first assistant message among all messages.
-        message_id: The first message of the variant. If it is the answer already, nothing changes.
+        message_id: A message of the variant. If it is one of the answer, nothing changes.
         now: The time.
 
     Raises:
@@ -158,10 +158,10 @@ def choose_variant(session: Session, index: int, message_id: str, *, now: str) -
             message_index=index,
             message_count=len(session.messages),
         )
-    if message_id == answer[0].message_id or message_id == answer[holder].message_id:
+    if _has(answer, message_id):
         return session
     for variant in variants_of(answer):
-        if variant[0].message_id == message_id:
+        if _has(variant, message_id):
             return _with_variant(session, variant, now=now)
     raise VariantNotFound(session.session_id, index, message_id)
 
@@ -191,8 +191,8 @@ def _newest_first(messages: Sequence[Message]) -> Iterator[Message]:
                 yield from reversed(variant)
 
 
-def _stands(answer: Sequence[Message], replaced_id: str | None) -> bool:
-    return replaced_id is not None and any(m.message_id == replaced_id for m in answer)
+def _has(answer: Sequence[Message], message_id: str | None) -> bool:
+    return message_id is not None and any(m.message_id == message_id for m in answer)
 
 
 def _says_nothing(messages: Sequence[Message]) -> bool:

@@ -200,3 +200,18 @@ async def test_variants_count_nowhere(house):
     house.model.say_text("Bye")
     outcome = await run(house, session_id, TurnRequest(message="And now?"))
     assert outcome.context_window["usage_tokens"] < 100
+
+
+async def test_an_answer_that_waits_for_an_approval_stands_and_goes_on(make_house):
+    house = make_house(Adder())
+    session_id = await answered(house, "Old", tools=["add"], policy="always_confirm")
+    call = ToolCall(id="c1", name="add", arguments={})
+    house.model.say([CallDelta(call)], [Finished()])
+    outcome = await run(house, session_id, TurnRequest(interactive=False))
+    assert outcome.state is State.SUSPENDED
+    assert await said(house, session_id) == (["Hello!", ""], [["Old"]])
+    [asked] = outcome.confirmations
+    await house.confirmations.decide(session_id, asked.confirmation_id, approved=True)
+    house.model.say_text("It is 3")
+    await run(house, session_id)
+    assert await said(house, session_id) == (["Hello!", "", "3", "It is 3"], [["Old"]])
