@@ -13,7 +13,7 @@ from agents_app.schemas import (
     AgentDetailOut,
     AgentListOut,
 )
-from mochi_project.answers import answer
+from mochi_project.answers import answer_by_reading
 from mochi_project.services import get_services
 from sessions_app.error_schemas import ENVELOPE
 
@@ -55,7 +55,7 @@ async def reload_agents(request: HttpRequest) -> dict[str, Any]:
 # Before the route of one agent: `chats` and `reload` are no agents' names.
 @router.get(
     "/agents/chats",
-    response={200: AgentChatsOut},
+    response={200: AgentChatsOut, 503: ENVELOPE},
     summary="List agents' sessions",
     description="Most recently updated first. Each is made by a call of an agent, and is kept.",
     operation_id="list_agent_chats",
@@ -63,12 +63,12 @@ async def reload_agents(request: HttpRequest) -> dict[str, Any]:
 async def list_chats(request: HttpRequest) -> HttpResponseBase:
     """List the sessions of all agents."""
     chats = get_services().agent_chats
-    return await answer(lambda: chats_payload(chats.list()))
+    return await answer_by_reading(lambda: chats_payload(chats.list()))
 
 
 @router.get(
     "/agents/chats/{session_id}",
-    response={200: AgentChatDetailOut, (404, 500): ENVELOPE},
+    response={200: AgentChatDetailOut, (404, 500, 503): ENVELOPE},
     summary="Get an agent's session",
     description="Everything about it, with all its messages, as of any other session.",
     operation_id="get_agent_chat",
@@ -76,7 +76,7 @@ async def list_chats(request: HttpRequest) -> HttpResponseBase:
 async def get_chat(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session of an agent as a whole."""
     chats = get_services().agent_chats
-    return await answer(lambda: chat_detail(chats.get(session_id)))
+    return await answer_by_reading(lambda: chat_detail(chats.get(session_id)))
 
 
 @router.get(

@@ -1,8 +1,8 @@
 """The chat routes: parse, call the registry of turns, encode."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -37,12 +37,14 @@ from chat.schemas import (
 from chat.service import ChatRequest
 from chat.status import status_of, tools_of_group
 from chat.turn import State
-from mochi_project.answers import answer
+from mochi_project.answers import answer_by_reading
+from mochi_project.clients import client_of
 from mochi_project.services import get_services
 from models_app.language_model import ModelInfo
 from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
 from sessions_app.identity import utc_now
+from sessions_app.messages import ToolSpec
 
 router = Router(tags=["chat"])
 
@@ -75,7 +77,7 @@ async def chat(
     202: a tool needs approval, as in `POST /chat/{session_id}`.
     """
     request_for = _asked(body, body.session_id, body.model)
-    reply = await _whole_turn(request_for, idempotency_key)
+    reply = await _whole_turn(request, request_for, idempotency_key)
     if not isinstance(reply, ChatOut):
         return reply
     return OpenChatOut(**dict(reply), response=reply.message.content, model=reply.message.model)
@@ -116,7 +118,7 @@ async def chat_in_session(
     already: 409 `SESSION_BUSY`. A tool needs approval: 202, and the turn has ended; answer with
     `confirm-tool`, then send a request without a message.
     """
-    return await _whole_turn(_asked(body, session_id), idempotency_key)
+    return await _whole_turn(request, _asked(body, session_id), idempotency_key)
 
 
 @router.post(
@@ -253,7 +255,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
     "/sessions/{session_id}/context",
     operation_id="get_session_context",
     summary="What the next request would send",
-    response={200: ContextOut, (404, 500): ENVELOPE},
+    response={200: ContextOut, (404, 500, 503): ENVELOPE},
 )
 async def get_session_context(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return which messages would be sent, which not and why, and what that costs.
@@ -264,20 +266,8 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     session = await asyncio.to_thread(services.sessions.get, session_id)
     model = await services.models.look_up(session.metadata.model, must_exist=False)
     offered = await services.preparer.offer_of(session)
-    return await answer(
-        partial(
-            context_of,
-            session,
-            strategy=strategy_of(
-                session.metadata.context_strategy, services.settings.context_strategy
-            ),
-            tools=offered.specs,
-            max_context=model.context_length if model else None,
-            context_limit=model.context_limit if model else None,
-            dynamic_allowed=_may_grow(model),
-            now=utc_now(),
-        )
-    )
+    del session  # read again: it may be large, and its answer may have to wait
+    return await answer_by_reading(lambda: _context(session_id, model, offered.specs))
 
 
 @router.get(
@@ -302,6 +292,20 @@ async def summarize_session(request: HttpRequest, session_id: str, body: Summari
     """Write the summary and wait for it; 409 while a turn runs on the session."""
     made = await get_services().summaries.summarize(session_id, body.model)
     return SummaryOut.model_validate(msgspec.structs.asdict(made))
+
+
+def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    services = get_services()
+    session = services.sessions.get(session_id)
+    return context_of(
+        session,
+        strategy=strategy_of(session.metadata.context_strategy, services.settings.context_strategy),
+        tools=tools,
+        max_context=model.context_length if model else None,
+        context_limit=model.context_limit if model else None,
+        dynamic_allowed=_may_grow(model),
+        now=utc_now(),
+    )
 
 
 def _may_grow(model: ModelInfo | None) -> bool:
@@ -340,16 +344,18 @@ def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> Ch
 async def _streamed_turn(
     request: HttpRequest, asked: ChatRequest, key: str | None
 ) -> StreamingHttpResponse:
-    turn = await get_services().chat.open(asked, key)
+    turn = await get_services().chat.open(asked, key, client=client_of(request))
     stream = EventStream(Frames(turn.listener, turn.leave), turn.committed)
     if not getattr(request, "answers_late", False):  # else its handler awaits the first event
         await stream.ready()
     return stream
 
 
-async def _whole_turn(request: ChatRequest, key: str | None) -> ChatOut | Status[SuspendedOut]:
-    unheard = msgspec.structs.replace(request, turn=replace(request.turn, interactive=False))
-    turn = await get_services().chat.open(unheard, key)
+async def _whole_turn(
+    request: HttpRequest, asked: ChatRequest, key: str | None
+) -> ChatOut | Status[SuspendedOut]:
+    unheard = msgspec.structs.replace(asked, turn=replace(asked.turn, interactive=False))
+    turn = await get_services().chat.open(unheard, key, client=client_of(request))
     turn.listener.close()  # nobody reads the stream
     try:
         outcome = await turn.finished()

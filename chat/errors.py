@@ -5,7 +5,8 @@ The tree::
     MochiError
       + TurnError
         * NoActiveTurn          NO_ACTIVE_TURN
-        * TooManyTurns          TOO_MANY_TURNS (retryable)
+        + TooManyTurns          TOO_MANY_TURNS (retryable)
+          * TooManyTurnsOfClient  TOO_MANY_TURNS (retryable)
         * ShuttingDown          SHUTTING_DOWN (retryable)
         * TurnLimitReached      TURN_LIMIT_REACHED
         * NothingToContinue     VALIDATION_ERROR
@@ -50,6 +51,17 @@ class TooManyTurns(TurnError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} turns are running already. Try again shortly.", limit=limit)
+
+
+class TooManyTurnsOfClient(TooManyTurns):
+    """This client runs as many turns as one may (``MOCHI_MAX_TURNS_PER_CLIENT``)."""
+
+    def __init__(self, limit: int) -> None:
+        TurnError.__init__(
+            self,
+            f"{limit} turns of yours are running already. Try again when one has ended.",
+            limit=limit,
+        )
 
 
 class ShuttingDown(TurnError):

@@ -67,8 +67,15 @@ class ChatService:
         self._models = models
         self._keys = keys
 
-    async def open(self, request: ChatRequest, key: str | None = None) -> OpenTurn:
+    async def open(
+        self, request: ChatRequest, key: str | None = None, *, client: str | None = None
+    ) -> OpenTurn:
         """Start a turn, or listen to the one that the key stands for.
+
+        Args:
+            request: What is asked for.
+            key: The ``Idempotency-Key``, if it came with one.
+            client: Who asks, where the turns of clients are counted.
 
         Raises:
             KeyReused: The key stands for another request.
@@ -77,19 +84,22 @@ class ChatService:
         """
         if key is None:
             session_id = await self._session_of(request)
-            return _opened(await self._turns.start(session_id, request.turn))
+            return _opened(await self._turns.start(session_id, request.turn, client=client))
         # Whether it is asked for as a stream makes no other turn of it.
         asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
         fingerprint = fingerprint_of(asked)
+        start = partial(self._start, request, key, client)
         while True:
-            started = await self._take(request, key, fingerprint)
+            started = await self._take(key, fingerprint, start)
             if isinstance(started, LiveTurn):
                 return _opened(started)
             found = await self._find(key, started)
             if found is not None:
                 return found
 
-    async def _take(self, request: ChatRequest, key: str, fingerprint: str) -> LiveTurn | KeyRecord:
+    async def _take(
+        self, key: str, fingerprint: str, start: Callable[[HeldKey], Awaitable[LiveTurn]]
+    ) -> LiveTurn | KeyRecord:
         """Start a turn under the key, or return what the key stands for already.
 
         When the caller is cancelled, the start goes on: a key that was taken must be let go.
@@ -97,7 +107,7 @@ class ChatService:
 
         async def take() -> LiveTurn | KeyRecord:
             taken = await asyncio.to_thread(self._keys.take, key, fingerprint)
-            return await self._start(request, key, taken) if isinstance(taken, HeldKey) else taken
+            return await start(taken) if isinstance(taken, HeldKey) else taken
 
         taking = asyncio.create_task(take())
         try:
@@ -106,12 +116,16 @@ class ChatService:
             taking.add_done_callback(abandon)
             raise
 
-    async def _start(self, request: ChatRequest, key: str, held: HeldKey) -> LiveTurn:
+    async def _start(
+        self, request: ChatRequest, key: str, client: str | None, held: HeldKey
+    ) -> LiveTurn:
         """Start the turn that the key was taken for; a request that fails frees the key."""
         try:
             session_id = await self._session_of(request)
             announce = partial(held.keep, session_id)
-            turn = await self._turns.start(session_id, request.turn, announce=announce)
+            turn = await self._turns.start(
+                session_id, request.turn, announce=announce, client=client
+            )
         except BaseException:
             await asyncio.to_thread(held.drop)
             raise

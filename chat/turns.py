@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from chat.approval import Approver
+from chat.client_turns import ClientTurns, call_at_end
 from chat.confirmations import ConfirmationStore
 from chat.engine import TurnEngine
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
@@ -88,10 +89,12 @@ class TurnLimits:
     Attributes:
         active: Turns that may run at once in this worker.
         seconds: How long a turn may take, in seconds.
+        per_client: Turns that one client may have running in this worker; 0 for any number.
     """
 
     active: int
     seconds: float
+    per_client: int = 0
 
 
 class TurnRegistry:
@@ -118,6 +121,7 @@ class TurnRegistry:
         self._on_answer = on_answer
         self._preparer = preparer
         self._limits = limits
+        self._clients = ClientTurns(limits.per_client)
         self._remote = remote
         self._confirmations = confirmations
         self._inbox = SignalInbox(signals, self._obey)
@@ -151,6 +155,7 @@ class TurnRegistry:
         request: TurnRequest,
         *,
         announce: Callable[[str], None] = lambda _: None,
+        client: str | None = None,
     ) -> LiveTurn:
         """Claim the session and start a turn on it; ``announce`` is told its id as it begins.
 
@@ -159,14 +164,16 @@ class TurnRegistry:
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy: By the session.
-            ShuttingDown, TooManyTurns: By this worker.
+            ShuttingDown, TooManyTurns: By this worker (of which ``client`` may take a part).
             NothingToContinue, ModelError, ToolNotFound: By the request (``TurnPreparer``).
         """
         if self._closing:
             raise ShuttingDown
         if self.active_count >= self._limits.active:
             raise TooManyTurns(self._limits.active)
+        leave = self._clients.enter(client)
         starting = asyncio.create_task(self._start(session_id, request, announce))
+        starting.add_done_callback(partial(call_at_end, leave))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
         try:

@@ -130,6 +130,9 @@ class MochiSettings(BaseModel):
     max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
     max_agent_iterations: int = Field(50, ge=1, le=1000, description="Rounds of one agent run")
     max_active_turns: int = Field(1000, ge=1, description="Turns that may run at once in a worker")
+    max_turns_per_client: int = Field(
+        0, ge=0, description="Turns that one address may have running in a worker; 0: any number"
+    )
     turn_timeout_seconds: Seconds = Field(1800, description="Longest time a turn may take")
     upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
     turn_retention_seconds: float = Field(

@@ -43,6 +43,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "TURN_INTERRUPTED": 503,
     "SHUTTING_DOWN": 503,
     "TOO_MANY_TURNS": 503,
+    "TOO_MANY_LARGE_ANSWERS": 503,
     "NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
     "PAYLOAD_TOO_LARGE": 413,
@@ -60,6 +61,7 @@ STATUS_OF_CODE: dict[str, int] = {
 RETRY_AFTER_OF_CODE: dict[str, int] = {
     "SESSION_BUSY": 1,
     "TOO_MANY_TURNS": 5,
+    "TOO_MANY_LARGE_ANSWERS": 5,
     "SHUTTING_DOWN": 5,
 }
 

@@ -6,7 +6,7 @@ management commands ask ``get_services``; nothing below them knows that it exist
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from django.conf import settings as django_settings
@@ -28,6 +28,7 @@ from mochi_project.assembly.summaries import build_summaries
 from mochi_project.assembly.tools import ToolRoom, build_tools
 from mochi_project.assembly.turns import build_turns
 from mochi_project.config import MochiSettings
+from mochi_project.large_answers import LargeAnswers
 from mochi_project.memory import give_back_memory
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
@@ -63,6 +64,7 @@ class Services:
     agents: AgentCatalogue
     agent_chats: SessionManager
     _closing: Callable[[], Awaitable[None]]
+    large_answers: LargeAnswers = field(default_factory=LargeAnswers)
 
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""

@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
 from chat.context.strategy import STRATEGIES
-from mochi_project.answers import answer
+from mochi_project.answers import answer, answer_by_reading
 from mochi_project.services import get_services
 from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
@@ -39,7 +39,7 @@ router = Router(tags=["sessions"])
 
 @router.get(
     "/sessions",
-    response={200: SessionListOut, 422: ENVELOPE},
+    response={200: SessionListOut, (422, 503): ENVELOPE},
     summary="List sessions",
     description=(
         "Most recently updated first. Files that can't be read are listed under `unreadable`; "
@@ -64,7 +64,7 @@ async def list_sessions(
             "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
         }
 
-    return await answer(work)
+    return await answer_by_reading(work)
 
 
 @router.post(
@@ -105,7 +105,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
 
 @router.get(
     "/sessions/{session_id}",
-    response={200: SessionDetailOut, (404, 500): ENVELOPE},
+    response={200: SessionDetailOut, (404, 500, 503): ENVELOPE},
     summary="Get a session",
     description="Everything about it, with all its messages.",
     operation_id="get_session",
@@ -113,7 +113,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
 async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session as a whole."""
     sessions = get_services().sessions
-    return await answer(lambda: session_detail(sessions.get(session_id)))
+    return await answer_by_reading(lambda: session_detail(sessions.get(session_id)))
 
 
 @router.delete(
@@ -159,7 +159,7 @@ async def update_session(
 
 @router.get(
     "/sessions/{session_id}/messages",
-    response={200: MessagesOut, (404, 422, 500): ENVELOPE},
+    response={200: MessagesOut, (404, 422, 500, 503): ENVELOPE},
     summary="Get a session's messages",
     description=(
         "Oldest first, the system prompt included. An answer that replaced others says how many in "
@@ -175,7 +175,7 @@ async def list_messages(
 ) -> HttpResponseBase:
     """Return the messages of a session."""
     sessions = get_services().sessions
-    return await answer(
+    return await answer_by_reading(
         lambda: {
             "session_id": session_id,
             "messages": many_messages(sessions.messages(session_id), variants=variants),

@@ -67,6 +67,7 @@ def build_turns(
         limits=TurnLimits(
             active=settings.max_active_turns,
             seconds=settings.turn_timeout_seconds,
+            per_client=settings.max_turns_per_client,
         ),
         confirmations=questions,
         on_answer=on_answer,

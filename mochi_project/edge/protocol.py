@@ -17,6 +17,7 @@ from mochi_project.edge.exchange import Exchange
 from mochi_project.edge.guard import MAX_HEAD_BYTES
 from mochi_project.edge.refusal import LINGER_SECONDS
 from mochi_project.edge.upgrades import IgnoredUpgrades
+from mochi_project.edge.waiting_connections import WaitingConnections
 from mochi_project.edge.write_deadline import WriteDeadline
 from mochi_project.errors import STATUS_OF_CODE, envelope
 
@@ -27,7 +28,8 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end.
 
     One whose head takes too long is refused with 408, and a connection that says nothing is closed.
-    That deadline is the server configuration's ``head_timeout``, in seconds.
+    That deadline is the server configuration's ``head_timeout``, in seconds. How many connections
+    may wait for a request, or the rest of one, is up to its ``waiting_connections``.
     """
 
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
@@ -40,11 +42,18 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         super().connection_made(transport)
         # uvicorn makes the line for its log before it finds out that nobody wants it.
         self.access_log = self.access_log and self.access_logger.isEnabledFor(logging.INFO)
+        waiting: WaitingConnections | None = getattr(self.config, "waiting_connections", None)
+        if waiting is None:
+            waiting = WaitingConnections()
+            vars(self.config)["waiting_connections"] = waiting
+        self._waiting = waiting
+        self._waiting.add(transport)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._stop_waiting_for_head()
+        self._waiting.discard(self.transport)
         super().connection_lost(exc)
         if self._exchange is not None:
             self._exchange.leave()
@@ -93,7 +102,14 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     def on_message_complete(self) -> None:
         """End the request's body."""
         self._unfinished = 0
+        self._waiting.discard(self.transport)
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless it is here already."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._waiting.add(self.transport)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.__class__ = LeanCycle  # uvicorn has no setting for it

@@ -1,7 +1,7 @@
 """A server process of the edge alone, for its tests: guard, handler, API; deadlines can be short.
 
 Prints its URL. EDGE_BODY_DEADLINE: seconds for a body. EDGE_HEAD_DEADLINE: the same for a head.
-EDGE_BREAK: make this service crash.
+EDGE_WAITING: how many connections may wait. EDGE_BREAK: make this service crash.
 """
 
 import os
@@ -18,6 +18,7 @@ from django.conf import settings  # noqa: E402
 from mochi_project.edge.guard import Guard  # noqa: E402
 from mochi_project.edge.handler import LeanHandler  # noqa: E402
 from mochi_project.edge.protocol import BoundedHttpToolsProtocol  # noqa: E402
+from mochi_project.edge.waiting_connections import WaitingConnections  # noqa: E402
 from mochi_project.services import get_services  # noqa: E402
 
 
@@ -46,6 +47,8 @@ def main() -> None:
         log_level="warning",
     )
     config.head_timeout = float(os.environ.get("EDGE_HEAD_DEADLINE", "30"))  # type: ignore[attr-defined]
+    if most := os.environ.get("EDGE_WAITING"):
+        config.waiting_connections = WaitingConnections(int(most))  # type: ignore[attr-defined]
     uvicorn.Server(config).run(sockets=[sock])
 
 

@@ -346,3 +346,30 @@ def test_the_docs_files_are_served_from_the_package_for_browsers_to_keep(
         assert "immutable" in asset.headers["cache-control"]
     missing = client.get("/api/v1/docs/static/redoc.standalone.js")
     assert (missing.status_code, error_of(missing)["code"]) == (404, "NOT_FOUND")
+
+
+def test_idle_connections_are_bounded_and_those_that_work_are_not_counted(
+    start_edge: StartEdge,
+) -> None:
+    edge = start_edge(EDGE_WAITING="3")
+    asked = b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    slow = (
+        b"POST /api/v1/sessions HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 21\r\n\r\n{"
+    )
+    sockets = [edge.connect() for _ in range(3)]
+    for sock, sent in zip(sockets, (asked, b"GET / HT", slow), strict=True):
+        sock.sendall(sent)
+    assert edge.read(sockets[0]).status == 200  # it waits for its next request, the last in line
+    with edge.connect() as newest:
+        newest.sendall(asked)
+        assert edge.read(newest).status == 200
+        assert sockets[1].recv(1) == b""  # the one that waited longest
+        with edge.connect() as another:
+            another.sendall(asked)
+            assert edge.read(another).status == 200
+            assert sockets[2].recv(1) == b""
+        sockets[0].sendall(asked)
+        assert edge.read(sockets[0]).status == 200
+    for sock in sockets:
+        sock.close()

@@ -111,6 +111,7 @@ class House:
         toolset: Toolset,
         *,
         active: int = 10,
+        per_client: int = 0,
         seconds: float = 60,
         confirmation_seconds: float = 60,
         sessions_dir: Path | None = None,
@@ -152,6 +153,7 @@ class House:
             limits=TurnLimits(
                 active=active,
                 seconds=seconds,
+                per_client=per_client,
             ),
             confirmations=self.questions,
         )
