@@ -14,6 +14,8 @@ from typing import cast
 import httptools
 
 MAX_HEAD_BYTES = 64 * 1024
+"""Of a head; and, within a body, of what follows each other without being body: trailers, which are
+kept like headers, and extensions of chunks."""
 # What is held for a reader who is slower than the model; then TCP holds it back.
 BUFFERED_BYTES = 128 * 1024
 _LENGTHS = frozenset({"content-length", "transfer-encoding"})
@@ -176,8 +178,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._last_data = self._loop.time()
         self.received_any = True
-        if not self._head_done:
-            self._head_bytes += len(data)
+        head_was_done = self._head_done
+        waiting = len(self._pieces)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -186,8 +188,12 @@ class HttpConnection(asyncio.Protocol):
             self._fail(NotHttp(str(error)))
         if self._surplus:
             self._fail(NotHttp("it sends more than was asked for"))
-        if not self._head_done and self._head_bytes > MAX_HEAD_BYTES:
-            self._fail(NotHttp("its headers are too long"))
+        if len(self._pieces) > waiting or self._head_done is not head_was_done:
+            self._head_bytes = 0
+        else:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES and not self.is_complete:
+                self._fail(NotHttp("its headers or trailers are too long"))
         self._buffered += len(data)
         if self._buffered > BUFFERED_BYTES:
             self._pause()

@@ -107,6 +107,29 @@ async def test_an_answer_of_whole_lines_that_does_not_end_is_ended(
         await ask(open_model(provider, await serve(flood)), provider, user("Hello"))
 
 
+@every_provider
+async def test_trailers_without_an_end_are_not_kept_for_ever(
+    provider: Provider, open_model: Opener, serve: Serve
+) -> None:
+    sent: list[int] = []
+
+    async def flood(writer: asyncio.StreamWriter) -> None:
+        begun = BEGINNINGS.get(provider.name, b'{"message":{"content":"Hel"}}\n')
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+        writer.write(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        writer.write(b"%x\r\n%s\r\n0\r\n" % (len(begun), begun))
+        with contextlib.suppress(ConnectionError):
+            while sum(sent) < 100_000_000:
+                writer.write(b"X-%d: %s\r\n" % (len(sent), b"x" * 10_000))
+                sent.append(10_000)
+                await writer.drain()
+
+    with pytest.raises(ModelError):
+        await ask(open_model(provider, await serve(flood)), provider, user("Hello"))
+
+    assert sum(sent) < 20_000_000  # what the kernel takes
+
+
 @every_vendor
 async def test_an_answer_that_ends_without_its_end_has_broken_off(
     provider: Provider, open_model: Opener, serve: Serve

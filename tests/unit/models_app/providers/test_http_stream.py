@@ -180,6 +180,57 @@ async def test_what_is_not_http_is_an_error(answer):
             await pool.send(ASK, silence_timeout=5)
 
 
+def endless(before, piece):
+    """Answer with ``before`` and then with pieces, until the client has had enough."""
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        writer.write(before)
+        for number in range(4000):
+            writer.write(piece.replace(b"N", b"%d" % number))
+            await writer.drain()
+        raise AssertionError("40 MB were taken in")
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("before", "piece"),
+    [
+        (CHUNKED + b"1\r\na\r\n0\r\n", b"X-N: " + b"x" * 10_000 + b"\r\n"),
+        (CHUNKED + b"1\r\na\r\n0\r\nX: ", b"x" * 10_000),
+        (CHUNKED + b"1\r\na\r\n5;e=", b"x" * 10_000),
+    ],
+    ids=["trailers", "a trailer", "an extension of a chunk"],
+)
+async def test_what_is_not_the_body_is_bounded_after_the_head_too(before, piece):
+    async with serving(endless(before, piece)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        body = bytearray()
+        with pytest.raises(NotHttp):
+            await body_of(connection, body)
+        assert body == b"a"
+        kept = sum(map(len, connection._headers.values()))
+        assert kept < 1_000_000  # no more than one read beyond the bound
+        assert not connection.is_usable
+
+
+async def test_trailers_of_a_reasonable_size_are_no_error():
+    trailers = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(30))
+    answer = CHUNKED + b"1\r\na\r\n0\r\n" + trailers + b"\r\n"
+    async with serving(saying(answer, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await body_of(connection) == b"a"
+        assert connection.may_be_kept()
+
+
+async def test_many_long_extensions_between_pieces_of_a_body_are_no_error():
+    piece = b"1;e=" + b"x" * 30_000 + b"\r\na\r\n"
+    async with serving(saying(CHUNKED, *[piece] * 10, b"0\r\n\r\n", then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await body_of(connection) == b"a" * 10
+
+
 async def test_more_than_was_asked_for_makes_the_connection_useless():
     async with serving(saying(EMPTY, b"HTTP/1.1 200 OK\r\n", then="wait")) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
