@@ -4,7 +4,8 @@ import os
 import sys
 
 from mochi_project.config import ConfigurationError, MochiSettings
-from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, ensure_secret
+from mochi_project.own_files import UnsafeFileError
+from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, check_secret, ensure_secret
 from mochi_project.trust.records import make_state_home
 from models_app.providers.ollama_host import parse_host
 from sessions_app.atomic import make_private_directory
@@ -27,7 +28,10 @@ def prepare_data_dir(settings: MochiSettings) -> None:
         if private != directory:
             make_state_home()
         ensure_secret(private / SECRET_KEY_FILE)
+        check_secret(private / API_TOKEN_FILE)
         writable = os.access(directory, os.W_OK | os.X_OK)
+    except UnsafeFileError as error:
+        raise _unsafe(error) from error
     except OSError as error:
         raise ConfigurationError(
             f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.strerror}"
@@ -47,6 +51,7 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
     A server that others can reach makes itself one, unless it was told not to.
 
     Raises:
+        ConfigurationError: The file of the token is not this user's alone.
         OSError: A token can't be kept in the state directory.
         StorageFull, StorageReadOnly: The directory takes no new file.
     """
@@ -54,7 +59,18 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
         return settings.api_token.get_secret_value()
     if not on_network or settings.insecure_no_auth:
         return None
-    return ensure_secret(settings.resolved_private_dir / API_TOKEN_FILE)
+    try:
+        return ensure_secret(settings.resolved_private_dir / API_TOKEN_FILE)
+    except UnsafeFileError as error:
+        raise _unsafe(error) from error
+
+
+def _unsafe(error: UnsafeFileError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{error}, and a secret is read only from a regular file of the user who runs the server "
+        "that nobody else can write: put that right (chown, chmod 600), or remove it, and another "
+        "secret is made"
+    )
 
 
 def announce(settings: MochiSettings, url: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mochi_project.own_files import UnsafeFileError, read_own_file
 from sessions_app.atomic import write_atomically
 
 SECRET_KEY_FILE = "secret_key"  # noqa: S105 - a file name
 API_TOKEN_FILE = "api_token"  # noqa: S105 - a file name
+MAX_SECRET_BYTES = 4096
 
 
 class LazySecret:
@@ -47,6 +49,16 @@ class LazySecret:
         return str(self).startswith(prefix)
 
 
+def check_secret(path: Path) -> None:
+    """Read a secret, if there is one, to see that it may be used.
+
+    Raises:
+        UnsafeFileError: What is there is not a file of this user alone.
+        OSError: The file can't be read.
+    """
+    _read(path)
+
+
 def ensure_secret(path: Path) -> str:
     """Return the secret kept in ``path``, making it (43 characters, 0600) when there is none.
 
@@ -54,6 +66,7 @@ def ensure_secret(path: Path) -> str:
     directories are made with mode 0700.
 
     Raises:
+        UnsafeFileError: What is there is not a file of this user alone.
         OSError: The file can't be read or made.
         StorageFull, StorageReadOnly: The directory takes no new file.
     """
@@ -81,6 +94,8 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()
+        return read_own_file(path, limit=MAX_SECRET_BYTES).decode("ascii").strip()
     except FileNotFoundError:
         return ""
+    except UnicodeDecodeError as error:
+        raise UnsafeFileError(path, "holds no ASCII text") from error

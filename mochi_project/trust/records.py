@@ -14,6 +14,7 @@ import msgspec
 
 from mochi_project.own_files import UnsafeFileError, read_own_file
 from sessions_app.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+from sessions_app.errors import StorageError
 
 VERSION = 1
 TRUST_FILE = "trust.json"
@@ -112,6 +113,8 @@ class TrustRecords:
                 write_atomically(self.path, msgspec.json.format(msgspec.json.encode(file)))
         except OSError as error:
             raise TrustRecordsError(f"{self.path} can't be written: {error}") from error
+        except StorageError as error:
+            raise TrustRecordsError(f"{self.path} can't be written: {error.message}") from error
 
 
 def state_home() -> Path:

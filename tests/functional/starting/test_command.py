@@ -125,6 +125,31 @@ def test_a_data_directory_that_is_a_file_stops_the_start(
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["secret_key", "api_token"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        SERVER,
+        (sys.executable, "-m", "uvicorn", "--port", "0", "mochi_project.asgi:application"),
+    ],
+    ids=["mochi-server", "uvicorn"],
+)
+def test_a_secret_that_somebody_else_may_have_written_stops_the_start(
+    run: Callable[..., Any], tmp_path: Path, name: str, command: tuple[str, ...]
+) -> None:
+    state = tmp_path / "data" / ".mochi"
+    state.mkdir(parents=True)
+    (state / name).write_text("a secret")
+    (state / name).chmod(0o666)
+
+    ended = run(command, MOCHI_DATA_DIR=str(tmp_path / "data"))
+
+    assert ended.returncode != 0
+    assert f"{state / name} can be written by other users, and a secret is read" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "a secret\n" not in ended.stderr
+
+
 def test_a_mistyped_variable_is_pointed_out_once(start: Start) -> None:
     server = start(*SERVER, "--workers", "2", "--data-dir", "data", MOCHI_OLLAMA_HOTS="x")
     server.stop()

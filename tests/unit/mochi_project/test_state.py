@@ -6,11 +6,13 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from mochi_project.own_files import UnsafeFileError
 from mochi_project.state import LazySecret, ensure_secret
 from sessions_app.atomic import make_private_directory
 from sessions_app.errors import StorageReadOnly
@@ -50,6 +52,60 @@ def test_an_empty_file_is_no_secret(tmp_path: Path) -> None:
     path.touch()
 
     assert ensure_secret(path)
+
+
+def link(path: Path) -> None:
+    path.with_name("elsewhere").write_text("secret")
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def loose(path: Path, mode: int) -> None:
+    path.write_text("secret")
+    path.chmod(mode)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (link, "is a symbolic link"),
+        (os.mkfifo, "is not a regular file"),
+        (os.mkdir, "is not a regular file"),
+        (lambda path: loose(path, 0o620), "can be written by other users"),
+        (lambda path: loose(path, 0o602), "can be written by other users"),
+        (lambda path: path.write_text("x" * 5000), "is larger than 4096 bytes"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "holds no ASCII text"),
+    ],
+)
+def test_a_secret_is_read_only_from_a_file_of_ones_own(
+    tmp_path: Path, make: Callable[[Path], None], reason: str
+) -> None:
+    path = tmp_path / "secret_key"
+    make(path)
+
+    with pytest.raises(UnsafeFileError, match=reason):
+        ensure_secret(path)
+
+
+def test_a_secret_of_another_user_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret_key"
+    ensure_secret(path)
+    somebody_else = os.geteuid() + 1
+    monkeypatch.setattr("mochi_project.own_files.os.geteuid", lambda: somebody_else)
+
+    with pytest.raises(UnsafeFileError, match="belongs to another user"):
+        ensure_secret(path)
+
+
+def test_a_secret_that_others_may_read_is_made_private(tmp_path: Path) -> None:
+    """Restored from a backup, say."""
+    path = tmp_path / "secret_key"
+    loose(path, 0o644)
+
+    assert ensure_secret(path) == "secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_lazy_secret_touches_nothing_until_its_text_is_asked_for(tmp_path: Path) -> None:
