@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -225,10 +226,9 @@ class Approver:
                 self._waiting.pop(index, None)
             if self._waiting and not over:
                 pause = min(LOOK_AGAIN_SECONDS, max(deadline - loop.time(), 0))
-                try:
-                    await asyncio.wait_for(self._news.wait(), pause)
-                except TimeoutError:
-                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._news.wait()
         return answers
 
     def _look(self, questions: Sequence[Confirmation], *, expire: bool) -> dict[int, Decision]:

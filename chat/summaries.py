@@ -134,7 +134,8 @@ class SummaryService:
         """Queue the sessions that are answered within a moment, each once."""
         while self._answered:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), GATHER_SECONDS)
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self._closing.wait()
             answered, self._answered = list(self._answered), {}
             add = partial(self._queue.add, *answered, delay_seconds=self._interval_seconds)
             try:

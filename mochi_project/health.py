@@ -58,6 +58,7 @@ def _worker_runs(settings: MochiSettings) -> bool:
 
 async def _answers(ping: Coroutine[Any, Any, bool]) -> bool:
     try:
-        return await asyncio.wait_for(ping, PING_SECONDS)
+        async with asyncio.timeout(PING_SECONDS):
+            return await ping
     except TimeoutError:
         return False
