@@ -15,11 +15,16 @@ import msgspec
 from sessions_app.session import ToolSettings
 from tools_app.toolset import Tool
 
+DIGEST_CHARS = 32
+
 
 def digest_of(name: str, description: str, schema: Mapping[str, Any]) -> str:
-    """Return the SHA-256, in hex, of what a server says of a tool; keys may be in any order."""
+    """Return a digest of what a server says of a tool; keys may be in any order.
+
+    128 bits of it, in hex: sessions keep one for each tool, in the part of a file that lists read.
+    """
     said = json.dumps([name, description, schema], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(said.encode()).hexdigest()
+    return hashlib.sha256(said.encode()).hexdigest()[:DIGEST_CHARS]
 
 
 def changed_tools(tools: Iterable[Tool], settings: ToolSettings) -> frozenset[str]:
