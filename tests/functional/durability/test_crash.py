@@ -225,7 +225,7 @@ def check_sealed_once(data_dir, session_id, text):
     assert (user["role"], answer["content"], answer["interrupted"]) == ("user", text.strip(), True)
     assert os.listdir(data_dir / "chat_sessions" / ".claims") == ["workers"]
     [journal] = (data_dir / ".mochi" / "turns" / session_id).iterdir()
-    entries = [json.loads(line) for line in journal.read_text().splitlines()]
+    _, *entries = [json.loads(line) for line in journal.read_text().splitlines()]
     numbers = [entry["n"] for entry in entries if entry["n"]]
     assert numbers == list(range(1, len(numbers) + 1))
     assert [entry["event"] for entry in entries][-2:] == ["error", "done"]
