@@ -22,6 +22,7 @@ from mochi_project.edge.write_deadline import WriteDeadline
 from mochi_project.errors import STATUS_OF_CODE, envelope
 
 HEAD_SECONDS = 30.0
+_VERSIONS = frozenset({"1.0", "1.1"})  # llhttp lets 0.9 and 2.0 pass
 
 
 class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
@@ -76,19 +77,17 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
 
     def eof_received(self) -> None:
         """Tell a client that ends its side in the middle of a request: it may still read."""
-        cycle = self.cycle
         if self._refused or self.transport.is_closing():
             return
-        if getattr(cycle, "response_complete", True):
-            if self._unfinished:
-                self._refuse("BAD_REQUEST", "The request ended in the middle of its headers.")
-        elif cycle.more_body and not cycle.response_started and not self.pipeline:
-            cycle.disconnected = True  # nobody else answers
-            cycle.message_event.set()
+        if self._reads_body() and self._may_answer():
             self._answer("BAD_REQUEST", "The request announced a body that did not arrive whole.")
+        elif self._unfinished and self._may_answer():
+            self._answer("BAD_REQUEST", "The request ended in the middle of its headers.")
 
     def on_headers_complete(self) -> None:
         """Start the request."""
+        if self.parser.get_http_version() not in _VERSIONS:
+            raise ValueError("no version of HTTP that is spoken here")  # the parser's error, so 400
         self._unfinished = 0
         self._stop_waiting_for_head()
         super().on_headers_complete()
@@ -140,13 +139,31 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
 
     def _refuse(self, code: str, message: str) -> None:
         self._refused = True
-        if not getattr(self.cycle, "response_complete", True):
-            self.transport.close()  # another answer is on its way: nothing may be mixed into it
+        if not self._may_answer():
+            self.transport.close()
             return
         self._answer(code, message)
         # Not at once: closing while the client still sends would reset the connection, and the
         # answer would be lost with it.
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _reads_body(self) -> bool:
+        """Whether the current request waits for the rest of its body, and nothing was answered."""
+        cycle = self.cycle
+        if getattr(cycle, "response_complete", True):
+            return False
+        return cycle.more_body and not cycle.response_started and not self.pipeline
+
+    def _may_answer(self) -> bool:
+        """Whether no other answer is on its way, into which this one would be mixed.
+
+        Whoever waits for the rest of the current request's body is told that there will be none.
+        """
+        if self._reads_body():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            return True
+        return bool(getattr(self.cycle, "response_complete", True))
 
     def _answer(self, code: str, message: str) -> None:
         body = json.dumps(envelope(code, message)).encode()

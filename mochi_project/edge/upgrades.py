@@ -8,6 +8,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 INVALID_REQUEST = "Invalid HTTP request received."
+NO_HTTP_2 = "This server speaks HTTP/1.1. For HTTP/2, put a proxy before it."
 
 
 class IgnoredUpgrades(HttpToolsProtocol):
@@ -25,8 +26,10 @@ class IgnoredUpgrades(HttpToolsProtocol):
             while rest:
                 rest = rest[self._parse(rest) :]
         except httptools.HttpParserError:
-            self.logger.warning(INVALID_REQUEST)
-            self.send_400_response(INVALID_REQUEST)
+            # The preface of HTTP/2, sent by clients that take it for granted.
+            reason = NO_HTTP_2 if self.parser.get_method() == b"PRI" else INVALID_REQUEST
+            self.logger.warning(reason)
+            self.send_400_response(reason)
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its head is to be parsed once more."""
