@@ -11,7 +11,7 @@ import msgspec
 from chat.approval import Approver, DecidedCall, NobodyToAsk
 from chat.completion import completed, failed, tokens_of
 from chat.delegation import CallingTurn, Running
-from chat.errors import TurnCrashed, TurnLimitReached
+from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
 from chat.events import (
     Cancelled,
     Done,
@@ -201,6 +201,8 @@ class TurnEngine:
             answer.calls.clear()  # made up: there were none to call
         if script.goes_on(asked_for_tools=bool(answer.calls)) and not answer.calls:
             return Input.ANSWERED_FOR_NOW
+        if answer.is_empty:
+            raise EmptyAnswer([tool.name for tool in self._job.offer.specs])
         return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
 
     # Tools

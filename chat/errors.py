@@ -9,6 +9,7 @@ The tree::
           * TooManyTurnsOfClient  TOO_MANY_TURNS (retryable)
         * ShuttingDown          SHUTTING_DOWN (retryable)
         * TurnLimitReached      TURN_LIMIT_REACHED
+        * EmptyAnswer           EMPTY_ANSWER (retryable)
         * NothingToContinue     VALIDATION_ERROR
         * TurnInterrupted       TURN_INTERRUPTED (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
@@ -25,6 +26,7 @@ The tree::
         * SummaryTimedOut       SERVICE_UNAVAILABLE (retryable)
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sessions_app.errors import MochiError
@@ -78,6 +80,21 @@ class TurnLimitReached(TurnError):
     """The turn took too long, said too much, or its model asked for tools too often."""
 
     code = "TURN_LIMIT_REACHED"
+
+
+class EmptyAnswer(TurnError):
+    """The model was asked twice, and its answers held neither text nor a call."""
+
+    code = "EMPTY_ANSWER"
+    retryable = True
+
+    def __init__(self, offered: Sequence[str]) -> None:
+        tools = f"offered were {', '.join(offered)}" if offered else "none was offered"
+        super().__init__(
+            "The model gave an empty answer, also when it was asked again. It may have called a "
+            f"tool that it was not offered ({tools}): providers drop such a call.",
+            offered_tools=list(offered),
+        )
 
 
 class NothingToContinue(TurnError):

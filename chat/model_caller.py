@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 
+import msgspec
+
 from chat.context.window import Decision
 from chat.errors import TurnLimitReached
 from chat.events import StatusChanged
@@ -14,9 +16,11 @@ from chat.recording import SessionRecorder
 from chat.round import Round
 from chat.stream import TurnStream
 from models_app.language_model import Delta, ModelRequest
+from sessions_app.messages import UserMessage
 
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
+EMPTY = "The model gave an empty answer; it is asked again."
 
 
 class ModelCaller:
@@ -54,7 +58,7 @@ class ModelCaller:
         self._fitter = job.fitter(recorder.now)
 
     async def ask(self, answer: Round) -> None:
-        """Ask for an answer, which fills as it arrives.
+        """Ask for an answer, which fills as it arrives; ask once more if it stays empty.
 
         Raises:
             ModelError: By the model.
@@ -68,6 +72,14 @@ class ModelCaller:
             begun["replaced_id"] = self._job.continuation.replaced_id
         self._stream.note("round", begun)
         request = await self._request(answer)
+        await self._stream_answer(answer, request)
+        if answer.is_empty:
+            self._opening.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
+            await self._stream_answer(answer, asked_again(request))
+        if answer.context_window is not None:
+            self.window = Decision(window=answer.context_window, reason="usage_threshold")
+
+    async def _stream_answer(self, answer: Round, request: ModelRequest) -> None:
         loading = asyncio.get_running_loop().call_later(
             LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
         )
@@ -80,8 +92,6 @@ class ModelCaller:
                         loading.cancel()
         finally:
             loading.cancel()
-        if answer.context_window is not None:
-            self.window = Decision(window=answer.context_window, reason="usage_threshold")
 
     async def _request(self, answer: Round) -> ModelRequest:
         fitted = await self._fitter.fit(
@@ -132,3 +142,27 @@ class ModelCaller:
 
     def _announce_compression(self) -> None:
         self._opening.send_or_hold([StatusChanged(state="compressing_context")])
+
+
+def asked_again(request: ModelRequest) -> ModelRequest:
+    """Return the request with a note that its answer was empty, and which tools there are.
+
+    A call of any other tool is dropped by Ollama, and the model would make it again.
+    """
+    names = ", ".join(tool.name for tool in request.tools)
+    note = (
+        "(Your last answer was empty. "
+        + (
+            f"You can call these tools and no others: {names}. "
+            if names
+            else "There are no tools. "
+        )
+        + "Answer now, in words if no tool is needed.)"
+    )
+    messages = list(request.messages)
+    last = messages[-1] if messages else None
+    if isinstance(last, UserMessage):  # some models want question and answer by turns
+        messages[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
+    else:
+        messages.append(UserMessage(content=note, message_id="", timestamp=""))
+    return msgspec.structs.replace(request, messages=messages)

@@ -61,6 +61,12 @@ class Round:
         """The clean reasoning so far, or None where there is none."""
         return "".join(self._thinking).strip() or None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model came to an end by itself and said nothing, but for reasoning."""
+        by_itself = self.finished is not None and self.finished.done_reason != "length"
+        return by_itself and not self.calls and not self.text
+
     def absorb(self, batch: Sequence[Delta]) -> list[Event]:
         """Take in what one read brought and return the events that it makes."""
         events: list[Event] = []
