@@ -89,7 +89,8 @@ class MochiApplication:
                 return
             for sentence in (*unknown_variables().values(), *self._settings.trust.notes):
                 logger.warning(sentence)
-            await asyncio.to_thread(prepare_data_dir, self._settings)
+            for note in await asyncio.to_thread(prepare_data_dir, self._settings):
+                logger.warning(note)
             settings = await self._opened.enter_async_context(scripted_model(self._settings))
             install_services(build_services(settings))
             self._started = True

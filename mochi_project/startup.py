@@ -4,6 +4,7 @@ import os
 import sys
 
 from mochi_project.config import ConfigurationError, MochiSettings
+from mochi_project.file_systems import check_file_systems
 from mochi_project.own_files import UnsafeFileError
 from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, check_secret, ensure_secret
 from mochi_project.trust.records import make_state_home
@@ -14,10 +15,13 @@ from sessions_app.errors import StorageError
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
-def prepare_data_dir(settings: MochiSettings) -> None:
+def prepare_data_dir(settings: MochiSettings) -> list[str]:
     """Make the state directory and the secret key, so that every process finds them.
 
     Secrets of a folder that is not trusted are kept outside of it: those in it may be somebody's.
+
+    Returns:
+        What does not work as it should in these directories, a sentence each.
 
     Raises:
         ConfigurationError: The data directory can't be used.
@@ -27,9 +31,11 @@ def prepare_data_dir(settings: MochiSettings) -> None:
         make_private_directory(directory)
         if private != directory:
             make_state_home()
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
+        notes = check_file_systems(settings)
         ensure_secret(private / SECRET_KEY_FILE)
         check_secret(private / API_TOKEN_FILE)
-        writable = os.access(directory, os.W_OK | os.X_OK)
     except UnsafeFileError as error:
         raise _unsafe(error) from error
     except OSError as error:
@@ -41,8 +47,7 @@ def prepare_data_dir(settings: MochiSettings) -> None:
         raise ConfigurationError(
             f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.message}"
         ) from error
-    if not writable:
-        raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
+    return notes
 
 
 def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:

@@ -71,11 +71,13 @@ def _configuration() -> Iterator[Finding]:
 def _data(services: Services) -> Iterator[Finding]:
     settings = services.settings
     try:
-        prepare_data_dir(settings)
+        notes = prepare_data_dir(settings)
     except ConfigurationError as error:
         yield Finding("data directory", "broken", str(error))
     else:
         yield Finding("data directory", "ok", f"{settings.resolved_data_dir} is writable")
+        for note in notes:
+            yield Finding("file system", "note", f"{note}.")
     yield from _trust(settings)
     yield _counted("sessions", lambda: _sessions(services))
     yield _counted("system prompts", lambda: _prompts(services))

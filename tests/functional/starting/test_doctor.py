@@ -89,3 +89,27 @@ def test_people_get_a_table(run: Run) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "data directory" in ended.stdout
     assert "did you mean MOCHI_PORT?" in " ".join(ended.stdout.split())
+
+
+def test_a_file_system_that_can_not_hold_the_data_is_broken(run: Run, tmp_path: Path) -> None:
+    """As exFAT is: no links of either kind."""
+    (tmp_path / "exfat").mkdir()
+    (tmp_path / "exfat" / "sitecustomize.py").write_text(
+        "import errno, os\n"
+        "def refuse(*_, **__): raise OSError(errno.EPERM, os.strerror(errno.EPERM))\n"
+        "os.link = os.symlink = refuse\n"
+    )
+    path = f"{tmp_path / 'exfat'}:{ROOT}"
+    data = str(tmp_path / "data")
+
+    found = run([*DOCTOR, "--json"], MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=data, PYTHONPATH=path)
+    started = run(
+        [sys.executable, "-m", "mochi_server", "--port", "0"], MOCHI_DATA_DIR=data, PYTHONPATH=path
+    )
+
+    assert found.returncode == 1
+    assert findings(found)["data directory"]["state"] == "broken"
+    assert "hard links (operation not permitted)" in findings(found)["data directory"]["detail"]
+    assert started.returncode == 1
+    assert "can't hold mochi-server's data safely" in started.stderr
+    assert len(started.stderr.splitlines()) == 1
