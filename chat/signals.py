@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full
 
 REST_SECONDS = 10.0
 
@@ -29,10 +29,18 @@ class TurnSignals:
         self._watcher = watcher
 
     def send(self, turn_id: str, kind: SignalKind) -> None:
-        """Leave a signal for the turn's owner; sending it twice is sending it once. Blocks."""
-        make_private_directory(self._directory, durable=False)
+        """Leave a signal for the turn's owner; sending it twice is sending it once. Blocks.
+
+        Raises:
+            StorageError: The disk takes no signal.
+        """
         path = self._directory / f"{turn_id}.{kind}"
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+        try:
+            make_private_directory(self._directory, durable=False)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+        except OSError as error:
+            raise_if_full(error)
+            raise
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
         """Take back a signal that nobody took. Blocks."""

@@ -168,6 +168,9 @@ class FileSessionRepository:
                 os.unlink(path)
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
+            except OSError as error:
+                raise_if_full(error)
+                raise
             sync_directory(self._directory)
             self._claims.remove(session_id)
             self._recent.forget(session_id)

@@ -17,29 +17,49 @@ class FailingDisk:
     """Makes the writes below a directory fail with an error number, while told to.
 
     Works for root too, whom permissions do not stop, and needs no right to mount anything.
+
+    Args:
+        root: The directory.
+        switch: While there is a file here, it is read-only; for processes under test.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, switch: str | None = None) -> None:
         self._root = os.fspath(root)
-        self._error = 0
+        self._switch = switch
+        self._told = 0
         self._real = {
             name: getattr(os, name) for name in ("open", "write", "fsync", *_ADDS, *_TAKES)
         }
 
     def fill(self) -> None:
         """Let nothing be added any more; what is there can be removed."""
-        self._error = errno.ENOSPC
+        self._told = errno.ENOSPC
 
     def turn_read_only(self) -> None:
         """Let nothing be changed any more."""
-        self._error = errno.EROFS
+        self._told = errno.EROFS
 
     def mend(self) -> None:
         """Work again."""
-        self._error = 0
+        self._told = 0
+
+    @property
+    def _error(self) -> int:
+        if self._switch is not None and posix.access(self._switch, posix.F_OK):
+            return errno.EROFS
+        return self._told
 
     @contextmanager
     def installed(self):
+        """Stand between everybody and the system calls, for a while."""
+        self.install()
+        try:
+            yield self
+        finally:
+            for name, call in self._real.items():
+                setattr(os, name, call)
+
+    def install(self) -> None:
         """Stand between everybody and the system calls."""
         os.open = self._open
         os.write = self._guard("write", self._is_mine)
@@ -47,11 +67,6 @@ class FailingDisk:
             setattr(os, name, self._guard(name, self._is_below))
         for name in _TAKES:
             setattr(os, name, self._guard(name, self._is_locked))
-        try:
-            yield self
-        finally:
-            for name, call in self._real.items():
-                setattr(os, name, call)
 
     def _open(self, path, flags, *rest, **keys):
         makes = flags & os.O_CREAT and not os.path.lexists(path)

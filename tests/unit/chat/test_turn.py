@@ -67,6 +67,13 @@ def test_an_answer_that_can_not_be_saved_is_an_error():
     assert walk(Input.HISTORY_READY, Input.ANSWERED, Input.ERROR)[0] is State.FAILED
 
 
+@pytest.mark.parametrize("end", [Input.ERROR, Input.SHUTDOWN])
+def test_what_can_not_be_saved_is_left_and_reported(end):
+    state, actions = walk(Input.HISTORY_READY, end, Input.ERROR)
+    assert state is State.UNSAVED
+    assert actions == (Action.LEAVE, Action.REPORT_ERROR)
+
+
 def test_a_final_state_can_not_be_cancelled():
     for state in FINAL:
         with pytest.raises(ImpossibleTransition):

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from chat import following
-from chat.errors import NoActiveTurn
-from chat.turn import State
+from chat.errors import NoActiveTurn, TurnCrashed
+from chat.turn import Action, Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app import files
 from sessions_app.errors import StorageError
@@ -190,3 +190,34 @@ async def test_a_turn_that_could_not_be_saved_is_swept_up_by_housekeeping(house,
     session = await asyncio.to_thread(house.sessions.repository.load, session_id)
     assert session.messages[-1].content == "Half"
     assert house.journal.has_ended(session_id, turn.turn_id)
+
+
+@pytest.mark.parametrize("last", ["SAVE_INTERRUPTED", "LEAVE", "REPORT_ERROR", "SAVE_CANCELLED"])
+@pytest.mark.parametrize("begun", [True, False])
+async def test_whatever_fails_while_a_turn_is_ended_its_listeners_get_its_end(house, last, begun):
+    """Also a defect: nobody waits for ever, and the session can be used again."""
+    house.model.say(*[[TextDelta("Half")]] * begun, ..., [TextDelta("answer")])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    await house.model.asked.wait()
+
+    async def fail():
+        raise RuntimeError("a defect")
+
+    for name in {last, "SAVE_INTERRUPTED"} if last == "LEAVE" else {last}:
+        turn.engine._perform[Action[name]] = fail
+    reason = Input.CANCEL_REQUESTED if last == "SAVE_CANCELLED" else Input.ERROR
+    async with asyncio.timeout(10):
+        turn.engine.stop(reason)
+        events = await listen(turn)
+        assert names(events)[-2:] == (["error", "done"] if begun else [])
+        outcome = await turn.finished()
+        assert outcome.error.code == "INTERNAL_ERROR"
+        if not begun:
+            with pytest.raises(TurnCrashed):
+                await turn.committed()
+    house.model.say_text("works")
+    _, outcome = await run(house, session_id, AGAIN)
+    assert outcome.state is State.COMPLETED
+    texts = [message.content for message in await house.messages(session_id)]
+    assert texts in (["Hello!", "Half", "works"], ["Hello!", "works"])

@@ -10,6 +10,7 @@ import pytest
 from mochi_project.config import MochiSettings
 from mochi_project.worker_keeper import worker_environment
 from mochi_project.worker_lock import WorkerLock, WorkerState, worker_state
+from tests.unit.chat.disk import FailingDisk
 
 
 @pytest.fixture
@@ -44,6 +45,17 @@ def test_who_asks_takes_nothing_from_the_keeper(path):
     for _ in range(100):
         assert worker_state(path) is not None
     assert lock.is_held
+
+
+def test_a_read_only_file_system_does_not_hide_how_the_worker_is(path, data_dir):
+    lock = WorkerLock(path)
+    assert lock.acquire()
+    lock.note(WorkerState(phase="running"))
+    with FailingDisk(data_dir).installed() as disk:
+        disk.turn_read_only()
+        assert worker_state(path) == WorkerState(phase="running")
+        lock.release()
+        assert worker_state(path) is None
 
 
 def test_a_lock_whose_file_was_removed_is_lost(path):

@@ -4,6 +4,7 @@ Python imports this first where its folder is on ``PYTHONPATH``.
 """
 
 import os
+from pathlib import Path
 
 from chat import following, stream
 from chat.engine import TurnEngine
@@ -20,6 +21,11 @@ async def die_or_report(self: TurnEngine) -> None:
 
 
 TurnEngine._report_complete = die_or_report
+
+if switch := os.environ.get("MOCHI_E2E_READ_ONLY_SWITCH"):
+    from tests.unit.chat.disk import FailingDisk
+
+    FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), switch).install()
 
 if period := os.environ.get("MOCHI_E2E_HEARTBEAT_SECONDS"):
     stream.HEARTBEAT_SECONDS = following.HEARTBEAT_SECONDS = float(period)

@@ -1,0 +1,81 @@
+"""A data directory that turns read-only under a running server, and can be written to again."""
+
+import pytest
+
+from tests.functional.agents.conftest import Scribe, calls
+
+
+@pytest.fixture
+def switch(tmp_path):
+    """A file: while it is there, servers find their data directory read-only."""
+    return tmp_path / "read-only"
+
+
+@pytest.fixture
+def begin(start, patched, switch):
+    """How to start servers that the switch works on."""
+
+    def begin(*flags):
+        return start(*flags, **patched, MOCHI_E2E_READ_ONLY_SWITCH=str(switch))
+
+    return begin
+
+
+def test_a_read_only_data_directory_keeps_nobody_waiting(begin, switch, script):
+    server = begin("--workers", "2")
+    owner, other = (server.chat_with(worker) for worker in server.web_processes)
+    session_id = owner.new_session()
+    endless = script(["Half "] * 400, words_per_second=50)
+    with owner.stream(session_id, message=endless) as events:
+        seen = [next(events) for _ in range(3)]
+        with other.http.stream("GET", f"/chat/{session_id}/stream") as following:
+            lines = following.iter_lines()
+            assert next(lines)
+            switch.touch()
+            seen += list(events)
+            followed = [line for line in lines if line.startswith("event: ")]
+    assert followed[-2:] == ["event: error", "event: done"]
+    assert [event.name for event in seen][-2:] == ["error", "done"]
+    assert seen[-2].data["code"] == "STORAGE_READ_ONLY"
+    assert seen[-2].data["details"]["retryable"] is True
+    text = "".join(event.data["content"] for event in seen if event.name == "content_delta")
+
+    for chat in (owner, other):
+        assert chat.http.get("/health").status_code == 200
+        assert chat.http.get("/sessions").status_code == 200
+        assert len(chat.messages(session_id)) == 1
+        assert chat.http.get(f"/sessions/{session_id}/status").json()["active_turn"] is None
+        assert chat.cancel(session_id).json()["error"]["code"] == "NO_ACTIVE_TURN"
+        assert [event.name for event in chat.reattach(session_id)][-2:] == ["error", "done"]
+        for refused in (
+            chat.http.post(f"/chat/{session_id}", json={"message": "x"}),
+            chat.http.post("/sessions", json={"model": "qwen3:14b"}),
+            chat.http.delete(f"/sessions/{session_id}"),
+        ):
+            assert refused.status_code == 507, refused.text
+            assert refused.json()["error"]["details"]["retryable"] is True
+
+    switch.unlink()
+    assert other.say(session_id, script("alive"))[-2].name == "message_complete"
+    partial = owner.messages(session_id)[1]
+    assert (partial["content"], partial["interrupted"]) == (text.strip(), True)
+
+
+def test_an_agents_tool_whose_result_could_not_be_saved_is_not_run_again(
+    begin, switch, script, tmp_path
+):
+    runs = tmp_path / "runs"
+    scribe = Scribe(begin(), script)
+    session_id = scribe.new_session()
+    command = f"echo ran >> {runs}; touch {switch}"
+    instruction = scribe.instruct("Plan.", calls(("shell", {"command": command})), "Done.")
+    events = scribe.chat.say(session_id, scribe.message(instruction))
+    assert [event.name for event in events][-2:] == ["error", "done"]
+    for _ in range(2):
+        refused = scribe.chat.http.post(f"/chat/{session_id}", json={"message": None})
+        assert refused.status_code == 507
+    switch.unlink()
+    assert scribe.chat.say(session_id)[-2].name == "message_complete"
+    assert runs.read_text() == "ran\n"
+    [result] = [m for m in scribe.chat.messages(session_id) if m["role"] == "tool"]
+    assert result["content"] == "The call was interrupted. It was not run again."
