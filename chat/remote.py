@@ -148,10 +148,16 @@ class RemoteTurns:
         """Listen to a certain turn once it has its first event.
 
         None when there is no trace of it, or it was refused and had no event.
+
+        Raises:
+            SessionNotFound: The turn's session is not there now (a volume that is not mounted).
+                One that was deleted has taken its journals with it: then there is no trace.
         """
         try:
             claim = await self.running(session_id)
         except SessionNotFound:
+            if turn_id in await asyncio.to_thread(self._journal.turns, session_id):
+                raise
             return None
         runs = claim is not None and claim.turn_id == turn_id
         if not runs and turn_id not in await asyncio.to_thread(self._journal.turns, session_id):

@@ -143,3 +143,16 @@ async def test_a_caller_that_leaves_while_its_key_is_taken_leaves_no_key_held(
     record = await asyncio.to_thread(service._keys.find, "k")
     held = record is not None and await asyncio.to_thread(service._keys.is_held, "k", record)
     assert not held
+
+
+async def test_a_key_is_kept_while_its_session_s_file_is_away(house, service, data_dir):
+    session_id = await house.new_session()
+    house.model.say_text("hello")
+    first = await ended(service.open(request(session_id), "k"))
+    directory = data_dir / "chat_sessions"
+    await asyncio.to_thread(directory.rename, data_dir / "away")
+    with pytest.raises(SessionNotFound):
+        await service.open(request(session_id), "k")
+    await asyncio.to_thread((data_dir / "away").rename, directory)
+    assert (await service.open(request(session_id), "k")).turn_id == first.turn_id
+    assert len(await house.messages(session_id)) == 2
