@@ -82,23 +82,21 @@ def pass_on(decided: Mapping[str, bool]) -> None:
         os.environ[INHERITED_VARIABLE] = json.dumps({**known, **decided})
 
 
-def decide(layout: FolderLayout, concerned: Collection[str]) -> Decision:
-    """Return what this server decided about a folder before, or judge it now. Blocks.
-
-    Args:
-        layout: Where its parts are.
-        concerned: The parts that this start would use.
-    """
+def decide(layout: FolderLayout) -> Decision:
+    """Return what this server decided about a folder before, or judge it now. Blocks."""
     known = inherited().get(str(layout.folder))
     if known is not None:
         return Decision(layout.folder, bool(known))
-    return judge(layout, concerned)
+    return judge(layout)
 
 
-def judge(layout: FolderLayout, concerned: Collection[str] = tuple(PART_NAMES)) -> Decision:
-    """Compare a folder with what is remembered of it. Blocks; asks nobody."""
-    folder = layout.folder
-    parts = {name: part for name, part in parts_of(layout).items() if name in concerned}
+def judge(layout: FolderLayout) -> Decision:
+    """Compare a folder with what is remembered of it. Blocks; asks nobody.
+
+    All of it, also what this start would not use: a folder is trusted as a whole, and a person who
+    is asked must have seen it.
+    """
+    folder, parts = layout.folder, parts_of(layout)
     try:
         record = TrustRecords().get(folder)
     except TrustRecordsError as error:
@@ -111,16 +109,14 @@ def judge(layout: FolderLayout, concerned: Collection[str] = tuple(PART_NAMES)) 
     return Decision(folder, record.trusted, not changed, parts, changed if record.trusted else ())
 
 
-def remember(layout: FolderLayout, *, trusted: bool) -> Mapping[str, Part]:
-    """Remember a decision about a folder as it is now, and return what was in it.
+def remember(folder: Path, parts: Mapping[str, Part], *, trusted: bool) -> None:
+    """Remember a decision about a folder, and about these parts of it: those that were seen.
 
     Raises:
         TrustRecordsError: It can't be remembered.
     """
-    parts = parts_of(layout)
     digests = {name: part.digest for name, part in parts.items()}
-    TrustRecords().put(layout.folder, trusted=trusted, parts=digests)
-    return parts
+    TrustRecords().put(folder, trusted=trusted, parts=digests)
 
 
 def notes_on(decision: Decision) -> Iterator[str]:

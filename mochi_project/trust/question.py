@@ -57,7 +57,7 @@ def _decide(decision: Decision, layout: FolderLayout) -> None:
         return
     trusted = answer.strip().lower() in _YES
     try:
-        remember(layout, trusted=trusted)
+        remember(decision.folder, decision.parts, trusted=trusted)
     except TrustRecordsError as error:
         _say(f"mochi-server: warning: the answer holds for this start only: {error}")
         pass_on({str(decision.folder): trusted})

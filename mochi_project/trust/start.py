@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mochi_project.trust.contents import (
     AGENTS,
-    ENV,
     MCP,
-    PART_NAMES,
     TOOLS,
     FolderLayout,
     read_env_file,
@@ -19,7 +17,6 @@ from mochi_project.trust.decision import Decision, Trust, decide, inherited, not
 if TYPE_CHECKING:
     from mochi_project.config import MochiSettings
 
-_CODE = frozenset(PART_NAMES) - {ENV}
 _PLACES = {TOOLS: "tools_dir", AGENTS: "agents_dir", MCP: "mcp_config_path"}
 
 Validate = Callable[[Mapping[str, Any], bytes | OSError | None], "MochiSettings"]
@@ -88,8 +85,7 @@ class Start:
         known = inherited().get(str(self._here))
         if known is None and self._data_is_named and self._named_data_dir == self._here:
             return None
-        concerned = frozenset({ENV}) if self._data_is_named else frozenset(PART_NAMES)
-        return decide(self.layout(self._here), concerned)
+        return decide(self.layout(self._here))
 
     @cached_property
     def _data_decision(self) -> Decision | None:
@@ -100,7 +96,7 @@ class Start:
             return None
         if folder == self._here and self._here_decision is not None:
             return self._here_decision
-        return decide(self.layout(folder), _CODE)
+        return decide(self.layout(folder))
 
     @property
     def _data_is_named(self) -> bool:

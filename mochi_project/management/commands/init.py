@@ -11,6 +11,7 @@ from django.core.management import CommandError
 from mochi_project.config import start_here
 from mochi_project.example_data import Copied, copy_examples
 from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import judge, remember
 from mochi_project.trust.records import TrustRecordsError
 
@@ -52,7 +53,7 @@ class Command(ReportCommand):
 
     def _trust(self, folder: Path) -> None:
         try:
-            remember(start_here().layout(folder), trusted=True)
+            remember(folder, parts_of(start_here().layout(folder)), trusted=True)
         except TrustRecordsError as error:
             self.stderr.write(printable(f"mochi-server: {folder} is not trusted: {error}"))
 

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from mochi_project.config import start_here
 from mochi_project.management.reports import ReportCommand, printable
-from mochi_project.trust.contents import PART_NAMES, Part
+from mochi_project.trust.contents import PART_NAMES, Part, parts_of
 from mochi_project.trust.decision import remember
 from mochi_project.trust.records import TrustRecords, TrustRecordsError
 
@@ -55,7 +55,8 @@ class Command(ReportCommand):
     def _trust(self, folder: Path, *, as_json: bool) -> None:
         if not folder.is_dir():
             raise CommandError(printable(f"{folder} is not a directory."))
-        parts = remember(start_here().layout(folder), trusted=True)
+        parts = parts_of(start_here().layout(folder))
+        remember(folder, parts, trusted=True)
         if as_json:
             self.print_json({"folder": str(folder), "trusted": True, "parts": _files(parts)})
             return

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mochi_project.config import start_here
+from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import INHERITED_VARIABLE, remember
 
 
@@ -26,6 +27,6 @@ def decided() -> Callable[..., None]:
     """Return what remembers a decision, as `mochi-server trust` does."""
 
     def remember_it(folder: Path, *, trusted: bool = True) -> None:
-        remember(start_here().layout(folder), trusted=trusted)
+        remember(folder, parts_of(start_here().layout(folder)), trusted=trusted)
 
     return remember_it

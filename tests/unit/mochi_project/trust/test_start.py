@@ -230,6 +230,26 @@ def test_a_change_asks_again_and_no_takes_the_trust_back(
     assert not load_settings().trust.trusted
 
 
+def test_what_changes_behind_the_question_was_not_answered(
+    here: Path, terminal: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code(here)
+    terminal("y\n")
+    read = sys.stdin.readline
+
+    class Slow:
+        def readline(self) -> str:
+            code(here, "x = 2")
+            return read()
+
+    monkeypatch.setattr(sys, "stdin", Slow())
+
+    ask_at_start()
+
+    [decision] = start_here().decisions()
+    assert decision.changed == ["tools"]
+
+
 def test_without_a_terminal_nobody_is_asked(here: Path) -> None:
     code(here)
 
