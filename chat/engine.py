@@ -262,9 +262,11 @@ class TurnEngine:
         self._stream.emit([ToolContinuationStarted()])
         return Input.TOOLS_RETURNED
 
-    async def _secure(self) -> None:
+    async def _secure(self, *, durable: bool) -> None:
         """Make sure that it is on record which calls have started, before they run."""
         self._stream.require_room()
+        if durable:
+            await self._recorder.secure(self._stream.sync)
 
     def _calling_turn(self) -> CallingTurn:
         return CallingTurn(

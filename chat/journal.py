@@ -40,6 +40,9 @@ class JournalWriter(Protocol):
     def append(self, lines: str) -> None:
         """Write whole lines, as ``line`` makes them: all of them, or none where that fails."""
 
+    def sync(self) -> None:
+        """Put what was written on disk, so that it survives a power cut. Blocks."""
+
     def close(self) -> None:
         """Stop writing; the journal stays readable."""
 

@@ -47,6 +47,7 @@ class SessionRecorder:
         self._replaced_id = replaced_id
         self._wants_summaries = wants_summaries
         self._released = False
+        self._is_secured = False
 
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far."""
@@ -95,6 +96,17 @@ class SessionRecorder:
             self._release()
 
         await run_to_end(write_and_release, self._in_thread)
+
+    async def secure(self, sync_journal: Callable[[], None]) -> None:
+        """Let the turn's claim and journal survive a power cut."""
+
+        def sync() -> None:
+            sync_journal()
+            if not self._is_secured:
+                self._repository.sync_claims()
+                self._is_secured = True
+
+        await run_to_end(sync, self._in_thread)
 
     async def release(self) -> None:
         """Let the next turn start; doing it twice is harmless."""

@@ -125,6 +125,10 @@ class TurnStream:
                 f"The turn said more than {MAX_TURN_BYTES // 2**20} MiB; that is the limit."
             )
 
+    def sync(self) -> None:
+        """Put what was journalled on disk. Blocks."""
+        self._writer.sync()
+
     async def abandon(self) -> None:
         """End a stream that never had an event, as if it had never been."""
         self.close()

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -27,7 +27,13 @@ QUIET_SECONDS = 2.0
 PROGRESS_SECONDS = 0.1
 
 Note = Callable[[str, object], None]
-Secure = Callable[[], Awaitable[None]]
+
+
+class Secure(Protocol):
+    """Makes sure that it is on record which calls have started."""
+
+    def __call__(self, *, durable: bool) -> Awaitable[None]:
+        """Raise what keeps them from running; ``durable``: after a power cut too."""
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +64,8 @@ class ToolCallRunner:
             an agent's.
 
     Attributes:
-        await secure()
-        running: The calls that were announced and have no result yet; some may wait in a queue.
+        running: The calls that were announced and have no result that is saved; some may wait in a
+            queue.
         next_index: The number that the next call gets.
     """
 
@@ -114,7 +120,7 @@ class ToolCallRunner:
         """
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
-        await secure()
+        await secure(durable=any(self._offer.is_destructive(call.name) for call in self.running))
         tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []

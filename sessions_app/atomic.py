@@ -170,6 +170,14 @@ def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
             sync_directory(parent)
 
 
+def sync_data(descriptor: int) -> None:
+    """Put what was written to a file on disk, so that it survives a power cut."""
+    if sys.platform == "darwin":
+        _sync(descriptor)
+    else:
+        os.fdatasync(descriptor)
+
+
 def sync_directory(directory: StrPath) -> None:
     """Put the directory's entries on disk, so that a new name or a removal survives a power cut."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

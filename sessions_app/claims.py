@@ -23,6 +23,7 @@ from sessions_app.atomic import (
     StrPath,
     make_private_directory,
     raise_if_full,
+    sync_directory,
 )
 from sessions_app.identity import new_file_tag
 from sessions_app.repository import Claim
@@ -93,6 +94,10 @@ class TurnClaims:
             aside = f"{path}.{new_file_tag()}.broken"
             os.rename(path, aside)
             logger.warning("a directory lay in place of a claim; it is now %s", aside)
+
+    def sync(self) -> None:
+        """Put the claims on disk, so that a dead turn is known for one after a power cut too."""
+        sync_directory(self._directory)
 
     def session_ids(self) -> Iterator[str]:
         """Yield the sessions that have a claim, dead or alive."""

@@ -217,6 +217,10 @@ class FileSessionRepository:
             if self._claims.turn_of(session_id) == turn_id:
                 self._claims.remove(session_id)
 
+    def sync_claims(self) -> None:
+        """Let the claims that were made so far survive a power cut."""
+        self._claims.sync()
+
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
         _require_id(session_id)

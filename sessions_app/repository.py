@@ -111,6 +111,10 @@ class SessionRepository(Protocol):
     def release(self, session_id: str, turn_id: str) -> None:
         """Give up that turn's claim; does nothing when it is not the current one."""
 
+    def sync_claims(self) -> None:
+        """Let the claims that were made so far survive a power cut."""
+        ...
+
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
 

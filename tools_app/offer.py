@@ -48,6 +48,11 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a call of this tool is a turn of its own."""
         return name in self.tools and self.tools[name].delegated
 
+    def is_destructive(self, name: str) -> bool:
+        """Whether a call of this tool may run, and change something when it does."""
+        tool = self.find(name)
+        return tool is not None and tool.destructive
+
     def find(self, name: str) -> Tool | None:
         """Return a tool that may run."""
         return self.tools.get(name) or self.resumed.get(name)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from sessions_app.atomic import PRIVATE_FILE
+from sessions_app.atomic import PRIVATE_FILE, sync_data, sync_directory
 
 VERSION = 1
 """Of the format. Version 0 had no header; the version changes when older servers can't read it."""
@@ -76,6 +76,8 @@ class FileJournalWriter:
         if header:
             flags |= os.O_CREAT | os.O_EXCL
         self._fd = os.open(path, flags, PRIVATE_FILE)
+        self._path = path
+        self._is_known = False  # by its directory, after a power cut
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         if header:
             try:
@@ -107,6 +109,15 @@ class FileJournalWriter:
             with suppress(OSError):  # readers leave a torn line out, and who goes on cuts it off
                 os.ftruncate(self._fd, size)
             raise
+
+    def sync(self) -> None:
+        """Put what was written on disk; the first time its name too, and its directory's."""
+        sync_data(self._fd)
+        if not self._is_known:
+            directory = os.path.dirname(self._path)  # noqa: PTH120 - the path is text
+            sync_directory(directory)
+            sync_directory(os.path.dirname(directory))  # noqa: PTH120
+            self._is_known = True
 
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
