@@ -1,13 +1,14 @@
 """Asks the model for one answer of a turn and streams it as it arrives."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 
 import msgspec
 
-from chat.context.window import Decision
+from chat.context.window import Decision, grow
 from chat.errors import TurnLimitReached
 from chat.events import StatusChanged
 from chat.job import TurnJob
@@ -15,11 +16,16 @@ from chat.opening import Opening
 from chat.recording import SessionRecorder
 from chat.round import Round
 from chat.stream import TurnStream
+from models_app.errors import ModelError
 from models_app.language_model import Delta, ModelRequest
-from sessions_app.messages import UserMessage
+from models_app.window_sizes import fills_window
+from sessions_app.messages import AssistantMessage, UserMessage
+
+logger = logging.getLogger(__name__)
 
 LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
+LIMITS = ("num_predict", "max_tokens")
 EMPTY = "The model gave an empty answer; it is asked again."
 
 
@@ -73,11 +79,54 @@ class ModelCaller:
         self._stream.note("round", begun)
         request = await self._request(answer)
         await self._stream_answer(answer, request)
+        await self._go_on_in_larger_windows(answer, request)
         if answer.is_empty:
             self._opening.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
-            await self._stream_answer(answer, asked_again(request))
-        if answer.context_window is not None:
-            self.window = Decision(window=answer.context_window, reason="usage_threshold")
+            await self._stream_answer(answer, asked_again(request, self.window.window))
+            self._note_growth(answer)
+
+    async def _go_on_in_larger_windows(self, answer: Round, request: ModelRequest) -> None:
+        """Go on with an answer that came to the end of the window, where the model can hold more.
+
+        The model goes on from its own last message. If it can't be asked, the answer ends there.
+        """
+        self._note_growth(answer)
+        while (larger := self._larger_window(answer)) is not None:
+            rest = rest_of(request, answer, larger)
+            if rest is None:
+                return
+            cut = answer.finished
+            said = answer.raw_text
+            answer.go_on()
+            try:
+                await self._stream_answer(answer, rest)
+            except ModelError as error:
+                if answer.raw_text != said or answer.finished is not cut:
+                    raise
+                logger.info("an answer was not continued", extra={"code": error.code})
+                return
+            self.window = larger
+            self._note_growth(answer)
+
+    def _larger_window(self, answer: Round) -> Decision | None:
+        """Return the next window if this one was filled by the answer, and may grow."""
+        done, window = answer.finished, self.window.window
+        if done is None or done.done_reason != "length" or answer.calls:
+            return None
+        if not fills_window(done.prompt_eval_count, done.eval_count, window):
+            return None
+        larger = grow(
+            self.window,
+            max_context=self._job.rules.max_context,
+            usage_tokens=(done.prompt_eval_count or 0) + (done.eval_count or 0),
+        )
+        return larger if (larger.window or 0) > (window or 0) else None
+
+    def _note_growth(self, answer: Round) -> None:
+        """Keep the window that the provider grew to, if it did."""
+        grown, answer.context_window = answer.context_window, None
+        if grown is not None:
+            self.window = Decision(window=grown, reason="usage_threshold")
 
     async def _stream_answer(self, answer: Round, request: ModelRequest) -> None:
         loading = asyncio.get_running_loop().call_later(
@@ -144,7 +193,26 @@ class ModelCaller:
         self._opening.send_or_hold([StatusChanged(state="compressing_context")])
 
 
-def asked_again(request: ModelRequest) -> ModelRequest:
+def rest_of(request: ModelRequest, answer: Round, larger: Decision) -> ModelRequest | None:
+    """Return the request for the rest of an answer; None if the session's limit is used up."""
+    options = dict(request.options)
+    said = answer.finished.eval_count if answer.finished else None
+    for name in LIMITS:
+        limit = options.get(name)
+        if isinstance(limit, int) and limit > 0:
+            if limit <= (said or 0):
+                return None
+            options[name] = limit - (said or 0)
+    messages = request.messages
+    if answer.text:
+        begun = AssistantMessage(content=answer.raw_text, message_id="", timestamp="")
+        messages = [*messages, begun]
+    return msgspec.structs.replace(
+        request, messages=messages, context_window=larger.window, options=options
+    )
+
+
+def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
     """Return the request with a note that its answer was empty, and which tools there are.
 
     A call of any other tool is dropped by Ollama, and the model would make it again.
@@ -165,4 +233,4 @@ def asked_again(request: ModelRequest) -> ModelRequest:
         messages[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
     else:
         messages.append(UserMessage(content=note, message_id="", timestamp=""))
-    return msgspec.structs.replace(request, messages=messages)
+    return msgspec.structs.replace(request, messages=messages, context_window=window)

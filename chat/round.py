@@ -50,6 +50,12 @@ class Round:
         self._cleaner = StreamCleaner()
         self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
         self._first_call_index = first_call_index
+        self._before: Finished | None = None
+
+    @property
+    def raw_text(self) -> str:
+        """The clean text so far as it came, which a model can go on from."""
+        return "".join(self._text)
 
     @property
     def text(self) -> str:
@@ -67,6 +73,13 @@ class Round:
         by_itself = self.finished is not None and self.finished.done_reason != "length"
         return by_itself and not self.calls and not self.text
 
+    def go_on(self) -> None:
+        """Take what a further request says for the rest of this answer.
+
+        Reasoning that led to no text is begun anew: no model goes on from the middle of it.
+        """
+        self._before = self.finished if self.text else None
+
     def absorb(self, batch: Sequence[Delta]) -> list[Event]:
         """Take in what one read brought and return the events that it makes."""
         events: list[Event] = []
@@ -83,7 +96,7 @@ class Round:
                 self.has_output = True
             elif type(delta) is Finished:
                 self._add(events, *self._cleaner.finish())
-                self.finished = delta
+                self.finished = _together(self._before, delta)
                 self.has_output = True
             elif type(delta) is WindowGrown:
                 self.context_window = delta.context_window
@@ -138,3 +151,18 @@ class Round:
             self._text.append(text)
             self.has_output = True
             events.append(ContentDelta(content=text))
+
+
+def _together(before: Finished | None, last: Finished) -> Finished:
+    """Return the end of an answer that came in two parts, the second request repeating the first.
+
+    Its request is the first part's, its tokens are those of both.
+    """
+    if before is None:
+        return last
+    known = before.eval_count is not None and last.eval_count is not None
+    return Finished(
+        last.done_reason,
+        before.prompt_eval_count,
+        (before.eval_count or 0) + (last.eval_count or 0) if known else None,
+    )

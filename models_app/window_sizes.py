@@ -6,6 +6,9 @@ Coarse steps, because Ollama loads a model anew whenever ``num_ctx`` changes.
 SAFE_SHARE = 0.9
 """The part of a model's longest context that is used without being asked."""
 
+_MARGIN = 4
+"""Tokens before the end of its window at which Ollama may stop."""
+
 
 def safe_limit(max_context: int) -> int:
     """Return the largest window for a model whose longest context is ``max_context`` tokens."""
@@ -16,3 +19,10 @@ def fit(needed: int, limit: int) -> int:
     """Return the smallest step that holds ``needed`` tokens: a power of two, or the limit."""
     step = 1 << max(0, needed - 1).bit_length()
     return min(step, limit)
+
+
+def fills_window(prompt: int | None, answer: int | None, window: int | None) -> bool:
+    """Return whether a prompt and its answer, in tokens, come to the end of a context window."""
+    if not prompt or not answer or not window:
+        return False
+    return prompt + answer >= window - _MARGIN

@@ -16,7 +16,8 @@ from models_app.providers.ollama_library import (
     library_body,
     typed_errors,
 )
-from models_app.providers.ollama_wire import encode_body, fills_window
+from models_app.providers.ollama_wire import encode_body
+from models_app.window_sizes import fills_window
 
 
 class AsyncInstructorOllamaClient(OllamaInstructorAsync):

@@ -35,7 +35,6 @@ from sessions_app.messages import (
 )
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-_WINDOW_MARGIN = 4
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
 
@@ -94,16 +93,6 @@ def chat_body(
     if settings:
         body["options"] = settings
     return body
-
-
-def fills_window(prompt: int | None, answer: int | None, window: int | None) -> bool:
-    """Return whether a prompt and its answer, in tokens, come to the end of a context window.
-
-    Ollama stops a little before it.
-    """
-    if not prompt or not answer or not window:
-        return False
-    return prompt + answer >= window - _WINDOW_MARGIN
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:

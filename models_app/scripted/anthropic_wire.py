@@ -151,6 +151,10 @@ class AnthropicReply:
         """Return the end: the block is closed, the reason and the counts are told."""
         return self._end("tool_use" if self._called else "end_turn", completion_tokens)
 
+    def cut(self, completion_tokens: int) -> bytes:
+        """Return the end of a reply that has as many tokens as it may."""
+        return self._end("max_tokens", completion_tokens)
+
     def refused(self, completion_tokens: int) -> bytes:
         """Return the end of a reply that the classifiers stopped."""
         return self._end("refusal", completion_tokens)

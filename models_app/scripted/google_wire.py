@@ -118,6 +118,10 @@ class GoogleReply:
         """Return the last event, which has the reason and the counts."""
         return self._end("STOP", completion_tokens)
 
+    def cut(self, completion_tokens: int) -> bytes:
+        """Return the end of a reply that has as many tokens as it may."""
+        return self._end("MAX_TOKENS", completion_tokens)
+
     def refused(self, completion_tokens: int) -> bytes:
         """Return the end of a reply that the safety filter stopped."""
         return self._end("SAFETY", completion_tokens)

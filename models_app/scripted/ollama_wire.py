@@ -94,7 +94,10 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
     )
     if body.get("truncate") is False:
         _check_window(request)
-    return request
+    limits = [options["num_predict"]] if (options.get("num_predict") or 0) > 0 else []
+    if body.get("shift") is False and request.context_window is not None:
+        limits.append(max(request.context_window - request.prompt_tokens, 0))
+    return msgspec.structs.replace(request, answer_tokens=int(min(limits)) if limits else None)
 
 
 def find_model(body: Mapping[str, Any]) -> ModelCard:
@@ -223,6 +226,12 @@ class OllamaReply:
     def error(self, message: str) -> bytes:
         """Return an error line."""
         return error_body(message) + b"\n"
+
+    def cut(self, completion_tokens: int) -> bytes:
+        """Return the ``done`` line of a reply that has as many tokens as it may."""
+        message = {"role": "assistant", "content": ""}
+        metrics = {**self._metrics(completion_tokens), "done_reason": "length"}
+        return self._line(message, done=True, **metrics)
 
     def refused(self, completion_tokens: int) -> bytes:
         """Return the plain end: Ollama refuses no content."""

@@ -173,6 +173,10 @@ class OpenAIReply:
         """Return the one finish chunk, the usage if it was asked for, and ``[DONE]``."""
         return self._end("stop", completion_tokens)
 
+    def cut(self, completion_tokens: int) -> bytes:
+        """Return the end of a reply that has as many tokens as it may."""
+        return self._end("length", completion_tokens)
+
     def refused(self, completion_tokens: int) -> bytes:
         """Return the end of a reply that the content filter stopped."""
         return self._end("content_filter", completion_tokens)

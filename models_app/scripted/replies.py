@@ -114,12 +114,16 @@ class Refusal(msgspec.Struct, frozen=True):
     """The provider's filter refuses the content; the stream ends. Ollama has no such end."""
 
 
+class TokenLimit(msgspec.Struct, frozen=True):
+    """The reply has as many tokens as it may; the stream ends with ``length``."""
+
+
 class Disconnect(msgspec.Struct, frozen=True):
     """The connection is cut."""
 
 
 Chunk = ReasoningChunk | TextChunk | ToolCallChunk
-Step = Chunk | Silence | BrokenLine | ErrorLine | Refusal | Disconnect
+Step = Chunk | Silence | BrokenLine | ErrorLine | Refusal | TokenLimit | Disconnect
 
 
 class ReplyPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from models_app.scripted.replies import (
     Refusal,
     ReplyPlan,
     Silence,
+    TokenLimit,
     estimate_tokens,
 )
 from models_app.scripted.wire import Refused, ReplyWire, characters
@@ -81,6 +82,9 @@ async def _send_steps(
             case Refusal():
                 await send(wire.refused(estimate_tokens(counted)))
                 return
+            case TokenLimit():
+                await send(wire.cut(estimate_tokens(counted)))
+                return
             case Disconnect():
                 _cut(request, response)
                 return
@@ -112,6 +116,8 @@ async def whole(
                 return refusal_of(Refused(500, message), error_body)
             case Refusal():
                 return refusal_of(Refused(400, CONTENT_REFUSED), error_body)
+            case TokenLimit():
+                break
             case Disconnect():
                 return _cut(request, web.Response())
             case _:

@@ -12,7 +12,9 @@ from models_app.scripted.replies import (
     ReasoningChunk,
     ReplyPlan,
     Said,
+    Step,
     TextChunk,
+    TokenLimit,
     estimate_tokens,
     plan_reply,
 )
@@ -42,6 +44,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         think: Whether thinking was asked for.
         format: ``"json"``, a JSON schema, or None.
         context_window: The most tokens the request may have; None is unlimited.
+        answer_tokens: The most tokens that the answer may have; None is unlimited (Ollama only).
         include_usage: Whether a stream ends with the token counts (OpenAI only).
     """
 
@@ -52,6 +55,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     think: bool = False
     format: str | Mapping[str, Any] | None = None
     context_window: int | None = None
+    answer_tokens: int | None = None
     include_usage: bool = False
 
     @property
@@ -66,9 +70,12 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
             Refused: No object can satisfy the requested schema.
         """
         try:
-            return plan_reply(self.messages, think=self.think, format=self.format)
+            plan = plan_reply(self.messages, think=self.think, format=self.format)
         except ValueError as error:
             raise Refused(500, f"invalid JSON schema in format: {error}") from error
+        if self.answer_tokens is None:
+            return plan
+        return msgspec.structs.replace(plan, steps=limited(plan.steps, self.answer_tokens))
 
 
 class ReplyWire(Protocol):
@@ -90,6 +97,10 @@ class ReplyWire(Protocol):
 
     def error(self, message: str) -> bytes:
         """Return the frame of an error inside the stream."""
+        ...
+
+    def cut(self, completion_tokens: int) -> bytes:
+        """Return what ends a stream that has as many tokens as it may."""
         ...
 
     def refused(self, completion_tokens: int) -> bytes:
@@ -121,6 +132,21 @@ def cut_by_utf16(text: str, size: int) -> Iterator[str]:
     units = text.encode("utf-16-le", "surrogatepass")
     for at in range(0, len(units), 2 * size):
         yield units[at : at + 2 * size].decode("utf-16-le", "surrogatepass")
+
+
+def limited(steps: Sequence[Step], tokens: int) -> list[Step]:
+    """Return the steps of an answer up to so many tokens, which may end within a chunk."""
+    kept: list[Step] = []
+    room = 4 * tokens
+    for step in steps:
+        if isinstance(step, Chunk):
+            if room < characters(step):
+                if room and isinstance(step, TextChunk | ReasoningChunk):
+                    kept.append(msgspec.structs.replace(step, text=step.text[:room]))
+                return [*kept, TokenLimit()]
+            room -= characters(step)
+        kept.append(step)
+    return kept
 
 
 def joined(chunks: Sequence[Chunk], kind: type[ReasoningChunk] | type[TextChunk]) -> str:
