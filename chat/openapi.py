@@ -43,7 +43,6 @@ STREAM: dict[str, Any] = {
             "description": "Server-sent events; see docs/events.md for every event.",
             "content": {
                 "text/event-stream": {
-                    "schema": {"type": "string"},
                     "itemSchema": _EVENT,
                     "example": _EXAMPLE,
                 }

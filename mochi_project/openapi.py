@@ -7,10 +7,9 @@ from chat.sse import EVENT_ID_PATTERN
 from mochi_project.edge.guard import TOKEN_FREE_PATHS
 from mochi_project.errors import STATUS_OF_CODE, envelope
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
-from prompts_app.prompts import FILENAME_PATTERN, NAME_LENGTH
 from sessions_app.error_schemas import ErrorResponse
 from sessions_app.session import MODEL_NAME_LENGTH
-from sessions_app.wire_patterns import SESSION_ID_PATTERN
+from sessions_app.wire_patterns import PROMPT_FILE, SESSION_ID_PATTERN
 from tools_app.mcp.config import NAME_PATTERN as SERVER_NAME_PATTERN
 
 # component name: (code, description, example of a message)
@@ -73,7 +72,7 @@ _PARAMETER_RULES: dict[str, dict[str, dict[str, Any]]] = {
     "after": {"": {"pattern": EVENT_ID_PATTERN}},
     "Last-Event-ID": {"": {"pattern": EVENT_ID_PATTERN}},
     "message_index": {"": {"minimum": 0}},
-    "filename": {"": {"pattern": FILENAME_PATTERN, "maxLength": NAME_LENGTH}},
+    "filename": {"": PROMPT_FILE},
     "model_name": {"": {"minLength": 1, "maxLength": MODEL_NAME_LENGTH}},
     "agent_name": {"": {"pattern": AGENT_NAME_PATTERN}},
     "name": {
@@ -110,12 +109,21 @@ def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
     operation = schema["paths"][path][method]
     for parameter in operation["parameters"]:
         rules = _PARAMETER_RULES.get(parameter["name"], {})
+        _without_null(parameter["schema"])
         parameter["schema"] |= rules.get(path.split("/")[3], rules.get("", {}))
     if method == "post" and "requestBody" in operation:
         (content,) = operation["requestBody"]["content"].values()
         body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
         # The middleware takes no body for {}, which may be enough.
         operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())
+
+
+def _without_null(parameter: dict[str, Any]) -> None:
+    """Take null out of a parameter's schema: it would be sent as the text "null"."""
+    kinds = [kind for kind in parameter.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        del parameter["anyOf"]
+        parameter |= kinds[0]
 
 
 def _describe(path: str, operation: dict[str, Any]) -> None:

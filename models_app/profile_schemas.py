@@ -83,7 +83,10 @@ class ProfileListOut(Schema):
 
 
 class _ProfileIn(Schema):
-    provider: str = Field(description="`ollama`, a configured provider's name, or `custom`")
+    provider: str = Field(
+        description="`ollama`, a configured provider's name, or `custom`",
+        json_schema_extra={"minLength": 1},
+    )
     model: str = Field(
         max_length=MODEL_NAME_LENGTH,
         description="The model's name there",

@@ -318,8 +318,13 @@ def profile_from(name: str, value: Mapping[str, Any]) -> Profile:
     Raises:
         ValidationFailed: It describes none; ``field`` says where.
     """
+    parameters = {
+        # A whole number, as JSON has it, whether or not there is ".0" behind it.
+        key: int(item) if isinstance(item, float) and item.is_integer() else item
+        for key, item in value.get("parameters", {}).items()
+    }
     try:
-        return msgspec.convert({**value, "name": name}, Profile)
+        return msgspec.convert({**value, "name": name, "parameters": parameters}, Profile)
     except msgspec.ValidationError as error:
         words, _, place = str(error).partition(" - at `$")
         raise ValidationFailed(words, field=place.strip("`.") or "profile") from error

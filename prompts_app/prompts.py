@@ -6,14 +6,12 @@ from typing import Self
 import msgspec
 
 from sessions_app.errors import ValidationFailed
+from sessions_app.wire_patterns import PROMPT_FILE
 
 MAX_CONTENT_CHARS = 9_999
 PREVIEW_LENGTH = 100
-FILENAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*\.(md|txt)$"
-SUFFIXES = (".md", ".txt")
-NAME_LENGTH = 100
 
-_FILENAME = re.compile(FILENAME_PATTERN)
+_FILENAME = re.compile(str(PROMPT_FILE["pattern"]))
 _ELLIPSIS = "..."
 
 
@@ -46,7 +44,7 @@ class PromptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_filename(name: str) -> bool:
     """Whether a prompt's file may have this name."""
-    return len(name) <= NAME_LENGTH and _FILENAME.fullmatch(name) is not None
+    return len(name) <= 100 and _FILENAME.fullmatch(name) is not None
 
 
 def validate_filename(filename: str) -> None:

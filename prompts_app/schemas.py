@@ -4,8 +4,8 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from prompts_app.prompts import FILENAME_PATTERN, MAX_CONTENT_CHARS, NAME_LENGTH
-from sessions_app.wire_patterns import NOT_BLANK_PATTERN
+from prompts_app.prompts import MAX_CONTENT_CHARS
+from sessions_app.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE
 
 # The service checks these; here they are only told, so that every refusal has the same words.
 _CONTENT_RULES: JsonDict = {"pattern": NOT_BLANK_PATTERN, "maxLength": MAX_CONTENT_CHARS}
@@ -62,7 +62,7 @@ class PromptCreateIn(Schema):
 
     filename: str = Field(
         description="Name of the file to make; ends in `.md` or `.txt`",
-        json_schema_extra={"pattern": FILENAME_PATTERN, "maxLength": NAME_LENGTH},
+        json_schema_extra=PROMPT_FILE,
     )
     content: str = Field(description="The whole text", json_schema_extra=_CONTENT_RULES)
 

@@ -19,17 +19,19 @@ from sessions_app.payloads import (
     session_detail,
     session_overview,
 )
-from sessions_app.schemas import (
+from sessions_app.request_schemas import (
     ForkIn,
     MessageEditIn,
+    SessionCreateIn,
+    SessionUpdateIn,
+    SystemPromptIn,
+)
+from sessions_app.schemas import (
     MessageEditOut,
     MessagesOut,
-    SessionCreateIn,
     SessionDetailOut,
     SessionListOut,
     SessionOut,
-    SessionUpdateIn,
-    SystemPromptIn,
     SystemPromptOut,
 )
 from sessions_app.variant_schemas import VariantIn, VariantOut

@@ -8,6 +8,8 @@ from pydantic.config import JsonDict
 SESSION_ID_PATTERN = "^[0-9a-f]{10}$"
 NOT_BLANK_PATTERN = r"[^\s\u001c-\u001f\u0085]"
 """At least one character that is no white space, as ``str.strip`` sees it."""
+PROMPT_FILE: JsonDict = {"pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]*\.(md|txt)$", "maxLength": 100}
+"""The name of a system prompt file."""
 
 
 def given(*fields: str) -> JsonDict:

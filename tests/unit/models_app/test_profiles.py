@@ -422,3 +422,10 @@ def test_a_profile_value_can_not_be_changed():
 
     with pytest.raises(AttributeError):
         made.model = "n"
+
+
+def test_a_whole_number_is_one_however_it_is_written():
+    profile = profile_from("a", {"provider": "openai", "model": "m", "parameters": {"top_k": 5.0}})
+    assert profile.parameters.top_k == 5
+    with pytest.raises(ValidationFailed):
+        profile_from("a", {"provider": "openai", "model": "m", "parameters": {"top_k": 5.5}})

@@ -89,7 +89,7 @@ def client(
     models = ModelCatalogue(cast("OllamaModel", provider))
     summaries = SummaryService(
         repository=manager.repository,
-        answers=cast("Any", None),
+        writer=cast("Any", None),
         models=models,
         queue=cast("Any", None),
         failures=cast("Any", None),

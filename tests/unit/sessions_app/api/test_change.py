@@ -138,6 +138,8 @@ async def test_a_fork_copies_up_to_a_message(client: AsyncClient, talk: str) -> 
     answer = await client.post(f"{URL}/{talk}/fork", {"message_index": 1}, content_type=JSON)
     fork = shaped(answer, 201, schemas.SessionOut)
     assert fork["message_count"] == 2
+    answer = await client.post(f"{URL}/{talk}/fork", '{"message_index": 1.0}', content_type=JSON)
+    assert shaped(answer, 201, schemas.SessionOut)["message_count"] == 2
     assert fork["forked_from"] == {"session_id": talk, "message_index": 1}
     answer = await client.post(f"{URL}/{talk}/fork", "", content_type=JSON)
     whole = shaped(answer, 201, schemas.SessionOut)

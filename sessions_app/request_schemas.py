@@ -1,0 +1,176 @@
+"""What is sent to the ``/sessions`` routes."""
+
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+from sessions_app.option_schemas import Options
+from sessions_app.session import (
+    MODEL_NAME_LENGTH,
+    AgentSettings,
+    ContextStrategy,
+    ExecutionPolicy,
+    ToolSettings,
+)
+from sessions_app.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
+
+_PROMPT = "You are a helpful assistant."
+_TOOLS: dict[str, Any] = {
+    "tools": ["add_numbers", "get_current_time"],
+    "tool_group": None,
+    "execution_policy": "always_confirm",
+}
+
+
+def _request(example: dict[str, Any], **rules: Any) -> ConfigDict:
+    """A body's configuration: a misspelt field is refused, not ignored."""
+    return ConfigDict(extra="forbid", json_schema_extra={"example": example, **rules})
+
+
+def _is_file(field: str, *, or_null: bool = False) -> dict[str, Any]:
+    """Return the rule that a field names a prompt file; beside a text it may be any label."""
+    kinds = ["string", "null"] if or_null else ["string"]
+    return {"properties": {field: {"type": kinds, **PROMPT_FILE}}}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a whole number")  # noqa: TRY004 - pydantic's way to refuse
+    return value
+
+
+ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
+Name = Annotated[str, Field(min_length=1, max_length=300)]
+# Whole numbers as in JSON Schema: 3 and 3.0, but neither "3" nor true.
+WindowSize = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_number)]
+MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
+
+
+class ToolSettingsIn(BaseModel, extra="forbid"):
+    """Which tools the model may call, and who is asked before they run."""
+
+    tools: list[Name] = Field(default_factory=list, description="Names of single tools")
+    tool_group: str | None = Field(None, description="A group whose tools are offered too")
+    execution_policy: ExecutionPolicy = Field("always_confirm", description="Who must be asked")
+    tool_policies: dict[Name, ExecutionPolicy] = Field(
+        default_factory=dict, description="Policies of single tools, over `execution_policy`"
+    )
+
+    def to_value(self) -> ToolSettings:
+        """Return the settings as a session keeps them."""
+        return ToolSettings(
+            tools=tuple(self.tools),
+            tool_group=self.tool_group,
+            execution_policy=self.execution_policy,
+            tool_policies=self.tool_policies,
+        )
+
+
+class AgentSettingsIn(BaseModel, extra="forbid"):
+    """Which agents the model may call."""
+
+    enabled_agents: list[Name] = Field(default_factory=list, description="Names of agents")
+    selection_metadata: dict[str, Any] | None = Field(
+        None, description="Whatever the front end wants to remember of how they were chosen"
+    )
+
+    def to_value(self) -> AgentSettings:
+        """Return the settings as a session keeps them."""
+        return AgentSettings(
+            enabled_agents=tuple(self.enabled_agents), selection_metadata=self.selection_metadata
+        )
+
+
+_SUMMARY_MODEL = "The model that writes summaries where `model` can't"
+_CONTEXT_STRATEGIES: list[JsonValue] = [*get_args(ContextStrategy), None]
+_CONTEXT_STRATEGY = "How a history that is too long is made to fit; null: the server's way"
+
+
+class SessionCreateIn(BaseModel):
+    """A new session."""
+
+    model_config = _request(
+        {
+            "model": "qwen3:14b",
+            "system_prompt": _PROMPT,
+            "system_prompt_source_file": "helpful.md",
+            "tool_settings": _TOOLS,
+            "agent_settings": {"enabled_agents": ["coder"]},
+        },
+        anyOf=[given("system_prompt"), _is_file("system_prompt_source_file", or_null=True)],
+    )
+
+    model: ModelName = Field(description="The model that shall answer")
+    system_prompt: str | None = Field(None, description="Text of the system prompt")
+    system_prompt_source_file: Name | None = Field(
+        None, description="Name of a prompt file: its text is loaded, or it labels `system_prompt`"
+    )
+    tool_settings: ToolSettingsIn | None = None
+    agent_settings: AgentSettingsIn | None = None
+    options: Options = Field(None, description="Sampling options: `temperature`, `seed`, ...")
+    summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
+    context_strategy: Name | None = Field(
+        None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
+    )
+
+
+class SessionUpdateIn(BaseModel):
+    """What shall change; what is absent stays as it is."""
+
+    model_config = _request({"model": "llama3.1:8b", "context_window": 16384})
+
+    # default_factory: optional in the schema, but null is refused.
+    model: ModelName = Field(default_factory=str, description="The model that answers from now on")
+    tool_settings: ToolSettingsIn | None = Field(
+        None, description="Replaced whole; null goes back to no tools"
+    )
+    agent_settings: AgentSettingsIn | None = Field(
+        None, description="Replaced whole; null goes back to no agents"
+    )
+    options: Options = Field(None, description="Replaced whole; null removes them")
+    summary_model: ModelName | None = Field(None, description=_SUMMARY_MODEL)
+    context_strategy: Name | None = Field(
+        None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
+    )
+    context_window: WindowSize | None = Field(
+        None, description="Tokens, set by hand; null returns to a window that grows by itself"
+    )
+
+
+class MessageEditIn(BaseModel):
+    """The new text of a user message."""
+
+    model_config = _request({"content": "Updated message content"})
+
+    content: str = Field(
+        description="The new text", json_schema_extra={"pattern": NOT_BLANK_PATTERN}
+    )
+    message_id: str | None = Field(
+        None, description="The message that is meant; 409 if another stands at the index"
+    )
+
+
+class SystemPromptIn(BaseModel):
+    """The system prompt: its text, or the prompt file to load it from, or both."""
+
+    model_config = _request(
+        {"content": _PROMPT, "source_file": "helpful.md"},
+        anyOf=[given("content"), {"required": ["source_file"], **_is_file("source_file")}],
+    )
+
+    content: str | None = Field(
+        None, description="The text", json_schema_extra={"pattern": NOT_BLANK_PATTERN}
+    )
+    source_file: Name | None = Field(
+        None, description="Name of a prompt file: its text is loaded, or it labels `content`"
+    )
+
+
+class ForkIn(BaseModel):
+    """Where to cut the copy."""
+
+    model_config = _request({"message_index": 3})
+
+    message_index: MessageIndex | None = Field(
+        None, description="The last message that is copied; all of them unless given"
+    )

@@ -1,0 +1,50 @@
+"""Schemathesis's hooks: the answers that its checks find wrong and that are right.
+
+Schemathesis loads them (``SCHEMATHESIS_HOOKS``) in a process of its own. Each check here is one of
+Schemathesis's that passes what is explained.
+"""
+
+import json
+import re
+from typing import Any
+
+import schemathesis
+from schemathesis.specs.openapi import checks
+
+# Refusals that no schema can say because they depend on what there is: code, words, why.
+REFUSALS = [
+    ("INVALID_MESSAGE_INDEX", r"message", "whether the session has that message, and who wrote it"),
+    ("AGENT_INVALID", r"", "whether the agent's folder is in order"),
+    ("VALIDATION_ERROR", r"Idempotency-Key was used for another", "which keys were used before"),
+    ("VALIDATION_ERROR", r"nothing to continue from: send a message", "what the session holds"),
+    ("VALIDATION_ERROR", r"has no answer yet", "what the session holds"),
+    ("VALIDATION_ERROR", r"not found; `ollama pull", "which models there are"),
+    ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
+    ("VALIDATION_ERROR", r"can't think|does not support thinking", "what the model can do"),
+    ("VALIDATION_ERROR", r"name can't be changed", "the profile that the path names"),
+    ("VALIDATION_ERROR", r"must be configured|is configured for its address", "the configuration"),
+    ("VALIDATION_ERROR", r"provider '.*' .*is not configured", "the configuration"),
+    ("VALIDATION_ERROR", r"Ollama is at MOCHI_OLLAMA_HOST", "which provider the profile names"),
+    ("VALIDATION_ERROR", r"A base URL", "what an address may hold is more than a pattern can say"),
+]
+_EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]
+
+
+@schemathesis.check
+def valid_requests_are_accepted(ctx: Any, response: Any, case: Any) -> bool | None:
+    """Do ``positive_data_acceptance``, but for refusals that are explained."""
+    if response.status_code in {400, 422}:
+        error = json.loads(response.content)["error"]
+        if any(
+            error["code"] == code and words.search(error["message"]) for code, words in _EXPLAINED
+        ):
+            return None
+    return checks.positive_data_acceptance(ctx, response, case)
+
+
+@schemathesis.check
+def what_was_made_is_there(ctx: Any, response: Any, case: Any) -> bool | None:
+    """Do ``ensure_resource_availability``, but for approvals: only a tool that asks makes one."""
+    if case.operation.label.endswith("/confirm-tool"):
+        return None
+    return checks.ensure_resource_availability(ctx, response, case)
