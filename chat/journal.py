@@ -1,6 +1,6 @@
 """The journal of a turn: the append-only record of its events, readable from any worker."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -88,6 +88,26 @@ class TurnJournal(Protocol):
 
     def adopt(self, session_id: str, turn_id: str) -> None:
         """Take a dead turn's journal for ours: a claim of ours names it."""
+
+    def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
+        """Put lines that can't be read where nobody reads or removes them; whether there were any.
+
+        Only for a journal whose writer died. Positions in what stays do not change.
+
+        Args:
+            session_id: The session.
+            turn_id: Its turn.
+            is_sound: Whether an entry can be read; lines that are no entries can't be.
+        """
+
+    def copy_aside(self, session_id: str, turn_id: str) -> None:
+        """Keep a copy of a journal that nobody removes."""
+
+    def move_aside(self, session_id: str, turn_id: str) -> None:
+        """Put a whole journal where nobody reads or removes it."""
+
+    def broken(self) -> Sequence[str]:
+        """Return where what was set aside is, in words for people."""
 
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal, unless it is being written."""

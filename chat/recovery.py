@@ -1,18 +1,29 @@
 """Seals the turns of processes that died: see ``sealing.py`` for what is derived from what."""
 
+import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
 
 from chat.idempotency import IdempotencyKeys
 from chat.identity import time_of
 from chat.journal import TurnJournal, whole_journal
-from chat.sealing import Remains, closing_lines, read_remains, seal_session
-from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from chat.remains import Remains, is_sound, read_remains
+from chat.sealing import closing_lines, seal_session
+from sessions_app.atomic import raise_if_full
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, StorageError
 from sessions_app.identity import utc_now
 from sessions_app.repository import Claim, SessionRepository
 from sessions_app.session import Session
 
 logger = logging.getLogger(__name__)
+
+_PASSING = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+)
+"""Why a file can't be read or written although nothing is wrong with it."""
 
 
 class TurnRecovery:
@@ -40,12 +51,28 @@ class TurnRecovery:
         if claim.turn_id:
             self._journal.adopt(claim.session_id, claim.turn_id)
         for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):
-            sealed = seal_session(sealed, self._remains(claim.session_id, turn_id), now=self._now())
+            with self._moved_aside_if_it_fails(claim.session_id, turn_id):
+                sealed = self._with_remains(sealed, turn_id)
         logger.warning(
             "sealed a turn whose process died",
             extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
         )
         return sealed
+
+    def _with_remains(self, session: Session, turn_id: str) -> Session:
+        """Return the session with what the turn left, as far as that can be read and saved."""
+        session_id = session.session_id
+        if self._journal.set_aside(session_id, turn_id, is_sound):
+            _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
+        remains = self._remains(session_id, turn_id)
+        sealed = seal_session(session, remains, now=self._now())
+        if sealed is session or self._repository.can_hold(sealed):
+            return sealed
+        self._journal.copy_aside(session_id, turn_id)
+        _warn("a session can't hold what a turn left; it was set aside", session_id, turn_id)
+        without = msgspec.structs.replace(remains, text="", thinking="")
+        sealed = seal_session(session, without, now=self._now())
+        return sealed if self._repository.can_hold(sealed) else session
 
     def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
         """End every journal of the session that its writer could not end.
@@ -58,13 +85,38 @@ class TurnRecovery:
             turns: Its turns with a journal, oldest first, where the caller has just listed them.
         """
         for turn_id in self._dead_turns(session.session_id, turns):
-            remains = self._remains(session.session_id, turn_id)
-            if remains.last_number == 0:  # nobody saw anything of it
-                self._journal.discard(session.session_id, turn_id)
-            else:
-                lines = closing_lines(session, remains, turn_id)
-                self._journal.append(session.session_id, turn_id, lines)
+            with self._moved_aside_if_it_fails(session.session_id, turn_id):
+                self._end_journal(session, turn_id)
         return session
+
+    def _end_journal(self, session: Session, turn_id: str) -> None:
+        remains = self._remains(session.session_id, turn_id)
+        if remains.last_number == 0:  # nobody saw anything of it
+            self._journal.discard(session.session_id, turn_id)
+        else:
+            lines = closing_lines(session, remains, turn_id)
+            self._journal.append(session.session_id, turn_id, lines)
+
+    @contextmanager
+    def _moved_aside_if_it_fails(self, session_id: str, turn_id: str) -> Iterator[None]:
+        """Put a journal aside that can't be dealt with: no session may be lost to it.
+
+        Raises:
+            StorageError: The disk takes nothing now. What is there stays, and is dealt with later.
+        """
+        try:
+            yield
+        except StorageError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                raise_if_full(error)
+                raise
+            logger.exception(
+                "a journal could not be dealt with and was set aside",
+                extra={"session_id": session_id, "turn_id": turn_id},
+            )
+            self._journal.move_aside(session_id, turn_id)
 
     def _dead_turns(self, session_id: str, turns: Sequence[str] | None = None) -> list[str]:
         """Return the turns whose journal has no end and will get none from its writer.
@@ -125,3 +177,7 @@ class TurnRecovery:
         self._journal.sweep(older_than_seconds)
         self._repository.sweep()
         self._keys.sweep(older_than_seconds, known_turns=self._journal.all_turns())
+
+
+def _warn(message: str, session_id: str, turn_id: str) -> None:
+    logger.warning(message, extra={"session_id": session_id, "turn_id": turn_id})

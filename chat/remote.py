@@ -14,10 +14,10 @@ from chat.following import JournalFollower
 from chat.journal import Entry, TurnJournal, whole_journal
 from chat.outcome import Outcome, outcome_of
 from chat.recovery import TurnRecovery
-from chat.sealing import Remains, read_remains
+from chat.remains import Remains, read_remains
 from chat.signals import TurnSignals
 from chat.turn import State
-from sessions_app.errors import SessionNotFound, StorageError, ValidationFailed
+from sessions_app.errors import MochiError, SessionError, SessionNotFound
 from sessions_app.repository import Claim, SessionRepository
 
 logger = logging.getLogger(__name__)
@@ -243,13 +243,20 @@ class RemoteTurns:
         return None
 
     def _seal(self, session_id: str) -> None:
-        """Seal what dead turns of the session left, if the disk takes it by now."""
+        """Seal what dead turns of the session left, if that can be done now.
+
+        Whoever asks for a session or a stream gets what there is, sealed or not.
+        """
         try:
             self._recovery.seal(session_id)
-        except (StorageError, ValidationFailed) as error:
+        except SessionError:
+            pass  # it is gone, or can't be read: so say those who read it
+        except Exception as error:
+            code = error.code if isinstance(error, MochiError) else type(error).__name__
             logger.warning(
                 "a dead turn can't be sealed yet",
-                extra={"session_id": session_id, "code": error.code},
+                extra={"session_id": session_id, "code": code},
+                exc_info=not isinstance(error, MochiError),
             )
 
     async def _has_ended(self, session_id: str, turn_id: str) -> bool:

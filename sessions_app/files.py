@@ -45,6 +45,8 @@ from sessions_app.tombstones import Tombstones
 
 SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
 SIZE_LIMIT = 64 * 1024 * 1024
+RESERVE = 64
+"""One in so many bytes of ``SIZE_LIMIT`` is kept for what dead turns left."""
 LOCK_TIMEOUT_SECONDS = 30.0
 
 _TEMPORARY = re.compile(r"\.([0-9a-f]{10})\.json\.[0-9a-f]+\.tmp", re.ASCII)
@@ -175,6 +177,14 @@ class FileSessionRepository:
             self._claims.remove(session_id)
             self._recent.forget(session_id)
 
+    def can_hold(self, session: Session) -> bool:
+        """Whether the session as it is now can be saved by a recovery, and read again."""
+        try:
+            before = self._read(session.session_id)
+            return rewrite(counted(session), before).size <= SIZE_LIMIT
+        except ValidationFailed:
+            return False
+
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted, lately; None when it is not known to have been."""
         _require_id(session_id)
@@ -277,25 +287,31 @@ class FileSessionRepository:
             self._recent.keep(session_id, file)
         return file
 
-    def _save(self, file: SessionFile, change: Change) -> Session:
+    def _save(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
         changed = change(file.session)
         if changed is file.session:
             return changed
         changed = counted(changed)
-        self._write(file.session.session_id, changed, before=file)
+        self._write(file.session.session_id, changed, before=file, recovers=recovers)
         return changed
 
     def _write(
-        self, session_id: str, session: Session, *, before: SessionFile | None = None
+        self,
+        session_id: str,
+        session: Session,
+        *,
+        before: SessionFile | None = None,
+        recovers: bool = False,
     ) -> None:
         """Write the session, in the place of the file ``before`` or of none."""
         path = self._path(session_id)
         new = rewrite(session, before)
         size = new.size
-        if size > SIZE_LIMIT:
+        limit = SIZE_LIMIT if recovers else SIZE_LIMIT - SIZE_LIMIT // RESERVE
+        if size > limit and (before is None or size > len(before.data) or size > SIZE_LIMIT):
             raise ValidationFailed(
-                f"The session would be larger than {SIZE_LIMIT >> 20} MiB, and could not be read "
-                "any more. Go on in a new one, or fork it from an earlier message."
+                f"The session would be larger than {limit >> 20} MiB, and could soon be read "
+                "no more. Go on in a new one, or fork it from an earlier message."
             )
         if size > MOST_BYTES:
             write_atomically(path, new.pieces(), exclusive=before is None)
@@ -332,7 +348,7 @@ class FileSessionRepository:
         file = self._read(session_id)
         if dead is None or recover is None:
             return file
-        self._save(file, lambda found: recover(found, dead))
+        self._save(file, lambda found: recover(found, dead), recovers=True)
         self._claims.remove(session_id)
         return self._read(session_id)
 

@@ -85,6 +85,12 @@ class SessionRepository(Protocol):
     def delete(self, session_id: str) -> None:
         """Forget the session, readable or not, while no turn runs."""
 
+    def can_hold(self, session: Session) -> bool:
+        """Whether the session as it is now can be saved by a recovery, and read again.
+
+        There is some room for that beyond what other changes may take.
+        """
+
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted (UTC, ISO 8601).
 

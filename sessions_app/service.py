@@ -1,8 +1,8 @@
 """Sessions for programs: the library behind ``/sessions``, usable without a server."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,8 +11,8 @@ from msgspec import UNSET, UnsetType
 
 from sessions_app.codec import encode
 from sessions_app.errors import (
-    SessionBusy,
     SessionCorrupt,
+    SessionError,
     SessionExists,
     SessionNotFound,
     StorageError,
@@ -40,6 +40,8 @@ from sessions_app.session import (
     with_metadata,
 )
 from sessions_app.variants import VariantChoice, choice_in, choose_variant
+
+logger = logging.getLogger(__name__)
 
 ExportFormat = Literal["json", "markdown"]
 
@@ -373,9 +375,12 @@ class SessionManager:
         if self._recover is not None:
             claim = self.repository.claim_of(session_id)
             if claim is not None and not claim.alive:
-                # Somebody was faster, and a new turn runs; or reading is all that a disk can do.
-                with suppress(SessionBusy, StorageError):
+                try:
                     return self._update_idle(session_id, lambda session: session)
+                except (SessionError, StorageError):
+                    pass  # somebody was faster, and a new turn runs; or the disk can only be read
+                except Exception:  # reading never fails because recovering did
+                    logger.exception("recovery failed", extra={"session_id": session_id})
         return self.repository.load(session_id)
 
     def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:

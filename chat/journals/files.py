@@ -12,24 +12,28 @@ older servers have none, and belong to whoever has their session.
 """
 
 import fcntl
+import json
 import logging
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from chat.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
+from chat.journals import aside
+from chat.journals.aside import copy_aside, move_aside, set_lines_aside
 from chat.journals.journal_file import (
     VERSION,
     FileJournalWriter,
     Header,
     header_of,
+    is_header,
     mark_of,
     open_journal,
     opened,
@@ -173,6 +177,25 @@ class FileTurnJournal:
         finally:
             writer.close()
 
+    def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
+        """Put lines that can't be read where nobody reads them; whether there were any."""
+        path = Path(self._path(session_id, turn_id))
+        with suppress(FileNotFoundError):
+            return set_lines_aside(path, self._header, partial(_is_broken, is_sound))
+        return False
+
+    def copy_aside(self, session_id: str, turn_id: str) -> None:
+        """Keep a copy of a journal that nobody removes."""
+        copy_aside(Path(self._path(session_id, turn_id)))
+
+    def move_aside(self, session_id: str, turn_id: str) -> None:
+        """Put a whole journal where nobody reads or removes it."""
+        move_aside(Path(self._path(session_id, turn_id)))
+
+    def broken(self) -> Sequence[str]:
+        """Return where what was set aside is, in words for people."""
+        return sorted(str(path) for path in self._root.glob(f"*/*{aside.SUFFIX}"))
+
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal, and the session's directory with its last one."""
         path = self._path(session_id, turn_id)
@@ -184,6 +207,12 @@ class FileTurnJournal:
 
     def discard_session(self, session_id: str) -> None:
         """Forget all journals of a session."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return
+        for path in (self._root / session_id).glob(f"*{aside.SUFFIX}"):
+            header = header_of(str(path))
+            if header is None or self._is_of_ours(header):
+                path.unlink(missing_ok=True)
         for turn_id in self.turns(session_id):
             self.discard(session_id, turn_id)
 
@@ -253,11 +282,14 @@ class FileTurnJournal:
         header = header_of(self._path(session_id, turn_id))
         if header is None:
             return True
-        ours = header.is_known and (
-            not (self._sessions and header.sessions) or header.sessions == self._sessions
-        )
+        ours = self._is_of_ours(header)
         self._know(turn_id, ours=ours)
         return ours
+
+    def _is_of_ours(self, header: Header) -> bool:
+        return header.is_known and (
+            not (self._sessions and header.sessions) or header.sessions == self._sessions
+        )
 
     def _know(self, turn_id: str, *, ours: bool) -> None:
         if len(self._known) >= MOST_KNOWN:
@@ -287,9 +319,27 @@ def _whole_lines(file: BinaryIO) -> bytes:
     return line if line.endswith(b"\n") else b""
 
 
+def _is_broken(is_sound: Callable[[Entry], bool], line: bytes) -> bool:
+    entry = _entry_of(line)
+    return not is_sound(entry) if entry is not None else not is_header(line)
+
+
 def _entry_of(line: bytes) -> Entry | None:
     try:
         entry = _decode(line)
     except msgspec.MsgspecError:
+        return _entry_with_halves(line)
+    return entry if bytes(entry.data).startswith(b"{") else None
+
+
+def _entry_with_halves(line: bytes) -> Entry | None:
+    """Return an entry with half a character in it, as older servers wrote them down."""
+    if b"\\u" not in line:
+        return None
+    try:
+        raw = json.loads(line)
+        data = msgspec.Raw(json.dumps(raw.pop("data"), separators=(",", ":")).encode("ascii"))
+        entry = msgspec.convert({**raw, "data": data}, Entry)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return entry if bytes(entry.data).startswith(b"{") else None

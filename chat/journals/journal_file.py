@@ -59,6 +59,15 @@ def header_of(path: str) -> Header | None:
         return None
 
 
+def is_header(line: bytes) -> bool:
+    """Whether the line is a journal's header, of whatever version."""
+    try:
+        _decode(line)
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
 def mark_of(sessions_dir: Path, root: Path) -> str:
     """Return what stands for a directory of sessions, as seen from that of their journals.
 

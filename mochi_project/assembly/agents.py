@@ -10,7 +10,7 @@ from chat.confirmations import ConfirmationStore
 from chat.opener import TurnOpener
 from chat.preparation import TurnPreparer
 from chat.threads import WorkThreads
-from mochi_project.assembly.storage import ConversationStorage
+from mochi_project.assembly.storage import ConversationStorage, build_agent_storage
 from mochi_project.assembly.tools import ToolRoom, host_limits
 from mochi_project.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
@@ -49,11 +49,7 @@ def build_agents(
         chats_dir=settings.resolved_agent_chats_dir,
         gate=TrustGate(settings.trust, AGENTS),
     )
-    storage = ConversationStorage(
-        sessions_dir=settings.resolved_agent_chats_dir,
-        journals_dir=state_dir / "agent_turns",
-        keys_dir=state_dir / "agent_keys",
-    )
+    storage = build_agent_storage(settings)
     delegate = AgentDelegate(
         agents=catalogue,
         sessions=AgentSessions(storage.repository),

@@ -37,3 +37,12 @@ def build_storage(settings: MochiSettings) -> ConversationStorage:
         journals_dir=settings.resolved_state_dir / "turns",
         keys_dir=settings.resolved_state_dir / "keys",
     )
+
+
+def build_agent_storage(settings: MochiSettings) -> ConversationStorage:
+    """Build where the conversations with agents are kept; opens nothing."""
+    return ConversationStorage(
+        sessions_dir=settings.resolved_agent_chats_dir,
+        journals_dir=settings.resolved_state_dir / "agent_turns",
+        keys_dir=settings.resolved_state_dir / "agent_keys",
+    )

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents_app.folders import read_folders
+from mochi_project.assembly.storage import build_agent_storage, build_storage
 from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import Services, build_services
@@ -80,6 +81,7 @@ def _data(services: Services) -> Iterator[Finding]:
             yield Finding("file system", "note", f"{note}.")
     yield from _trust(settings)
     yield _counted("sessions", lambda: _sessions(services))
+    yield _counted("turns", lambda: _turns(settings))
     yield _counted("system prompts", lambda: _prompts(services))
     yield _agents(settings)
 
@@ -108,6 +110,24 @@ def _sessions(services: Services) -> Finding:
         return Finding("sessions", "ok", f"{len(listing.sessions)} readable")
     broken = "; ".join(f"{item.file}: {item.reason}" for item in listing.unreadable)
     return Finding("sessions", "note", f"{len(listing.sessions)} readable, not readable: {broken}")
+
+
+def _turns(settings: MochiSettings) -> Finding:
+    """Tell what is left of turns that nothing will come of without a person."""
+    notes: list[str] = []
+    for storage in (build_storage(settings), build_agent_storage(settings)):
+        if broken := storage.journal.broken():
+            notes.append(f"could not be read and was set aside: {', '.join(broken)}")
+        listing = storage.repository.list()
+        known = {metadata.session_id for metadata in listing.sessions}
+        known |= {item.file.removesuffix(".json") for item in listing.unreadable}
+        if missing := sorted(set(storage.journal.unended_sessions()) - known):
+            notes.append(
+                f"wait for sessions that are not in {storage.sessions_dir}: {', '.join(missing)}"
+            )
+    if not notes:
+        return Finding("turns", "ok", "nothing is left that could not be saved")
+    return Finding("turns", "note", printable("; ".join(notes)))
 
 
 def _prompts(services: Services) -> Finding:

@@ -39,12 +39,21 @@ def test_an_unreachable_ollama_is_broken_and_says_what_to_do(run: Run, nobody: s
 def test_broken_files_are_counted_and_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "chat_sessions").mkdir()
     (tmp_path / "chat_sessions" / "0123456789.json").write_text("{")
+    turns = tmp_path / ".mochi" / "turns" / "9876543210"
+    turns.mkdir(parents=True)
+    (turns / "0199f3a2b4c50000abcd.lines.broken").write_text("garbage")
+    (turns / "0199f3a2b4c60000abcd.jsonl").write_text('{"n":1,"event":"turn_started","data":{}}\n')
 
     ended = run([*DOCTOR, "--json"], MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=str(tmp_path))
 
     assert ended.returncode == 0, ended.stdout
     assert findings(ended)["sessions"]["state"] == "note"
     assert "0123456789.json" in findings(ended)["sessions"]["detail"]
+    left = findings(ended)["turns"]
+    assert left["state"] == "note"
+    assert "0199f3a2b4c50000abcd.lines.broken" in left["detail"]
+    assert "wait for sessions that are not in" in left["detail"]
+    assert "9876543210" in left["detail"]
 
 
 def test_tools_that_can_not_be_offered_are_named_with_the_reason(run: Run, tmp_path: Path) -> None:

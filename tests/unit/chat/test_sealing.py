@@ -20,8 +20,9 @@ from chat.events import (
     TurnStarted,
 )
 from chat.journal import Entry, line
+from chat.remains import read_remains
 from chat.schemas import ExecutedToolCallOut
-from chat.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, read_remains, seal_session
+from chat.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, seal_session
 from sessions_app.calls import open_calls, pair_calls
 from sessions_app.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage

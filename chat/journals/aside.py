@@ -1,0 +1,70 @@
+"""What of journals can't be read is put aside, beside them: nobody reads it, nobody removes it."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from sessions_app.atomic import write_atomically
+
+SUFFIX = ".broken"
+
+
+def set_lines_aside(path: Path, header: str, is_broken: Callable[[bytes], bool]) -> bool:
+    """Move lines of a journal whose writer died to a file beside it; whether there were any.
+
+    They are overwritten with blanks, so that positions in the journal stay what they are. Doing it
+    twice, or dying half-way, loses none of them.
+
+    Args:
+        path: The journal.
+        header: What the new file begins with.
+        is_broken: Whether a line, without its end, is to be moved.
+    """
+    broken = [
+        (offset, line)
+        for offset, line in _whole_lines(path)
+        if line.strip() and is_broken(line.removesuffix(b"\n"))
+    ]
+    if not broken:
+        return False
+    target = path.with_suffix(f".lines{SUFFIX}")
+    kept = target.read_bytes() if target.exists() else header.encode("ascii")
+    known = set(kept.splitlines(keepends=True))
+    added = b"".join(line for _, line in broken if line not in known)
+    write_atomically(target, kept + added, durable=False)
+    with suppress(PermissionError):  # readers pass them over where they stand
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            for offset, line in broken:
+                os.pwrite(descriptor, b" " * (len(line) - 1), offset)
+        finally:
+            os.close(descriptor)
+    return bool(added)
+
+
+def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield offset, line
+            offset += len(line)
+
+
+def copy_aside(path: Path) -> None:
+    """Keep a copy of a journal beside it."""
+    target, temporary = _whole(path), path.with_suffix(".copied")
+    shutil.copyfile(path, temporary)
+    temporary.replace(target)
+
+
+def move_aside(path: Path) -> None:
+    """Put a journal beside where it was, if it is there."""
+    with suppress(FileNotFoundError):
+        path.rename(_whole(path))
+
+
+def _whole(path: Path) -> Path:
+    return path.with_suffix(f".journal{SUFFIX}")
