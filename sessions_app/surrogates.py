@@ -5,6 +5,7 @@ UTF-8: neither a file nor an answer can hold it. What comes from models and tool
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -20,6 +21,14 @@ from sessions_app.messages import (
 )
 
 REPLACEMENT = "\ufffd"
+
+_MAY_BE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\.",
+    re.DOTALL,
+)
 
 M = TypeVar("M", UserMessage, SystemMessage, AssistantMessage, ToolMessage, Message)
 
@@ -57,6 +66,16 @@ def mend_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [mend_json(item) for item in value]
     return value
+
+
+def mend_escapes(json_text: bytes) -> bytes:
+    """Return JSON with escapes of lone surrogates replaced by that of U+FFFD, at the same length.
+
+    For parsers that refuse such JSON as a whole.
+    """
+    if not _MAY_BE_SURROGATE.search(json_text):
+        return json_text
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], json_text)
 
 
 def mend_call_id(call_id: str) -> str:

@@ -4,6 +4,7 @@ Importing this module imports the SDK.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import cast
@@ -14,12 +15,18 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
+from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.pace import Pace
 
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 1.0
+
+_LONGEST_RUN = 64
+# A run of escapes that reaches the end: in it, an escaped backslash and the beginning of an escape
+# can be told apart only from its first one on.
+_BEGUN = re.compile(rb"(?:\\(?:u[0-9a-fA-F]{4}|[^u]))*\\(?:u[0-9a-fA-F]{0,4}|[^u])?\Z")
 
 Incoming = SessionMessage | Exception
 
@@ -76,8 +83,9 @@ async def _bound(response: httpx2.Response) -> None:
     """Refuse what could unpack to anything; read no more of a body than a message may have."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("The answer is compressed, which was not asked for.")
-    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        response.stream = _BoundedStream(cast("httpx2.AsyncByteStream", response.stream))
+    stream = _MendedStream(cast("httpx2.AsyncByteStream", response.stream))
+    is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    response.stream = stream if is_events else _BoundedStream(stream)
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
@@ -94,3 +102,30 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+class _MendedStream(httpx2.AsyncByteStream):
+    """JSON in which half of a surrogate pair is replaced, or the SDK would refuse the message."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = b""
+        async for piece in self._stream:
+            data = held + piece
+            begun = _begun_escape(data)
+            held = data[len(data) - begun :]
+            if whole := data[: len(data) - begun]:
+                yield mend_escapes(whole)
+        if held:
+            yield mend_escapes(held)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _begun_escape(data: bytes) -> int:
+    """Return how many bytes at the end may belong to an escape, or pair, that goes on."""
+    found = _BEGUN.search(data, max(len(data) - _LONGEST_RUN, 0))
+    return len(data) - found.start() if found else 0

@@ -19,6 +19,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.pace import Pace
 from tools_app.mcp.stderr import ErrorOutput
@@ -163,7 +164,8 @@ class _Program:
         if not line.strip():
             return
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            # Half a character would make no message of it, and its call wait for ever.
+            message = jsonrpc_message_adapter.validate_json(mend_escapes(line), by_name=False)
         except ValueError:
             # Many programs print a banner where only messages belong.
             self._error_output.feed(b"(no message) " + line[:_PIECE].rstrip() + b"\n")

@@ -1,6 +1,7 @@
 """Summaries: made once, never in the way, found again, and given up in the end."""
 
 import asyncio
+import json
 
 import msgspec
 import pytest
@@ -8,10 +9,12 @@ import pytest
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.summaries import GAVE_WAY_SECONDS, SummaryService
 from chat.summary_failures import SummaryFailures
-from chat.summary_rules import ConversationSummary, with_summary_due
+from chat.summary_rules import ANSWER_TOKENS, ConversationSummary, with_summary_due
 from chat.summary_writer import SummaryWriter, WantedModels
 from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
+from models_app.providers.ollama import OllamaModel
+from models_app.structured import StructuredModels
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
@@ -490,3 +493,31 @@ async def test_a_time_that_makes_no_sense_does_not_keep_a_summary_for_ever(house
 
 def test_a_summary_is_a_pydantic_model_with_two_fields():
     assert set(ConversationSummary.model_fields) == {"summary", "topics"}
+
+
+async def test_giving_way_frees_the_models_slot(house):
+    """With the real client, against an Ollama that goes on and on."""
+    asked, left = asyncio.get_running_loop().create_future(), asyncio.Event()
+
+    async def serve(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        asked.set_result(json.loads(await reader.readexactly(length)))
+        await reader.read()
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    house.answers = StructuredModels(
+        lambda name: (OllamaModel(url), name), ollama_host=url, silence_timeout=60
+    )
+    session_id, other = house.talk(), house.talk()
+    async with server, asyncio.timeout(20):
+        running = asyncio.create_task(house.run(session_id, house.build()))
+        request = await asked
+        house.repository.claim(other, "turn2")
+        assert await running == "gave way to a turn of another session"
+        await left.wait()
+    assert (request["truncate"], request["shift"]) == (False, False)
+    assert request["options"]["num_predict"] == ANSWER_TOKENS

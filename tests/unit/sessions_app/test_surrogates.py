@@ -1,11 +1,19 @@
 """Halves of surrogate pairs in values of sessions."""
 
+import json
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage
-from sessions_app.surrogates import join_surrogates, mend_call, mend_json, mend_message
+from sessions_app.surrogates import (
+    join_surrogates,
+    mend_call,
+    mend_escapes,
+    mend_json,
+    mend_message,
+)
 
 HALVES = st.text(st.sampled_from("a😀\ud83d\ude00\udfff\ud800é"), max_size=8)
 
@@ -51,3 +59,13 @@ def test_what_is_whole_stays_the_same_object() -> None:
     message = AssistantMessage(content="😀", message_id="a", timestamp="t", tool_calls=(call,))
     assert mend_call(call) is call
     assert mend_message(message) is message
+
+
+@given(st.text(st.sampled_from('a😀\ud83d\ude00\udfff\\u"/nud83') | st.characters(), max_size=12))
+def test_mended_json_says_the_same_but_for_lone_halves(text: str) -> None:
+    escaped = json.dumps({text: text}).encode()
+    mended = mend_escapes(escaped)
+    assert len(mended) == len(escaped)
+    assert msgspec.json.decode(mended) == mend_json({text: text})
+    plain = json.dumps({text: text}, ensure_ascii=False).encode("utf-8", "replace")
+    assert mend_escapes(plain) == plain

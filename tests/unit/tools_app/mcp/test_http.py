@@ -9,9 +9,16 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
+import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.surrogates import mend_escapes
+from tools_app.mcp.http import _MendedStream
 
 PROGRAM = Path(__file__).parent / "programs" / "sdk_server.py"
 SECRET = "hush-hush-hush"
@@ -214,6 +221,16 @@ async def test_an_answer_beyond_all_bounds_costs_its_call(lab):
         assert (await lab.listed("srv")).tools
 
 
+async def test_half_a_character_in_a_result_is_replaced(lab):
+    async with listening(
+        older_server(lambda: {"content": [{"type": "text", "text": "a\ud83d b\ud83d\ude00"}]})
+    ) as url:
+        await lab.configure(srv={"url": url})
+        await lab.listed("srv")
+
+        assert (await lab.call("srv__run")).result == "a\ufffd b😀"
+
+
 async def test_a_session_that_the_server_forgot_is_made_anew(lab):
     forgotten = []
 
@@ -313,3 +330,24 @@ async def has_tool(lab, name):
 
 async def says(path, text):
     return await asyncio.to_thread(lambda: path.exists() and path.read_text() == text)
+
+
+class Pieces(httpx2.AsyncByteStream):
+    def __init__(self, pieces):
+        self.pieces = pieces
+
+    async def __aiter__(self):
+        for piece in self.pieces:
+            yield piece
+
+
+@given(st.text(st.sampled_from('a\ud83d\ude00\\"u'), max_size=12), st.lists(st.integers(0, 90)))
+def test_halves_are_mended_wherever_the_body_is_cut(text, cuts):
+    body = json.dumps({"text": text}).encode()
+    places = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
+    pieces = [body[start:end] for start, end in pairwise(places)]
+
+    async def read():
+        return b"".join([piece async for piece in _MendedStream(Pieces(pieces))])
+
+    assert asyncio.run(read()) == mend_escapes(body)

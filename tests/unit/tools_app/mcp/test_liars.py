@@ -80,6 +80,16 @@ async def test_a_huge_text_is_cut(lab):
     assert "[cut:" in result.result
 
 
+async def test_half_a_character_in_a_result_is_replaced(lab):
+    await lab.configure(srv=lab.raw("halves"))
+    await lab.listed("srv")
+
+    async with asyncio.timeout(5):
+        result = await lab.call("srv__run")
+
+    assert (result.success, result.result) == (True, "whole 😀 😀 \ufffd")
+
+
 async def test_a_message_beyond_all_bounds_costs_the_connection_and_the_server_comes_again(lab):
     await lab.configure(srv=lab.raw("too-big"))
     await lab.listed("srv")

@@ -71,6 +71,9 @@ def call(request):
         return text("x" * 1_000_000)
     if MODE == "too-big":
         return text("x" * 9_000_000)
+    if MODE == "halves":
+        halves = "\ud83d\ude00 \ud83d"
+        return text(f"whole \U0001f600 {halves}", structuredContent={f"k{halves}": [halves]})
     if MODE == "no-result":
         return {"content": "a text", "isError": "perhaps"}
     if MODE == "regex":
