@@ -84,7 +84,7 @@ class FileTurnJournal:
                 try:
                     writer = FileJournalWriter(path, header=self._header)
                 except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
-                    # No more durable than the journal in it, which is not synced either.
+                    # Its writer syncs the names of both when a line must survive a power cut.
                     make_private_directory(self._root / session_id, durable=False)
                     continue
                 if not writer.is_removed:

@@ -66,5 +66,7 @@ async def test_a_follower_ends_when_its_session_is_deleted(house, monkeypatch):
     assert await follower.next_entries()
     await asyncio.to_thread(house.sessions.delete, session_id)
     await asyncio.to_thread(house.journal.discard_session, session_id)
+    ended = await follower.next_entries()
+    assert [entry.event for entry in ended] == ["error", "done"]
     assert await follower.next_entries() is None
     follower.close()
