@@ -178,8 +178,6 @@ class HttpConnection(asyncio.Protocol):
             return
         self._last_data = self._loop.time()
         self.received_any = True
-        head_was_done = self._head_done
-        waiting = len(self._pieces)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -188,7 +186,7 @@ class HttpConnection(asyncio.Protocol):
             self._fail(NotHttp(str(error)))
         if self._surplus:
             self._fail(NotHttp("it sends more than was asked for"))
-        if len(self._pieces) > waiting or self._head_done is not head_was_done:
+        if self._pieces:  # of the body; while they wait, no more than ``BUFFERED_BYTES`` is read
             self._head_bytes = 0
         else:
             self._head_bytes += len(data)

@@ -4,10 +4,16 @@ import pytest
 from pydantic import BaseModel
 
 from models_app.errors import ModelNotFound, OllamaUnreachable, ServiceUnavailable
-from models_app.language_model import Finished, TextDelta, ThinkingDelta
+from models_app.language_model import Finished, ModelRequest, TextDelta, ThinkingDelta
 from models_app.providers.ollama import OllamaModel
 from models_app.scripted.server import ScriptedModelServer
-from models_app.structured import ATTEMPTS, Question, StructuredModels
+from models_app.structured import (
+    ATTEMPTS,
+    LONGEST_THOUGHT,
+    Question,
+    StructuredModels,
+    whole_answer,
+)
 
 QUESTION = Question(instructions="Describe it.", text="A cat.", context_window=4096)
 
@@ -110,3 +116,18 @@ async def test_a_model_that_does_not_stop_is_stopped():
         await asking(Babbler()).ask("mine:m", QUESTION, Animal)
 
     assert len(closed) == ATTEMPTS
+
+
+async def test_a_model_that_reasons_for_ever_is_stopped_too():
+    class Thinker:
+        said = 0
+
+        async def stream(self, request):
+            while True:
+                self.said += 1
+                yield [ThinkingDelta("x" * 1000)]
+
+    thinker = Thinker()
+    request = ModelRequest(model="m", messages=[])
+    assert await whole_answer(thinker, request, enough=100) == ""
+    assert thinker.said <= LONGEST_THOUGHT // 1000 + 2
