@@ -29,7 +29,7 @@ from chat.stopping import Cancellation
 from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Action, Input, State, transition
-from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.errors import MochiError
 from sessions_app.identity import new_message_id
 from sessions_app.messages import AssistantMessage, ToolCall
 
@@ -297,11 +297,7 @@ class TurnEngine:
         answer = self._round
         await self._recorder.append(*self._tools.unanswered(INTERRUPTED_CALL))
         partial = answer if answer is not None and answer.text else None
-        try:
-            await self._finish(self._message(partial, interrupted=True) if partial else None)
-        except ValidationFailed as error:  # the session can't hold it, now or later
-            logger.warning("the partial answer is too large", extra={"reason": error.message})
-            await self._finish(None)
+        await self._finish(self._message(partial, interrupted=True) if partial else None)
 
     async def _leave(self) -> None:
         """Leave claim and journal for whoever comes next, as a process that is killed does.

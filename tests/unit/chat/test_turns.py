@@ -79,7 +79,9 @@ async def test_a_model_that_goes_on_and_on_is_ended_and_what_it_said_is_kept(hou
     assert 4000 < len(said.content) < 5000
 
 
-async def test_a_turn_that_would_make_the_session_unreadable_ends_with_an_error(house, monkeypatch):
+async def test_an_answer_that_its_session_can_not_hold_ends_with_an_error_and_is_put_aside(
+    house, data_dir, monkeypatch
+):
     house.model.say_text("word " * 2000)
     session_id = await house.new_session()
     monkeypatch.setattr(files, "SIZE_LIMIT", 5000)
@@ -90,6 +92,8 @@ async def test_a_turn_that_would_make_the_session_unreadable_ends_with_an_error(
     house.model.say_text("Short.")
     _, outcome = await run(house, session_id)
     assert outcome.state is State.COMPLETED
+    [aside] = await asyncio.to_thread(lambda: list(data_dir.rglob("*.broken")))
+    assert (await asyncio.to_thread(aside.read_text)).count("word ") == 2000
 
 
 async def test_an_answer_arrives_in_order_and_is_on_disk(house):
