@@ -83,9 +83,13 @@ class HeldKey:
         os.close(self._descriptor)
 
     def drop(self) -> None:
-        """Free the key: nothing came of the request."""
+        """Free the key: nothing came of the request.
+
+        Raises:
+            StorageReadOnly: It can't be removed; nobody holds it any more all the same.
+        """
         try:
-            self._path.unlink(missing_ok=True)
+            _unlink(self._path)
         finally:
             self.release()
 
@@ -126,7 +130,7 @@ class IdempotencyKeys:
         except FileNotFoundError:
             return None
         except (UnreadableFileError, msgspec.MsgspecError):
-            path.unlink(missing_ok=True)  # torn by a crash of the machine
+            _unlink(path)  # torn by a crash of the machine
             return None
 
     def is_held(self, key: str, record: KeyRecord) -> bool:
@@ -143,16 +147,19 @@ class IdempotencyKeys:
         return False
 
     def drop(self, key: str, record: KeyRecord) -> None:
-        """Free the key if it still stands for just this and nobody holds it."""
+        """Free the key if it still stands for just this and nobody holds it.
+
+        Raises:
+            StorageReadOnly: It can't be removed.
+        """
         path = self._path(key)
         descriptor = _try_lock(path, fcntl.LOCK_EX)
         if descriptor is None:
             return
         try:
             # Its lock in hand, nobody can replace or free it meanwhile.
-            with suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
-                if os.fstat(descriptor).st_nlink and _read(path) == record:
-                    path.unlink()
+            if os.fstat(descriptor).st_nlink and self.find(key) == record:
+                _unlink(path)
         finally:
             os.close(descriptor)
 
@@ -219,6 +226,14 @@ def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
             raise_if_full(error)
         raise
     return descriptor
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise_if_full(error)
+        raise
 
 
 def _try_lock(path: Path, kind: int) -> int | None:

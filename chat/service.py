@@ -1,6 +1,7 @@
 """Chat requests: find or make the session; start the turn, or find the one of a key."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -14,9 +15,11 @@ from chat.remote import RemoteTurns
 from chat.stream import Subscription
 from chat.turns import Listener, LiveTurn, TurnRegistry, abandon
 from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import StorageReadOnly, ValidationFailed
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
+
+logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
 
@@ -127,7 +130,11 @@ class ChatService:
                 session_id, request.turn, announce=announce, client=client
             )
         except BaseException:
-            await asyncio.to_thread(held.drop)
+            try:
+                await asyncio.to_thread(held.drop)
+            except (OSError, StorageReadOnly) as error:
+                # Nobody holds it any more, so the next request with this key frees it.
+                logger.warning("a key could not be freed", extra={"reason": str(error)})
             raise
         await asyncio.to_thread(held.release)
         turn.task.add_done_callback(partial(self._drop_refused, key, held.record, turn))

@@ -16,7 +16,8 @@ from mochi_project.errors import (
     STATUS_OF_CODE,
     envelope,
 )
-from sessions_app.errors import MochiError
+from sessions_app.atomic import raise_if_full
+from sessions_app.errors import MochiError, StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,16 @@ def on_suspicious_operation(_request: HttpRequest, error: Any) -> HttpResponse:
     return plain_error(400)
 
 
+def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer a disk that is full or read-only, wherever that showed, with the error for it."""
+    try:
+        raise_if_full(error)
+    except StorageError as storage_error:
+        logger.warning("%s %s failed", request.method, request.path, exc_info=error)
+        return on_mochi_error(request, storage_error)
+    return on_unexpected_error(request, error)
+
+
 def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a bug: the traceback goes to the log, and nothing of it to the client."""
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
@@ -143,6 +154,7 @@ _HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     HttpError: on_http_error,
     Http404: on_not_found,
     SuspiciousOperation: on_suspicious_operation,
+    OSError: on_os_error,
     Exception: on_unexpected_error,
 }
 

@@ -9,7 +9,7 @@ from chat import identity
 from chat.idempotency import IdempotencyKeys
 from chat.preparation import TurnRequest
 from chat.service import ChatRequest, ChatService
-from sessions_app.errors import SessionNotFound
+from sessions_app.errors import SessionNotFound, StorageReadOnly
 
 
 @pytest.fixture
@@ -155,4 +155,21 @@ async def test_a_key_is_kept_while_its_session_s_file_is_away(house, service, da
         await service.open(request(session_id), "k")
     await asyncio.to_thread((data_dir / "away").rename, directory)
     assert (await service.open(request(session_id), "k")).turn_id == first.turn_id
+    assert len(await house.messages(session_id)) == 2
+
+
+async def test_a_request_on_a_read_only_disk_is_told_so_and_works_again_afterwards(house, service):
+    session_id = await house.new_session()
+    house.model.say_text("hello")
+
+    def refuse(path):
+        raise StorageReadOnly("read-only")
+
+    with (
+        patch.object(house.turns, "start", side_effect=StorageReadOnly("read-only")),
+        patch("chat.idempotency._unlink", refuse),
+        pytest.raises(StorageReadOnly),
+    ):
+        await service.open(request(session_id), "k")
+    await ended(service.open(request(session_id), "k"))
     assert len(await house.messages(session_id)) == 2

@@ -1,3 +1,4 @@
+import errno
 import importlib
 import json
 import pkgutil
@@ -62,6 +63,9 @@ RAISES: dict[str, Exception] = {
     "invalid": ValidationFailed("Say something.", field="message"),
     "crash": RuntimeError("secret-in-a-crash"),
     "unlisted": Unlisted("?"),
+    "read_only": OSError(errno.EROFS, "secret-path"),
+    "full": OSError(errno.ENOSPC, "secret-path"),
+    "disk": OSError(errno.EIO, "secret-path"),
     "http404": Http404("secret-in-404"),
     "suspicious": SuspiciousOperation("secret-suspicion"),
     "forbidden": HttpError(403, "Not you."),
@@ -135,6 +139,9 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
         ("invalid", 422, "VALIDATION_ERROR"),
         ("crash", 500, "INTERNAL_ERROR"),
         ("unlisted", 500, "NOBODY_LISTED_ME"),
+        ("read_only", 507, "STORAGE_READ_ONLY"),
+        ("full", 507, "STORAGE_FULL"),
+        ("disk", 500, "INTERNAL_ERROR"),
         ("http404", 404, "NOT_FOUND"),
         ("suspicious", 400, "BAD_REQUEST"),
         ("forbidden", 403, "FORBIDDEN"),
@@ -153,7 +160,12 @@ async def test_errors_that_pass_say_when_to_try_again(client: httpx.AsyncClient)
     assert busy.headers["retry-after"] == "1"
     assert error_of(busy)["details"]["retryable"] is True
     assert "retry-after" not in (await client.get("/api/raise/missing")).headers
-    assert set(RETRY_AFTER_OF_CODE) == {"SESSION_BUSY", "TOO_MANY_TURNS", "SHUTTING_DOWN"}
+    assert set(RETRY_AFTER_OF_CODE) == {
+        "SESSION_BUSY",
+        "TOO_MANY_TURNS",
+        "TOO_MANY_LARGE_ANSWERS",
+        "SHUTTING_DOWN",
+    }
 
 
 async def test_a_crash_is_logged_with_its_traceback(
