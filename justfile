@@ -10,6 +10,11 @@ check: test
 test *arguments:
     uv run pytest {{ arguments }}
 
+# What repeats with chance, for long: 200 rounds of random faults, 60 of kills
+soak rounds="23":
+    MOCHI_E2E_FAULT_ROUNDS={{ rounds }} MOCHI_E2E_CRASH_ROUNDS=60 uv run pytest --timeout 3600 \
+        tests/functional/durability/test_random_faults.py tests/functional/durability/test_crash.py
+
 # The tests with the newest Django
 test-django6 *arguments:
     uv run --python 3.12 --isolated --with "django>=6,<7" pytest {{ arguments }}

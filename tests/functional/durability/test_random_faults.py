@@ -1,0 +1,278 @@
+"""Random faults under everything at once: nothing acknowledged is lost, no tool runs twice.
+
+Each round breaks a server of two web processes and a background worker in one way while eight
+clients use it in eight ways. Afterwards everything that clients were told must be true.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.functional.durability.clients import (
+    SCENARIOS,
+    FaultyServerClient,
+    HealthWatch,
+    Witness,
+    run,
+)
+
+ROUNDS = int(os.environ.get("MOCHI_E2E_FAULT_ROUNDS", "1"))
+SEED = int(os.environ.get("MOCHI_E2E_FAULT_SEED", "0")) or random.SystemRandom().randrange(10**6)
+ROOT = Path(__file__).parents[3]
+TOOL = '''
+"""A tool whose runs can be counted."""
+
+import os
+
+__all__ = ["note"]
+
+
+def note(text: str) -> str:
+    """Write a line down.
+
+    Args:
+        text: The line.
+    """
+    descriptor = os.open({runs!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(descriptor, text.encode() + b"\\n")
+    os.close(descriptor)
+    return f"noted {{text}}"
+'''
+SKILL = "---\ndescription: Takes notes.\n---\nYou take notes.\n"
+GONE = frozenset({"SESSION_NOT_FOUND", "SUMMARY_NOT_FOUND", "CONFIRMATION_NOT_FOUND"})
+
+
+class World:
+    """A server, and what can happen to it."""
+
+    def __init__(self, start, directory: Path, chance: random.Random) -> None:
+        self._start = start
+        self._chance = chance
+        self.faults = directory / "faults"
+        self.faults.mkdir()
+        self.runs = directory / "runs"
+        self.data_dir = directory / "data"
+        self.sessions = self.data_dir / "chat_sessions"
+        self._make_tools()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        self.server = self._begin()
+
+    def _make_tools(self) -> None:
+        code = TOOL.format(runs=str(self.runs))
+        agent = self.data_dir / "agents" / "scribe"
+        for folder in (self.data_dir / "tools", agent):
+            folder.mkdir(parents=True)
+        (self.data_dir / "tools" / "notes.py").write_text(code)
+        (agent / "SKILL.md").write_text(SKILL)
+        (agent / "scribe.py").write_text(code)
+        (agent / "__init__.py").write_text("from .scribe import note\n__all__ = ['note']\n")
+
+    def _begin(self):
+        faulty = Path(__file__).with_name("faulty")
+        return self._start(
+            "--workers",
+            "2",
+            "--port",
+            str(self._port),
+            PYTHONPATH=os.pathsep.join([str(ROOT), str(faulty)]),
+            MOCHI_E2E_FAULTS=str(self.faults),
+            MOCHI_WORKER="true",
+            MOCHI_SUMMARIZATION_INTERVAL_SECONDS="1",
+            MOCHI_SHUTDOWN_GRACE_SECONDS="0.2",
+            MOCHI_TEST_WORDS_PER_SECOND="200",
+        )
+
+    def a_moment(self) -> None:
+        """Let some time go by, a different one each time: what happens in it is the test."""
+        time.sleep(0.1 + self._chance.random() * 0.8)
+
+    # --- Faults ---------------------------------------------------------------------------
+
+    def kill_one(self) -> None:
+        """A web process dies."""
+        victim = self._chance.choice(self.server.web_processes)
+        victim.kill()
+        psutil.wait_procs([victim], timeout=10)
+
+    def kill_all(self) -> None:
+        """Everything dies at once, and is started again."""
+        self.server.kill()
+        self.server = self._begin()
+
+    def stop_properly(self) -> None:
+        """Somebody restarts the server."""
+        self.server.stop(signal.SIGTERM)
+        self.server = self._begin()
+
+    def freeze_one(self) -> None:
+        """A web process stands still for a while."""
+        victim = self._chance.choice(self.server.web_processes)
+        victim.suspend()
+        self.a_moment()
+        victim.resume()
+
+    def freeze_and_kill(self) -> None:
+        """A web process stands still, and dies without having gone on."""
+        victim = self._chance.choice(self.server.web_processes)
+        victim.suspend()
+        self.a_moment()
+        victim.kill()
+        psutil.wait_procs([victim], timeout=10)
+
+    def fill_the_disk(self) -> None:
+        """No byte can be written for a while."""
+        with self._fault("full"):
+            self.a_moment()
+
+    def make_it_read_only(self) -> None:
+        """Nothing can be changed for a while."""
+        with self._fault("readonly"):
+            self.a_moment()
+
+    def fill_the_disk_and_kill(self) -> None:
+        """No byte can be written, and then everything dies."""
+        with self._fault("full"):
+            self.a_moment()
+            self.server.kill()
+        self.server = self._begin()
+
+    def unmount_the_sessions(self) -> None:
+        """The sessions' directory is empty for a while, as a volume that is not mounted."""
+        away = self.sessions.with_name("away")
+        placeholder = self.sessions.with_name(f"placeholder-{time.time_ns()}")
+        self.sessions.rename(away)
+        self.sessions.mkdir()
+        try:
+            self.a_moment()
+        finally:
+            self.sessions.rename(placeholder)
+            away.rename(self.sessions)
+
+    @contextmanager
+    def _fault(self, name: str) -> Iterator[None]:
+        flag = self.faults / name
+        flag.touch()
+        try:
+            yield
+        finally:
+            flag.unlink()
+
+
+FAULTS = [
+    World.kill_one,
+    World.kill_all,
+    World.stop_properly,
+    World.freeze_one,
+    World.freeze_and_kill,
+    World.fill_the_disk,
+    World.make_it_read_only,
+    World.fill_the_disk_and_kill,
+    World.unmount_the_sessions,
+]
+
+
+@pytest.mark.timeout(60 + 60 * ROUNDS)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_at_any_moment_loses_nothing_and_runs_no_tool_twice(start, tmp_path, fault):
+    chance = random.Random(f"{SEED} {fault.__name__}")
+    world = World(start, tmp_path, chance)
+    for number in range(ROUNDS):
+        what = f"{fault.__name__} {number}, MOCHI_E2E_FAULT_SEED={SEED}"
+        print(what, time.strftime("%X"), flush=True)
+        witnesses = one_round(world, fault, chance)
+        chat = world.server.chat()
+        for witness in witnesses:
+            check(world, chat, witness, what)
+        assert wait_until_tidy(world, 90) == [], what
+
+
+def one_round(world: World, fault, chance: random.Random) -> list[Witness]:
+    """Break the server once under eight clients, and return what those were told."""
+    chat = world.server.chat()
+    witnesses = [
+        Witness(
+            chat.new_session(tool_settings={"tools": ["note"], "execution_policy": "never_confirm"})
+        )
+        for _ in SCENARIOS
+    ]
+    tolerated = GONE if fault is World.unmount_the_sessions else frozenset()
+    url = world.server.url
+    health = HealthWatch(url)
+    health.start()
+    with ThreadPoolExecutor(len(SCENARIOS)) as pool:
+        running = [
+            pool.submit(
+                run,
+                FaultyServerClient(url, witness, random.Random(chance.random()), tolerated),
+                scenario,
+            )
+            for witness, scenario in zip(witnesses, SCENARIOS, strict=True)
+        ]
+        world.a_moment()
+        fault(world)
+        for each in running:
+            each.result(timeout=60)
+    witnesses[0].defects += health.stop()
+    return witnesses
+
+
+def check(world: World, chat, witness: Witness, what: str) -> None:
+    """Check that all that the client was told is true, and that the session can be used."""
+    session_id = witness.session_id
+    assert witness.defects == [], what
+    assert chat.http.get(f"/sessions/{session_id}/status").status_code == 200, what
+    if (left := chat.http.get(f"/chat/{session_id}/stream")).status_code != 204:
+        assert left.status_code == 200, (what, left.text)
+        assert b"event: done" in left.content, (what, left.text[-500:])
+    file = json.loads((world.sessions / f"{session_id}.json").read_text())
+    said = json.dumps(file["messages"], ensure_ascii=False)
+    messages = chat.messages(session_id)
+    users = Counter(m["content"] for m in messages if m["role"] == "user")
+    for question in witness.questions:
+        assert users[question] == 1, (what, question, messages)
+    for message_id, content in witness.answers.items():
+        assert message_id in said, (what, content, messages)
+        assert json.dumps(content.strip())[1:-1] in said, (what, content, messages)
+    for text in witness.texts:
+        assert json.dumps(text)[1:-1] in said, (what, text, messages)
+    results = Counter(m["tool_call_id"] for m in messages if m["role"] == "tool")
+    for call_id in witness.results:
+        assert results[call_id] == 1, (what, call_id, messages)
+    for copy, count in witness.made.items():
+        assert len(chat.messages(copy)) == count, what
+    alive = chat.http.post(f"/chat/{session_id}", json={"message": "alive?"})
+    assert alive.status_code in {200, 202}, (what, alive.text)
+    runs = Counter(world.runs.read_text().splitlines() if world.runs.exists() else [])
+    assert [note for note in witness.notes if runs[note] > 1] == [], what
+
+
+def wait_until_tidy(world: World, seconds: float) -> list[Path]:
+    """Wait for the sweep, which runs once a minute, and return what it left."""
+    deadline = time.monotonic() + seconds
+    while (left := untidy(world)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def untidy(world: World) -> list[Path]:
+    """Return what is left unsealed, claimed or half-written."""
+    left = [*world.data_dir.rglob("*.tmp"), *world.data_dir.rglob("*.broken")]
+    left += world.data_dir.glob("**/.claims/*.claim")
+    left += [
+        journal
+        for journal in world.data_dir.glob(".mochi/*turns/*/*.jsonl")
+        if b'"event":"done"' not in journal.read_bytes()[-4096:]
+    ]
+    return [path for path in left if "placeholder" not in str(path)]
