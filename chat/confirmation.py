@@ -11,6 +11,9 @@ import msgspec
 from sessions_app.errors import ValidationFailed
 
 AskedBecause = Literal["tool_changed"]
+VERSION = 1
+"""Of questions and answers on disk. Those of version 0 did not say so."""
+
 Reason = Literal["approved", "denied", "timeout", "withdrawn"]
 
 
@@ -35,6 +38,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         reason: ``tool_changed`` when it is asked whatever the policies say, because the tool is not
             what it was when the session enabled it.
         tool_digest: What tells the tool from what its server may make of it later, if anything.
+        version: Of the record; 0 for one of an older server.
     """
 
     confirmation_id: str
@@ -51,12 +55,14 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str | None = None
     reason: AskedBecause | None = None
     tool_digest: str | None = None
+    version: int = 0
 
     @property
     def is_sound(self) -> bool:
         """Whether the record makes sense; False after somebody changed its file."""
         return (
-            _are_moments(self.created_at, self.expires_at)
+            self.version <= VERSION
+            and _are_moments(self.created_at, self.expires_at)
             and _hash_or_none(self.tool_name, self.arguments) == self.arguments_hash
         )
 
@@ -82,6 +88,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         arguments_hash: ``hash_call`` of the tool's name and these.
         decided_at: When; UTC, ISO 8601.
         edited: Whether the person changed the arguments.
+        version: Of the record; 0 for one of an older server.
     """
 
     confirmation_id: str
@@ -90,6 +97,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     arguments_hash: str
     decided_at: str
     edited: bool = False
+    version: int = 0
 
     @property
     def approved(self) -> bool:
@@ -99,10 +107,23 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     def is_answer_to(self, question: Confirmation) -> bool:
         """Whether the record makes sense as an answer to the question."""
         return (
-            self.confirmation_id == question.confirmation_id
+            self.version <= VERSION
+            and self.confirmation_id == question.confirmation_id
             and _are_moments(self.decided_at)
             and _hash_or_none(question.tool_name, self.arguments) == self.arguments_hash
         )
+
+
+class _Record(msgspec.Struct):
+    version: int = 0
+
+
+def is_of_newer_server(record: bytes) -> bool:
+    """Whether a question, an answer or a note of its use has a version that is not known here."""
+    try:
+        return msgspec.json.decode(record, type=_Record).version > VERSION
+    except msgspec.MsgspecError:
+        return False
 
 
 def hash_call(tool_name: str, arguments: Mapping[str, Any]) -> str:

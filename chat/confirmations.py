@@ -31,11 +31,13 @@ from typing import Any
 import msgspec
 
 from chat.confirmation import (
+    VERSION,
     AskedBecause,
     Confirmation,
     Decision,
     Reason,
     hash_call,
+    is_of_newer_server,
     read_moment,
     written,
 )
@@ -123,6 +125,7 @@ class ConfirmationStore:
             agent_name=agent_name,
             reason=reason,
             tool_digest=tool_digest,
+            version=VERSION,
         )
         again = self._ask_again(question)
         if again is not None:
@@ -346,7 +349,7 @@ class ConfirmationStore:
 
     def _use_up(self, question: Confirmation) -> bool:
         try:
-            self._write(self._path_of(question, USED), {}, exclusive=True)
+            self._write(self._path_of(question, USED), {"version": VERSION}, exclusive=True)
         except FileExistsError:
             return False
         return True
@@ -361,6 +364,7 @@ class ConfirmationStore:
             arguments_hash=wanted_hash,
             decided_at=written(self._now()),
             edited=wanted_hash != question.arguments_hash,
+            version=VERSION,
         )
 
     def _refusal(self, question: Confirmation, reason: Reason) -> Decision:
@@ -370,6 +374,7 @@ class ConfirmationStore:
             arguments=question.arguments,
             arguments_hash=question.arguments_hash,
             decided_at=written(self._now()),
+            version=VERSION,
         )
 
     def _is_open(self, question: Confirmation) -> bool:
@@ -394,6 +399,9 @@ def _remove_if_old(paths: Sequence[Path], newest: float) -> bool:
     try:
         if max(path.lstat().st_mtime for path in paths) > newest:
             return False
+        with suppress(UnreadableFileError):
+            if any(is_of_newer_server(read_regular(path, limit=RECORD_LIMIT)) for path in paths):
+                return False
     except FileNotFoundError:
         return False  # somebody else removes them just now
     for path in paths:

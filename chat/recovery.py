@@ -13,7 +13,13 @@ from chat.journal import TurnJournal, whole_journal
 from chat.remains import Remains, is_sound, read_remains
 from chat.sealing import closing_lines, seal_session
 from sessions_app.atomic import raise_if_full
-from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, StorageError
+from sessions_app.errors import (
+    MochiError,
+    SessionBusy,
+    SessionNotFound,
+    SessionReadOnly,
+    StorageError,
+)
 from sessions_app.identity import utc_now
 from sessions_app.repository import Claim, SessionRepository
 from sessions_app.session import Session
@@ -145,6 +151,8 @@ class TurnRecovery:
             self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
         except SessionBusy:
             return  # somebody was faster, and a new turn runs
+        except SessionReadOnly:
+            return  # a newer server's: it will seal it
         except SessionNotFound:
             deleted_at = self._repository.deleted_at(session_id)
             if deleted_at is not None:

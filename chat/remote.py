@@ -93,7 +93,7 @@ class RemoteTurns:
             NoActiveTurn: No turn runs, or it ended by itself just now.
         """
         claim = await self.running(session_id)
-        if claim is None:
+        if claim is None or not claim.turn_id:  # a newer server's, which can't be reached
             raise NoActiveTurn(session_id)
         await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
         entries = await self._read_to_end(session_id, claim.turn_id)
@@ -119,7 +119,7 @@ class RemoteTurns:
         """
         while True:
             claim = await self.running(session_id)
-            if claim is not None:
+            if claim is not None and claim.turn_id:
                 turn_id, goes_on = claim.turn_id, True
                 await self._detach(turn_id)
             else:

@@ -1,7 +1,8 @@
 """Signals to a turn in another process: one small file each, in a directory that owners watch.
 
-``{directory}/{turn_id}.{kind}``. Its owner removes it when it has acted, so the directory is empty
-as a rule and the cost of watching it does not depend on how many turns run.
+``{directory}/{turn_id}.{kind}``, which holds the version. Its owner removes it when it has acted,
+so the directory is empty as a rule and the cost of watching it does not depend on how many turns
+run. Signals of other kinds and of newer versions are left alone.
 """
 
 import asyncio
@@ -11,14 +12,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full, read_regular
 
 REST_SECONDS = 10.0
+VERSION = 1
+"""Of signals. Those of version 0 were empty; it changes when one of a kind means something else."""
+VERSION_LIMIT = 16
 
 SignalKind = Literal["cancel", "detach", "confirm"]
+KINDS: frozenset[str] = frozenset(get_args(SignalKind))
 
 
 class TurnSignals:
@@ -37,7 +42,12 @@ class TurnSignals:
         path = self._directory / f"{turn_id}.{kind}"
         try:
             make_private_directory(self._directory, durable=False)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+            try:
+                with suppress(OSError):  # on a full disk it stays empty, which says the same
+                    os.write(descriptor, b"%d\n" % VERSION)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise_if_full(error)
             raise
@@ -56,7 +66,7 @@ class TurnSignals:
         with suppress(FileNotFoundError):
             for path in self._directory.iterdir():
                 with suppress(FileNotFoundError):  # taken just now
-                    if path.stat().st_mtime <= newest:
+                    if path.stat().st_mtime <= newest and _is_known(path):
                         path.unlink()
 
     def take(self, turn_ids: set[str]) -> list[tuple[str, str]]:
@@ -65,7 +75,7 @@ class TurnSignals:
         with suppress(FileNotFoundError), os.scandir(self._directory) as entries:
             for entry in entries:
                 turn_id, _, kind = entry.name.partition(".")
-                if turn_id in turn_ids:
+                if turn_id in turn_ids and _is_known(Path(entry.path)):
                     Path(entry.path).unlink(missing_ok=True)
                     taken.append((turn_id, kind))
         return taken
@@ -73,6 +83,17 @@ class TurnSignals:
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed``, in another thread, when there may be signals; return how to stop."""
         return self._watcher.watch(self._directory, changed)
+
+
+def _is_known(path: Path) -> bool:
+    """Whether the file is a signal that is understood here; an empty one is an older server's."""
+    if path.suffix[1:] not in KINDS:
+        return False
+    try:
+        version = read_regular(path, limit=VERSION_LIMIT).strip()
+    except OSError:
+        return False
+    return version in {b"", b"%d" % VERSION}
 
 
 class SignalInbox:

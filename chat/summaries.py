@@ -26,7 +26,7 @@ from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage
 from sessions_app.repository import SessionRepository
-from sessions_app.session import Session, with_metadata
+from sessions_app.session import Session, has_known_format, require_known_format, with_metadata
 
 logger = logging.getLogger(__name__)
 
@@ -160,6 +160,7 @@ class SummaryService:
             metadata.session_id: metadata.summary_due
             for metadata in self._repository.list().sessions
             if metadata.summary_due is not None
+            and has_known_format(metadata)
             and self._age(metadata.summary_due) >= self._interval_seconds + OVERDUE_SECONDS
         }
         self._found = {key: found for key, found in self._found.items() if key in overdue}
@@ -240,12 +241,13 @@ class SummaryService:
         """Make a summary now, and remember the model that was named for it.
 
         Raises:
-            SessionNotFound, SessionCorrupt: By the session.
+            SessionNotFound, SessionCorrupt, SessionReadOnly: By the session.
             SessionBusy: A turn runs, or began meanwhile.
             SummaryNotPossible: There is nothing to summarise, or no model that can.
             ModelError: The model can't be asked, or gave no usable answer.
         """
         session = await asyncio.to_thread(self._repository.load, session_id)
+        require_known_format(session)
         answered = any(isinstance(message, AssistantMessage) for message in session.messages)
         if not answered:
             raise SummaryNotPossible(

@@ -133,7 +133,7 @@ async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
 
 @router.patch(
     "/sessions/{session_id}",
-    response={200: SessionOut, (404, 422, 500, 507): ENVELOPE},
+    response={200: SessionOut, (404, 409, 422, 500, 507): ENVELOPE},
     summary="Update a session's settings",
     description=(
         "What is absent stays as it is. `tool_settings` and `agent_settings` are replaced whole. "
@@ -290,7 +290,7 @@ async def remove_system_prompt(request: HttpRequest, session_id: str) -> Status[
 
 @router.post(
     "/sessions/{session_id}/fork",
-    response={201: SessionOut, (400, 404, 422, 500, 507): ENVELOPE},
+    response={201: SessionOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
     summary="Fork a session",
     description="Copies it up to and including a message, or as a whole; the original stays.",
     operation_id="fork_session",

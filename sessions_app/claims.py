@@ -1,7 +1,9 @@
 """Which session has a running turn, and whether the process that runs it still lives.
 
-A claim is a symbolic link that leads nowhere: its target is the record (``turn|worker|time``), so
-it is made and read with one system call each and is never half-written. Every owner holds one
+A claim is a symbolic link that leads nowhere: its target is the record
+(``turn|worker|time|version``), so it is made and read with one system call each and is never
+half-written. What a newer server wrote, in whatever form, counts as long as any worker lives that
+it names. Every owner holds one
 ``flock`` on a liveness file of its own for as long as it lives; the system drops that lock with
 the process, however it ends. So a dead owner is seen at once, without timeouts. Callers hold the
 session's lock while they decide.
@@ -23,6 +25,7 @@ from sessions_app.atomic import (
     StrPath,
     make_private_directory,
     raise_if_full,
+    read_regular,
     sync_directory,
 )
 from sessions_app.identity import new_file_tag
@@ -31,6 +34,12 @@ from sessions_app.repository import Claim
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".claim"
+VERSION = 1
+"""Of the record. Version 0 did not say so; the version changes when older servers can't read it."""
+RECORD_LIMIT = 4096
+_VERSIONS = frozenset({str(VERSION)})
+_WORD = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
+_TURN_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 _LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -50,26 +59,38 @@ class TurnClaims:
 
         A claim that makes no sense is nobody's, so its owner is dead.
         """
-        record = self._record(session_id)
-        if record is None:
+        text = self._text(session_id)
+        if text is None:
             return None
-        turn_id, worker_id, started_at = record
+        record = _known(text)
+        if record is not None:
+            turn_id, worker_id, started_at = record
+            alive = self._lives(worker_id)
+        else:
+            words = _WORD.findall(text)
+            turn_id = next(filter(_TURN_ID.fullmatch, words), "")
+            worker_id = next(filter(self._lives, words), "")
+            started_at, alive = "", bool(worker_id)
         return Claim(
             session_id=session_id,
             turn_id=turn_id,
             worker_id=worker_id,
             started_at=started_at,
-            alive=self._lives(worker_id),
+            alive=alive,
+            is_known=record is not None,
         )
 
     def turn_of(self, session_id: str) -> str | None:
         """Return the turn that has the claim on the session, dead or alive, or None."""
-        record = self._record(session_id)
-        return None if record is None else record[0]
+        text = self._text(session_id)
+        if text is None:
+            return None
+        record = _known(text)
+        return record[0] if record is not None else ""
 
     def write(self, session_id: str, *, turn_id: str, started_at: str) -> None:
         """Claim the session for a turn of this process, whatever claim was there."""
-        record = f"{turn_id}|{this_worker(self._workers)}|{started_at}"
+        record = f"{turn_id}|{this_worker(self._workers)}|{started_at}|{VERSION}"
         path = self._path(session_id)
         try:
             os.symlink(record, path)
@@ -120,17 +141,19 @@ class TurnClaims:
     def _path(self, session_id: str) -> str:
         return f"{self._directory}/{session_id}{SUFFIX}"
 
-    def _record(self, session_id: str) -> tuple[str, str, str] | None:
-        """Return turn, worker and time of the claim, empty where they make no sense, or None."""
+    def _text(self, session_id: str) -> str | None:
+        """Return the claim's record, empty where it makes no sense, or None."""
+        path = self._path(session_id)
         try:
-            target = os.readlink(self._path(session_id))
+            return os.readlink(path)
         except FileNotFoundError:
             return None
-        except OSError:  # somebody put something else there
-            return "", "", ""
-        turn_id, _, rest = target.partition("|")
-        worker_id, _, started_at = rest.partition("|")
-        return _name(turn_id), _name(worker_id), started_at
+        except OSError:  # somebody put something else there, or a newer server
+            pass
+        try:
+            return read_regular(path, limit=RECORD_LIMIT).decode("ascii", "replace")
+        except OSError:
+            return ""
 
     def _lives(self, worker_id: str) -> bool:
         if not worker_id:
@@ -139,6 +162,16 @@ class TurnClaims:
             return True
         with _try_lock(f"{self._workers}/{worker_id}.lock") as locked:
             return locked is False
+
+
+def _known(text: str) -> tuple[str, str, str] | None:
+    """Return turn, worker and time, empty where they make no sense; None for a newer record."""
+    fields = text.split("|", 4)
+    if len(fields) > 4 or (len(fields) == 4 and fields[3] not in _VERSIONS):
+        return None
+    if len(fields) < 3:
+        return None
+    return _name(fields[0]), _name(fields[1]), fields[2]
 
 
 def _name(text: str) -> str:

@@ -19,7 +19,7 @@ from sessions_app.fields import Malformed, Raw, take
 from sessions_app.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.payloads import messages_to_json, metadata_to_json
-from sessions_app.session import Session, SessionMetadata, counted
+from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
 from sessions_app.stored_messages import read_message, read_messages
 from sessions_app.stored_metadata import read_metadata
 from sessions_app.surrogates import mend_json
@@ -43,7 +43,26 @@ def decode(data: bytes, session_id: str) -> Session:
     try:
         return _decode_in_pieces(data, session_id) or _decode_whole(data, session_id)
     except Malformed as error:
-        raise SessionCorrupt(session_id, str(error)) from error
+        raise SessionCorrupt(session_id, _unknown_format(data) or str(error)) from error
+
+
+def _unknown_format(data: bytes) -> str | None:
+    """Return why a file can't be read that a newer server wrote; None for all others."""
+    try:
+        version = msgspec.json.decode(data, type=_Outline).metadata.format_version
+    except NO_JSON:
+        return None
+    if str(version).partition(".")[0] == KNOWN_MAJOR:
+        return None
+    return f"of format {str(version)[:40]}, which this server does not know"
+
+
+class _Format(msgspec.Struct):
+    format_version: str | int | float = FORMAT_VERSION
+
+
+class _Outline(msgspec.Struct):
+    metadata: _Format
 
 
 def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:

@@ -11,6 +11,7 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
         * SessionNotFound         SESSION_NOT_FOUND
         * SessionExists           SESSION_EXISTS
         * SessionCorrupt          SESSION_CORRUPT
+        * SessionReadOnly         SESSION_READ_ONLY
         * SessionBusy             SESSION_BUSY (retryable)
         * InvalidMessageIndex     INVALID_MESSAGE_INDEX
         * MessageChanged          MESSAGE_CHANGED
@@ -101,6 +102,20 @@ class SessionCorrupt(SessionError):
             reason=reason,
         )
         self.reason = reason
+
+
+class SessionReadOnly(SessionError):
+    """The session's file has a format that this server does not know: it can only be read."""
+
+    code = "SESSION_READ_ONLY"
+
+    def __init__(self, session_id: str, format_version: str) -> None:
+        super().__init__(
+            f"Session {session_id} has format {format_version[:40]}, which is newer than this "
+            "server's. It can be read and deleted here, not changed: use a newer server for that.",
+            session_id=session_id,
+            format_version=format_version[:40],
+        )
 
 
 class SessionBusy(SessionError):

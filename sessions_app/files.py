@@ -40,7 +40,7 @@ from sessions_app.locks import FileLocks, HeldLock
 from sessions_app.recent import MOST_BYTES, RecentSessions
 from sessions_app.repository import Change, Claim, Listing, Recover
 from sessions_app.rewriting import SessionFile, rewrite
-from sessions_app.session import Session, counted
+from sessions_app.session import Session, counted, require_known_format
 from sessions_app.tombstones import Tombstones
 
 SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
@@ -90,6 +90,7 @@ class FileSessionRepository:
         """
         session_id = session.session_id
         _require_id(session_id)
+        require_known_format(session)
         with self._locked(session_id):
             try:
                 self._write(session_id, counted(session))
@@ -130,7 +131,7 @@ class FileSessionRepository:
                 holder = self._claims.turn_of(session_id)
                 if holder != turn_id:
                     raise self._busy(session_id, holder)
-            session = self._save(self._read(session_id), change)
+            session = self._save(self._read_to_change(session_id), change)
             if release:
                 self._claims.remove(session_id)
         if release:  # before somebody waits for the next turn
@@ -287,6 +288,12 @@ class FileSessionRepository:
             self._recent.keep(session_id, file)
         return file
 
+    def _read_to_change(self, session_id: str) -> SessionFile:
+        """Return the session and its file, unless it may only be read."""
+        file = self._read(session_id)
+        require_known_format(file.session)
+        return file
+
     def _save(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
         changed = change(file.session)
         if changed is file.session:
@@ -332,7 +339,9 @@ class FileSessionRepository:
     def _claim_on(self, session_id: str) -> Claim | None:
         """Return the claim, which binds nobody once its process is dead or its turn over."""
         claim = self._claims.read(session_id)
-        if claim is not None and claim.alive and self._is_over(session_id, claim.turn_id):
+        if claim is None or not (claim.alive and claim.is_known):
+            return claim
+        if self._is_over(session_id, claim.turn_id):
             return msgspec.structs.replace(claim, alive=False)
         return claim
 
@@ -345,7 +354,7 @@ class FileSessionRepository:
     def _settle(self, session_id: str, recover: Recover | None) -> SessionFile:
         """Return the session, on which no turn runs, after recovering one that died."""
         dead = self._refuse_running(session_id)
-        file = self._read(session_id)
+        file = self._read_to_change(session_id)
         if dead is None or recover is None:
             return file
         self._save(file, lambda found: recover(found, dead), recovers=True)

@@ -17,6 +17,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         worker_id: The process that owns the turn; empty likewise.
         started_at: When the turn began (UTC, ISO 8601); empty likewise.
         alive: Whether the owner still lives and runs the turn; else the claim binds nobody.
+        is_known: Whether its record is of a version that is known here. Of others, it is told only
+            whether a worker lives that they name, and the turn as far as it can be guessed.
     """
 
     session_id: str
@@ -24,6 +26,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     started_at: str
     alive: bool = True
+    is_known: bool = True
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +56,9 @@ class SessionRepository(Protocol):
     """Keeps sessions. Every call blocks for milliseconds: call it from a worker thread.
 
     Every method that takes a session id raises ``SessionNotFound`` for an unknown or malformed id
-    and ``SessionCorrupt`` for a file that can't be read; writes raise ``StorageFull``. Where a turn
-    may be running, ``SessionBusy`` is raised while its owner lives.
+    and ``SessionCorrupt`` for a file that can't be read; writes raise ``StorageFull``, and
+    ``SessionReadOnly`` for a session of an unknown major format, which only ``delete`` removes.
+    Where a turn may be running, ``SessionBusy`` is raised while its owner lives.
     """
 
     def create(self, session: Session) -> None:

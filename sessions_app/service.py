@@ -93,8 +93,8 @@ class SessionManager:
     blocks for milliseconds: in async code, call it from a worker thread.
 
     Methods that take a session id raise ``SessionNotFound`` for one that is unknown or malformed,
-    and ``SessionCorrupt`` for a file that can't be read. What writes may raise ``StorageFull``;
-    then everything is as it was before.
+    and ``SessionCorrupt`` for a file that can't be read. What writes may raise ``StorageFull`` and
+    ``SessionReadOnly`` (a newer format); then everything is as it was before.
 
     Args:
         sessions_dir: Where the session files are; made when the first session is.
@@ -333,6 +333,7 @@ class SessionManager:
 
         Raises:
             InvalidMessageIndex: There is no message at the index.
+            SessionReadOnly: It has a format that can't be written here.
         """
         original = self._load(session_id)
         copy = fork(
@@ -374,13 +375,12 @@ class SessionManager:
         """Return the session, with what its last turn left if that died with its process."""
         if self._recover is not None:
             claim = self.repository.claim_of(session_id)
-            if claim is not None and not claim.alive:
+            if claim and not claim.alive:
                 try:
                     return self._update_idle(session_id, lambda session: session)
-                except (SessionError, StorageError):
-                    pass  # somebody was faster, and a new turn runs; or the disk can only be read
-                except Exception:  # reading never fails because recovering did
-                    logger.exception("recovery failed", extra={"session_id": session_id})
+                except Exception as error:  # reading never fails because recovering did
+                    if not isinstance(error, (SessionError, StorageError)):
+                        logger.exception("recovery failed", extra={"session_id": session_id})
         return self.repository.load(session_id)
 
     def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:

@@ -13,6 +13,7 @@ from sessions_app.context_state import ContextState
 from sessions_app.errors import (
     InvalidMessageIndex,
     MessageChanged,
+    SessionReadOnly,
     SystemPromptNotSet,
     ValidationFailed,
 )
@@ -24,6 +25,7 @@ from sessions_app.messages import (
 )
 
 FORMAT_VERSION = "1.3"
+KNOWN_MAJOR = "1"
 PREVIEW_LENGTH = 100
 WINDOW_HISTORY_LENGTH = 10
 
@@ -289,7 +291,9 @@ def fork(
 
     Raises:
         InvalidMessageIndex: There is no message at the index.
+        SessionReadOnly: The copy would have a format that can't be written here.
     """
+    require_known_format(session)
     last = len(session.messages) - 1
     if message_index is None:
         message_index = last
@@ -340,6 +344,21 @@ def follow_usage(session: Session, *, now: str) -> Session:
         session.window, dynamic_enabled=True, manual_override=False, current_window=None
     )
     return with_metadata(session, now=now, context_window_config=changed)
+
+
+def has_known_format(metadata: SessionMetadata) -> bool:
+    """Whether a session of this format may be changed; newer minor versions may."""
+    return metadata.format_version.partition(".")[0] == KNOWN_MAJOR
+
+
+def require_known_format(session: Session) -> None:
+    """Refuse to change a session whose format this server does not know.
+
+    Raises:
+        SessionReadOnly: It has another major version.
+    """
+    if not has_known_format(session.metadata):
+        raise SessionReadOnly(session.session_id, session.metadata.format_version)
 
 
 def require_text(text: str, *, field: str) -> None:
