@@ -35,7 +35,9 @@ settings.load_profile("mochi")
 
 
 @pytest.fixture(autouse=True)
-def nothing_blocks_the_loop(request: pytest.FixtureRequest) -> Iterator[BlockBuster | None]:
+def nothing_blocks_the_loop(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[BlockBuster | None]:
     """Fail a test in which a blocking call runs on an event loop."""
     if request.node.get_closest_marker("allow_blocking"):
         yield None
@@ -47,6 +49,9 @@ def nothing_blocks_the_loop(request: pytest.FixtureRequest) -> Iterator[BlockBus
         for function in ("os.stat", "io.TextIOWrapper.read", "io.BufferedReader.read"):
             detector.functions[function].can_block_in("linecache.py", {"checkcache", "updatecache"})
         yield detector
+        # pytest-django has it made before this fixture, so that it would be undone after it: what
+        # was patched in `os` would become the detector's own function, for ever.
+        monkeypatch.undo()
 
 
 @pytest.fixture
