@@ -10,7 +10,8 @@ import fcntl
 import hashlib
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -20,18 +21,17 @@ from sessions_app.atomic import (
     PRIVATE_FILE,
     UnreadableFileError,
     make_private_directory,
-    raise_if_full,
+    raise_if_unwritable,
     read_regular,
 )
 from sessions_app.identity import new_file_tag
+from sessions_app.locks import try_lock
 
 VERSION = 2
 RECORD_LIMIT = 4096
 SUFFIX = ".json"
 UNLOCKED_START_SECONDS = 10.0
 """How long a start may take whose server knew no locks on keys (version 1): its own rule."""
-
-_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,11 +140,8 @@ class IdempotencyKeys:
             with suppress(FileNotFoundError):
                 return time.time() - path.stat().st_mtime < UNLOCKED_START_SECONDS
             return False
-        descriptor = _try_lock(path, fcntl.LOCK_SH)
-        if descriptor is None:
-            return path.exists()
-        os.close(descriptor)
-        return False
+        with try_lock(path) as is_free:
+            return is_free is False
 
     def drop(self, key: str, record: KeyRecord) -> None:
         """Free the key if it still stands for just this and nobody holds it.
@@ -153,15 +150,10 @@ class IdempotencyKeys:
             StorageReadOnly: It can't be removed.
         """
         path = self._path(key)
-        descriptor = _try_lock(path, fcntl.LOCK_EX)
-        if descriptor is None:
-            return
-        try:
+        with _lock_to_free(path) as is_free:
             # Its lock in hand, nobody can replace or free it meanwhile.
-            if os.fstat(descriptor).st_nlink and self.find(key) == record:
+            if is_free and self.find(key) == record:
                 _unlink(path)
-        finally:
-            os.close(descriptor)
 
     def sweep(self, older_than_seconds: float, known_turns: set[str]) -> int:
         """Free keys of that age whose turn is not among the known ones; return how many.
@@ -176,11 +168,10 @@ class IdempotencyKeys:
             ):
                 if path.stat().st_mtime > newest or _read(path).turn_id in known_turns:
                     continue
-                descriptor = _try_lock(path, fcntl.LOCK_EX)
-                if descriptor is not None:
-                    path.unlink(missing_ok=True)
-                    os.close(descriptor)
-                    swept += 1
+                with _lock_to_free(path) as is_free:
+                    if is_free:
+                        _unlink(path)
+                        swept += 1
         return swept
 
     def _path(self, key: str) -> Path:
@@ -209,7 +200,7 @@ def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
         make_private_directory(path.parent)
         descriptor = os.open(temporary, flags, PRIVATE_FILE)
     except OSError as error:
-        raise_if_full(error)
+        raise_if_unwritable(error)
         raise
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # before anybody can see it
@@ -223,7 +214,7 @@ def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
         os.close(descriptor)
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise_if_full(error)
+            raise_if_unwritable(error)
         raise
     return descriptor
 
@@ -232,19 +223,16 @@ def _unlink(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise_if_full(error)
+        raise_if_unwritable(error)
         raise
 
 
-def _try_lock(path: Path, kind: int) -> int | None:
-    """Lock the file without waiting; None when somebody holds it, or there is no such file."""
+@contextmanager
+def _lock_to_free(path: Path) -> Iterator[bool | None]:
+    """Lock a key that may be freed: True if nobody holds it. Raises ``StorageReadOnly``."""
     try:
-        descriptor = os.open(path, _OPEN)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+        with try_lock(path, exclusive=True) as is_free:
+            yield is_free
+    except OSError as error:
+        raise_if_unwritable(error)
+        raise

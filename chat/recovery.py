@@ -12,7 +12,7 @@ from chat.identity import time_of
 from chat.journal import TurnJournal, whole_journal
 from chat.remains import Remains, is_sound, read_remains
 from chat.sealing import closing_lines, seal_session
-from sessions_app.atomic import raise_if_full
+from sessions_app.atomic import raise_if_unwritable
 from sessions_app.errors import (
     MochiError,
     SessionBusy,
@@ -116,7 +116,7 @@ class TurnRecovery:
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno in _PASSING:
-                raise_if_full(error)
+                raise_if_unwritable(error)
                 raise
             logger.exception(
                 "a journal could not be dealt with and was set aside",

@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_full, read_regular
+from sessions_app.atomic import (
+    PRIVATE_FILE,
+    make_private_directory,
+    raise_if_unwritable,
+    read_regular,
+)
 
 REST_SECONDS = 10.0
 VERSION = 1
@@ -49,7 +54,7 @@ class TurnSignals:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise_if_full(error)
+            raise_if_unwritable(error)
             raise
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:

@@ -8,7 +8,7 @@ from chat import sse
 from chat.errors import TurnLimitReached
 from chat.events import Event
 from chat.journal import Entry, JournalWriter, Passage, line
-from sessions_app.atomic import raise_if_full
+from sessions_app.atomic import raise_if_unwritable
 from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class TurnStream:
             TurnLimitReached: It is as large as a turn's may be.
         """
         if self.failure is not None:
-            raise_if_full(self.failure)
+            raise_if_unwritable(self.failure)
             raise StorageError("The turn can't be recorded.") from self.failure
         if self.written > MAX_TURN_BYTES:
             raise TurnLimitReached(

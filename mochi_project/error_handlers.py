@@ -16,7 +16,7 @@ from mochi_project.errors import (
     STATUS_OF_CODE,
     envelope,
 )
-from sessions_app.atomic import raise_if_full
+from sessions_app.atomic import raise_if_unwritable
 from sessions_app.errors import MochiError, StorageError
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def on_suspicious_operation(_request: HttpRequest, error: Any) -> HttpResponse:
 def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a disk that is full or read-only, wherever that showed, with the error for it."""
     try:
-        raise_if_full(error)
+        raise_if_unwritable(error)
     except StorageError as storage_error:
         logger.warning("%s %s failed", request.method, request.path, exc_info=error)
         return on_mochi_error(request, storage_error)

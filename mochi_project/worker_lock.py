@@ -4,7 +4,6 @@
 file holds what the holder wrote last; without the lock it means nothing.
 """
 
-import errno
 import fcntl
 import os
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Literal
 
 import msgspec
 
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory
+from sessions_app.atomic import PRIVATE_FILE, make_private_directory, read_regular
+from sessions_app.locks import try_lock
 
 WORKER_LOCK_FILE = "worker.lock"
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_PROBE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Enough to try the lock, and possible where the file system has turned read-only."""
+MAX_STATE_BYTES = 4096
 
 Phase = Literal["starting", "running", "broken"]
 
@@ -101,19 +100,13 @@ def worker_state(path: Path) -> WorkerState | None:
     Raises:
         OSError: The lock's file is there and can't be read.
     """
-    try:
-        descriptor = os.open(path, _PROBE)
-    except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+    with try_lock(path) as is_free:
+        if is_free is not False:
             return None
-        raise
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _decode(os.pread(descriptor, 4096, 0))
-    finally:
-        os.close(descriptor)
-    return None
+        return _decode(read_regular(path, limit=MAX_STATE_BYTES))
+    except FileNotFoundError:  # the keeper's, just now
+        return None
 
 
 def _decode(data: bytes) -> WorkerState:

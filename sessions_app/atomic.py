@@ -81,7 +81,7 @@ def write_atomically(
         if durable:
             sync_directory(directory or os.curdir)
     except OSError as error:
-        raise_if_full(error)
+        raise_if_unwritable(error)
         raise
 
 
@@ -107,8 +107,8 @@ def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
     return swept
 
 
-def raise_if_full(error: OSError) -> None:
-    """Raise the typed error when a write failed because the disk is full or read-only.
+def raise_if_unwritable(error: OSError) -> None:
+    """Raise the typed error for a write that failed because the disk is full or read-only.
 
     Raises:
         StorageFull: No space is left.

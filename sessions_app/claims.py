@@ -15,20 +15,20 @@ import logging
 import os
 import re
 import secrets
-import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from sessions_app.atomic import (
     PRIVATE_FILE,
     StrPath,
     make_private_directory,
-    raise_if_full,
+    raise_if_unwritable,
     read_regular,
     sync_directory,
 )
 from sessions_app.identity import new_file_tag
+from sessions_app.locks import try_lock
 from sessions_app.repository import Claim
 
 logger = logging.getLogger(__name__)
@@ -43,8 +43,6 @@ _TURN_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 _LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_PROBE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Enough to try a lock, and possible where the file system has turned read-only."""
 
 
 class TurnClaims:
@@ -98,7 +96,7 @@ class TurnClaims:
             self.remove(session_id)
             os.symlink(record, path)
         except OSError as error:
-            raise_if_full(error)
+            raise_if_unwritable(error)
             raise
 
     def remove(self, session_id: str) -> None:
@@ -110,7 +108,7 @@ class TurnClaims:
             pass
         except OSError as error:
             if error.errno not in {errno.EISDIR, errno.EPERM} or not os.path.isdir(path):
-                raise_if_full(error)
+                raise_if_unwritable(error)
                 raise
             aside = f"{path}.{new_file_tag()}.broken"
             os.rename(path, aside)
@@ -131,8 +129,8 @@ class TurnClaims:
         swept = 0
         for name in filter(_LIVENESS_FILE.fullmatch, _entries(self._workers)):
             path = f"{self._workers}/{name}"
-            with _try_lock(path) as locked:
-                if locked:
+            with try_lock(path) as is_free:
+                if is_free:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
                     swept += 1
@@ -160,8 +158,8 @@ class TurnClaims:
             return False
         if worker_id == _own_id(self._workers):
             return True
-        with _try_lock(f"{self._workers}/{worker_id}.lock") as locked:
-            return locked is False
+        with try_lock(f"{self._workers}/{worker_id}.lock") as is_free:
+            return is_free is False
 
 
 def _known(text: str) -> tuple[str, str, str] | None:
@@ -177,34 +175,6 @@ def _known(text: str) -> tuple[str, str, str] | None:
 def _name(text: str) -> str:
     """Return a name from a record, or nothing: it becomes a path, and must not lead elsewhere."""
     return text if _NAME.fullmatch(text) else ""
-
-
-@contextmanager
-def _try_lock(path: str) -> Iterator[bool | None]:
-    """Try to lock the file: True when it worked, False when its owner lives, None without file.
-
-    A shared lock, so that nobody who tries meanwhile takes us for the owner. It is given back at
-    the end of the block.
-    """
-    try:
-        descriptor = os.open(path, _PROBE)
-    except OSError as error:
-        if error.errno not in {errno.ENOENT, errno.ELOOP, errno.ENXIO}:
-            raise
-        yield None
-        return
-    try:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            yield None
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
 
 
 def _entries(directory: str) -> list[str]:

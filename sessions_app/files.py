@@ -20,7 +20,7 @@ import msgspec
 
 from sessions_app.atomic import (
     UnreadableFileError,
-    raise_if_full,
+    raise_if_unwritable,
     read_regular,
     sync_directory,
     write_atomically,
@@ -172,7 +172,7 @@ class FileSessionRepository:
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
             except OSError as error:
-                raise_if_full(error)
+                raise_if_unwritable(error)
                 raise
             sync_directory(self._directory)
             self._claims.remove(session_id)
@@ -379,7 +379,7 @@ class FileSessionRepository:
         except TimeoutError as error:
             raise SessionBusy(session_id) from error
         except OSError as error:
-            raise_if_full(error)
+            raise_if_unwritable(error)
             raise
 
 

@@ -5,16 +5,60 @@
 The system drops a lock with its process, so nobody has to clean up.
 """
 
+import errno
 import fcntl
 import os
+import stat
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from sessions_app.atomic import PRIVATE_FILE, StrPath, make_private_directory
 
 POLL_SECONDS = 0.001
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_TRY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO})
+
+
+@contextmanager
+def try_lock(path: StrPath, *, exclusive: bool = False) -> Iterator[bool | None]:
+    """Try a file's lock without waiting, and keep it for the block if nobody held it.
+
+    The outcome is True when the lock was free, False when somebody holds it, and None when there
+    is no such file any more, or something else in its place.
+
+    Args:
+        path: The file, which is not made.
+        exclusive: Keep out others who try meanwhile, too. That opens the file for writing, as NFS
+            wants it. A shared lock only looks, also where a file system has turned read-only.
+
+    Raises:
+        OSError: The file is there and can't be opened.
+    """
+    try:
+        descriptor = os.open(path, _TRY | (os.O_RDWR if exclusive else os.O_RDONLY))
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        yield None
+        return
+    try:
+        yield _locked(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int) -> bool | None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return None
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True if os.fstat(descriptor).st_nlink else None  # removed meanwhile
 
 
 class HeldLock:

@@ -40,7 +40,7 @@ from chat.journals.journal_file import (
     remove_unless_locked,
 )
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import make_private_directory, raise_if_full
+from sessions_app.atomic import make_private_directory, raise_if_unwritable
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class FileTurnJournal:
                     return writer
                 writer.close()
         except OSError as error:
-            raise_if_full(error)
+            raise_if_unwritable(error)
             raise
 
     def turns(self, session_id: str) -> Sequence[str]:

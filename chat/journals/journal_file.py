@@ -12,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from sessions_app.atomic import PRIVATE_FILE, sync_data, sync_directory
+from sessions_app.locks import try_lock
 
 VERSION = 1
 """Of the format. Version 0 had no header; the version changes when older servers can't read it."""
@@ -164,17 +165,8 @@ def open_journal(path: str) -> tuple[int, int]:
 
 def remove_unless_locked(path: str) -> bool:
     """Remove the file unless somebody holds its lock; whether it is gone."""
-    try:
-        descriptor, _ = open_journal(path)
-    except FileNotFoundError:
-        return True
-    try:
-        # A writer that has just made the file waits for its lock, and then sees that it is gone.
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with suppress(FileNotFoundError):
+    # A writer that has just made the file waits for its lock, and then sees that it is gone.
+    with try_lock(path, exclusive=True) as is_free:
+        if is_free:
             os.unlink(path)  # noqa: PTH108 - the path is text
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+    return is_free is not False

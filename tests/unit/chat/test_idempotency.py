@@ -12,7 +12,8 @@ import pytest
 
 from chat.errors import KeyOfOtherVersion, KeyReused
 from chat.idempotency import HeldKey, IdempotencyKeys, fingerprint_of
-from sessions_app.errors import StorageFull
+from sessions_app.errors import StorageFull, StorageReadOnly
+from tests.unit.chat.disk import FailingDisk
 
 
 def stand_for(keys, key, turn_id, session_id="a1b2c3d4e5", fingerprint="f"):
@@ -92,6 +93,19 @@ def test_a_key_is_let_go_with_the_process_that_held_it(tmp_path):
     assert not keys.is_held("k", record)
     keys.drop("k", record)
     assert isinstance(keys.take("k", "f"), HeldKey)
+
+
+def test_on_a_read_only_disk_a_key_is_held_by_whoever_holds_it_and_by_nobody_else(tmp_path):
+    keys = IdempotencyKeys(tmp_path)
+    held = keys.take("held", "f")
+    known = stand_for(keys, "known", "t1")
+    with FailingDisk(tmp_path).installed() as disk:
+        disk.turn_read_only()
+        assert keys.is_held("held", held.record)
+        assert not keys.is_held("known", known)
+        with pytest.raises(StorageReadOnly):
+            keys.drop("known", known)
+    held.release()
 
 
 def test_a_dropped_key_is_free_for_another_request(tmp_path):

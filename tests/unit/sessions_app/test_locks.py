@@ -1,12 +1,13 @@
 """Locks across threads and processes."""
 
+import fcntl
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from sessions_app.locks import FileLocks
+from sessions_app.locks import FileLocks, try_lock
 
 HOLD = """
 import sys
@@ -80,3 +81,39 @@ def test_an_error_inside_frees_the_lock(tmp_path):
     with locks.held("a", timeout_seconds=0.05):
         pass
     locks.close()
+
+
+def test_a_lock_that_is_tried_is_free_held_or_not_there(tmp_path):
+    path = tmp_path / "x.lock"
+    with try_lock(path) as is_free:
+        assert is_free is None
+    assert not path.exists()
+    for other in (tmp_path, path):
+        path.symlink_to(other)
+        with try_lock(path, exclusive=True) as is_free:
+            assert is_free is None
+        path.unlink()
+    path.touch()
+    with try_lock(path) as is_free, try_lock(path) as also_free:
+        assert is_free
+        assert also_free
+    with try_lock(path, exclusive=True) as is_free, try_lock(path) as is_free_now:
+        assert is_free
+        assert is_free_now is False
+    with try_lock(path) as is_free:
+        assert is_free
+
+
+def test_a_file_that_is_removed_while_its_lock_is_tried_is_not_there(tmp_path, monkeypatch):
+    path = tmp_path / "x.lock"
+    path.touch()
+    lock = fcntl.flock
+
+    def remove_first(descriptor, kind):
+        path.unlink()
+        lock(descriptor, kind)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", remove_first)
+        with try_lock(path, exclusive=True) as is_free:
+            assert is_free is None
