@@ -7,6 +7,8 @@ run. Signals of other kinds and of newer versions are left alone.
 
 import asyncio
 import os
+import re
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +28,11 @@ REST_SECONDS = 10.0
 VERSION = 1
 """Of signals. Those of version 0 were empty; it changes when one of a kind means something else."""
 VERSION_LIMIT = 16
+_OPEN = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 SignalKind = Literal["cancel", "detach", "confirm"]
 KINDS: frozenset[str] = frozenset(get_args(SignalKind))
+_OURS = re.compile(rf"[0-9a-f]{{20}}\.(?:{'|'.join(KINDS)})", re.ASCII)
 
 
 class TurnSignals:
@@ -47,7 +51,7 @@ class TurnSignals:
         path = self._directory / f"{turn_id}.{kind}"
         try:
             make_private_directory(self._directory, durable=False)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+            descriptor = os.open(path, _OPEN, PRIVATE_FILE)
             try:
                 with suppress(OSError):  # on a full disk it stays empty, which says the same
                     os.write(descriptor, b"%d\n" % VERSION)
@@ -66,12 +70,20 @@ class TurnSignals:
         return (self._directory / f"{turn_id}.{kind}").exists()
 
     def sweep(self, older_than_seconds: float) -> None:
-        """Remove signals to turns that died before they took them. Blocks."""
+        """Remove signals to turns that died before they took them. Blocks.
+
+        Whatever else lies there is left alone: the directory may be a link to another one.
+        """
         newest = time.time() - older_than_seconds
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             for path in self._directory.iterdir():
+                if not _OURS.fullmatch(path.name):
+                    continue
                 with suppress(FileNotFoundError):  # taken just now
-                    if path.stat().st_mtime <= newest and _is_known(path):
+                    status = path.lstat()
+                    if not stat.S_ISREG(status.st_mode) or status.st_mtime > newest:
+                        continue
+                    if _is_known(path):
                         path.unlink()
 
     def take(self, turn_ids: set[str]) -> list[tuple[str, str]]:

@@ -1,14 +1,16 @@
 """What of journals can't be read is put aside, beside them: nobody reads it, nobody removes it."""
 
 import os
-import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from sessions_app.atomic import write_atomically
 
 SUFFIX = ".broken"
+_PIECE = 1 << 20
 
 
 def set_lines_aside(path: Path, header: str, is_broken: Callable[[bytes], bool]) -> bool:
@@ -30,7 +32,7 @@ def set_lines_aside(path: Path, header: str, is_broken: Callable[[bytes], bool])
     if not broken:
         return False
     target = path.with_suffix(f".lines{SUFFIX}")
-    kept = target.read_bytes() if target.exists() else header.encode("ascii")
+    kept = _content_of(target) or header.encode("ascii")
     known = set(kept.splitlines(keepends=True))
     added = b"".join(line for _, line in broken if line not in known)
     write_atomically(target, kept + added, durable=False)
@@ -53,11 +55,19 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
+def _content_of(path: Path) -> bytes | None:
+    """Return what was put aside before; None where nothing was, or something else lies there."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            return path.read_bytes()
+    return None
+
+
 def copy_aside(path: Path) -> None:
     """Keep a copy of a journal beside it."""
-    target, temporary = _whole(path), path.with_suffix(".copied")
-    shutil.copyfile(path, temporary)
-    temporary.replace(target)
+    with path.open("rb") as file:
+        # Not by shutil: a link in the place of a temporary file would be written through.
+        write_atomically(_whole(path), iter(partial(file.read, _PIECE), b""))
 
 
 def move_aside(path: Path) -> None:

@@ -212,6 +212,29 @@ def test_what_is_put_aside_stays_when_its_journal_is_swept(tmp_path):
     assert Path(kept).read_bytes().endswith(b"garbage\n")
 
 
+def test_putting_aside_writes_and_reads_through_no_link(tmp_path):
+    """A folder that somebody else filled may have links wherever we write."""
+    session_id, turn_id = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
+    journal = FileTurnJournal(tmp_path / "turns")
+    writer = journal.open(session_id, turn_id)
+    writer.append("garbage\n")
+    writer.close()
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious\n")
+    at = tmp_path / "turns" / session_id / f"{turn_id}.jsonl"
+    for suffix in (".copied", ".lines.broken", ".journal.broken"):
+        at.with_suffix(suffix).symlink_to(precious)
+
+    assert journal.set_aside(session_id, turn_id, is_sound)
+    journal.copy_aside(session_id, turn_id)
+
+    assert precious.read_bytes() == b"precious\n"
+    for suffix in (".lines.broken", ".journal.broken"):
+        kept = at.with_suffix(suffix)
+        assert not kept.is_symlink()
+        assert b"precious" not in kept.read_bytes()
+
+
 def test_halves_of_characters_in_older_journals_are_joined(tmp_path):
     call = r'{"tool_name":"\ud83d","tool_call_id":"c","call_index":0,"arguments":{"\ude00":[]}}'
     session_id, turn_id = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
