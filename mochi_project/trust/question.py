@@ -92,6 +92,8 @@ def _variables(content: bytes) -> list[str]:
         return [f"sets {name}" for name in parse_file(content)]
     except UnicodeDecodeError:
         return ["not UTF-8"]
+    except OSError as error:
+        return [str(error)]
 
 
 def _say(line: str) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.variables import merged, read_variables
+from mochi_project.variables import MAX_VALUE_BYTES, merged, parse_file, read_variables
 
 
 @pytest.fixture
@@ -77,3 +77,38 @@ def test_of_two_values_the_upper_one_wins() -> None:
 
     assert merged(below, {"a": 4, "b": {"c": 5}, "e": 6}) == {"a": 4, "b": {"c": 5, "d": 3}, "e": 6}
     assert below == {"a": 1, "b": {"c": 2, "d": 3}}
+
+
+def test_variables_are_filled_in_from_the_lines_above_and_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("UNIT_OUTER", "outer")
+    monkeypatch.setenv("UNIT_BOTH", "outer")
+
+    values = parse_file(
+        b"UNIT_BOTH=file\nA=${UNIT_OUTER}/${UNIT_BOTH}/${UNIT_NONE:-default}/${UNIT_NONE}\n"
+        b"B='${A}'\nC\nD=${C:-x}${LATER}\nLATER=1\nB=${B}!\n"
+    )
+
+    known = {name: value for name, value in values.items() if name != "UNIT_BOTH"}
+    assert known == {
+        "A": "outer/file/default/",
+        "B": "outer/file/default/!",
+        "C": None,
+        "D": "",
+        "LATER": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "A0=xxxxxxxx\n" + "".join(f"A{i}=${{A{i - 1}}}${{A{i - 1}}}\n" for i in range(1, 60)),
+        f"A={'x' * (MAX_VALUE_BYTES // 2)}\nB=${{A}}\nC={'${B}' * 10_000}\n",
+        f"A={'x' * MAX_VALUE_BYTES}y\n",
+    ],
+    ids=["values that double each other", "one value many times", "a long value"],
+)
+def test_a_file_whose_values_fill_the_memory_is_refused(content: str) -> None:
+    with pytest.raises(OSError, match="its values are larger"):
+        parse_file(content.encode())
