@@ -8,7 +8,7 @@ import msgspec
 
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
-from models_app.profile_models import ProfileModels
+from models_app.profile_models import Gate, ProfileModels, always_open
 from models_app.profiles import ProfileService
 from models_app.providers.ollama import OllamaModel
 from models_app.providers.vendor import KNOWN_VENDORS, Vendor
@@ -52,6 +52,7 @@ class ModelCatalogue:
         ollama: The Ollama server.
         vendors: The other providers, configured or not.
         profiles: Where named configurations are; None: there are none.
+        profile_gate: As ``ProfileModels`` takes it.
         open_vendor: Opens the models of a vendor that only a profile names.
     """
 
@@ -61,6 +62,7 @@ class ModelCatalogue:
         vendors: Sequence[VendorModels] = (),
         *,
         profiles: ProfileService | None = None,
+        profile_gate: Gate = always_open,
         open_vendor: Callable[[Vendor], VendorModels] = VendorModels,
     ) -> None:
         self._ollama = ollama
@@ -68,7 +70,9 @@ class ModelCatalogue:
         self._open_vendor = open_vendor
         self._opened: dict[Vendor, VendorModels] = {each.vendor: each for each in vendors}
         self._profile_service = profiles
-        self._profiles = ProfileModels(profiles, self._model_of) if profiles else None
+        self._profiles = (
+            ProfileModels(profiles, self._model_of, gate=profile_gate) if profiles else None
+        )
 
     @property
     def public_host(self) -> str:

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import msgspec
 
+from models_app.errors import ModelNotFound
 from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
 from models_app.lately import remember
 from models_app.profiles import Profile, ProfileService
@@ -16,6 +17,13 @@ from sessions_app.messages import SystemMessage
 TRUSTED_SECONDS = 60.0
 """How long what a profile stands for is believed; a request reads the file anew."""
 
+Gate = Callable[[], Awaitable[str | None]]
+
+
+async def always_open() -> str | None:
+    """Let profiles name whatever they like."""
+    return None
+
 
 class ProfileModels:
     """The models of all profiles; implements ``LanguageModel``, profiles' names being the models'.
@@ -23,6 +31,8 @@ class ProfileModels:
     Args:
         profiles: Where the profiles are.
         model_of: Returns who answers for a vendor; None is Ollama.
+        gate: Returns why profiles may not name addresses and keys that are not configured, as a
+            sentence; None when they may.
         clock: Seconds that never go back.
     """
 
@@ -31,9 +41,11 @@ class ProfileModels:
         profiles: ProfileService,
         model_of: Callable[[Vendor | None], LanguageModel],
         *,
+        gate: Gate = always_open,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profiles = profiles
+        self._gate = gate
         self._model_of = model_of
         self._clock = clock
         self._known: dict[str, tuple[ModelInfo, float]] = {}
@@ -46,7 +58,7 @@ class ProfileModels:
             ModelError: A subclass, before the first batch or between batches.
         """
         profile = await self._get(request.model)
-        model = self._model_of(self._profiles.vendor_of(profile))
+        model = await self._model_for(profile)
         async with aclosing(model.stream(applied(profile, request))) as batches:
             async for batch in batches:
                 yield batch
@@ -66,7 +78,7 @@ class ProfileModels:
             ModelError: What describing its model raises.
         """
         profile = await self._get(model)
-        target = self._model_of(self._profiles.vendor_of(profile))
+        target = await self._model_for(profile)
         info = msgspec.structs.replace(
             await target.describe(profile.model),
             name=f"profile:{model}",
@@ -79,6 +91,21 @@ class ProfileModels:
     def forget(self, model: str) -> None:
         """Drop what is known of a profile: it was changed."""
         self._known.pop(model, None)
+
+    async def _model_for(self, profile: Profile) -> LanguageModel:
+        """Return who answers for a profile.
+
+        Raises:
+            ModelNotFound: Its provider is not configured, or it may not say where that is.
+        """
+        vendor = self._profiles.vendor_of(profile)
+        if not self._profiles.is_configured(profile) and (reason := await self._gate()):
+            raise ModelNotFound(
+                f"The profile '{profile.name}' names an address or a key of its own. {reason}",
+                provider=profile.provider,
+                model=f"profile:{profile.name}",
+            )
+        return self._model_of(vendor)
 
     async def _get(self, name: str) -> Profile:
         return await asyncio.to_thread(self._profiles.get, name)

@@ -1,7 +1,8 @@
 """Named model configurations, each a JSON file: ``profile:<name>`` is a model then.
 
-A file is trusted: who may write it may name any server. What comes through the API is not: it may
-name only addresses and keys that the configuration, or the profile's own file, names together.
+A file of a trusted folder may name any server: who may write it may do more than that. What comes
+through the API, or lies in another folder, may name only addresses and keys that the configuration
+(or for the API: the profile's own file) names together.
 """
 
 import os
@@ -229,6 +230,14 @@ class ProfileService:
             return msgspec.structs.replace(known, key_variables=named or known.key_variables)
         return msgspec.structs.replace(known, base_url=url.rstrip("/"), key_variables=named)
 
+    def is_configured(self, profile: Profile) -> bool:
+        """Whether the configuration names its address, and its key for that address.
+
+        Raises:
+            ModelNotFound: Its provider is not configured, or has no address.
+        """
+        return self._own_of(self.vendor_of(profile)) is None
+
     def _check(self, profile: Profile, written: Profile | None) -> None:
         """Refuse what may not come through the API; ``written`` is what the file says now."""
         if not profile.model.strip():
@@ -239,29 +248,30 @@ class ProfileService:
         except ModelNotFound as error:
             allowed = sorted([OLLAMA, CUSTOM, *self._vendors])
             raise ValidationFailed(error.message, field="provider", allowed=allowed) from error
-        if vendor is None or vendor in self._vendors.values():
+        fault = self._own_of(vendor)
+        if fault is None or (written is not None and _target(written) == _target(profile)):
             return
-        if written is not None and _target(written) == _target(profile):
-            return
-        addresses = {each.base_url for each in self._vendors.values()}
-        if vendor.base_url not in addresses:
+        if fault == "base_url":
             raise ValidationFailed(
                 "A profile's base URL must be configured (MOCHI_PROVIDERS__<NAME>__BASE_URL) or be "
                 "written into its file by hand.",
-                field="base_url",
+                field=fault,
             )
-        keys = {
-            variable
-            for each in self._vendors.values()
-            if each.base_url == vendor.base_url
-            for variable in each.key_variables
-        }
-        if not keys.issuperset(vendor.key_variables):
-            raise ValidationFailed(
-                "A profile's key must be the one that is configured for its address, or be written "
-                "into its file by hand.",
-                field="api_key_env",
-            )
+        raise ValidationFailed(
+            "A profile's key must be the one that is configured for its address, or be written "
+            "into its file by hand.",
+            field=fault,
+        )
+
+    def _own_of(self, vendor: Vendor | None) -> str | None:
+        """Return which of a profile's fields the configuration does not name; None if it does."""
+        if vendor is None or vendor in self._vendors.values():
+            return None
+        there = [each for each in self._vendors.values() if each.base_url == vendor.base_url]
+        if not there:
+            return "base_url"
+        keys = {variable for each in there for variable in each.key_variables}
+        return None if keys.issuperset(vendor.key_variables) else "api_key_env"
 
     def _read(self, name: str) -> Profile:
         try:

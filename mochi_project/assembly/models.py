@@ -3,6 +3,8 @@
 from functools import partial
 
 from mochi_project.config import MochiSettings
+from mochi_project.trust.contents import PROFILES
+from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
 from models_app.profiles import ProfileService
 from models_app.providers.ollama import OllamaModel
@@ -23,5 +25,6 @@ def build_models(settings: MochiSettings) -> ModelCatalogue:
         OllamaModel(host=settings.ollama_host, silence_timeout=silence),
         [open_vendor(vendor) for vendor in vendors.values()],
         profiles=ProfileService(settings.resolved_data_dir / "profiles", list(vendors.values())),
+        profile_gate=TrustGate(settings.trust, PROFILES),
         open_vendor=open_vendor,
     )

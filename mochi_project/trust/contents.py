@@ -12,18 +12,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import all_suffixes
 from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sessions_app.atomic import read_regular
 
 MAX_ENTRIES = 20_000
 MAX_FILES = 2_000
 MAX_BYTES = 32 << 20
-MAX_ENV_BYTES = 1 << 20
+MAX_ENV_BYTES = 128 << 10
+MAX_PROFILE_BYTES = 1 << 20
 
-ENV, TOOLS, AGENTS, MCP, STATE = "env", "tools", "agents", "mcp", "state"
+ENV, TOOLS, AGENTS, MCP = "env", "tools", "agents", "mcp"
+PROFILES, STATE = "profiles", "state"
 PART_NAMES = {
     ENV: ".env",
     TOOLS: "tools",
     AGENTS: "agents",
     MCP: "mcp.json",
+    PROFILES: "profiles (their addresses and keys)",
     STATE: ".mochi (its secrets and tasks)",
 }
 """The parts of a folder that need trust, as people are told of them."""
@@ -65,7 +73,7 @@ def read_env_file(folder: Path) -> bytes | None:
     """Return the content of a folder's ``.env``; None where there is none.
 
     Raises:
-        OSError: It can't be read, or is larger than 1 MiB.
+        OSError: It can't be read, or is larger than 128 KiB.
     """
     path = folder / ".env"
     if not path.is_file():
@@ -87,6 +95,7 @@ def parts_of(layout: FolderLayout) -> Mapping[str, Part]:
         TOOLS: _code(layout.tools),
         AGENTS: _code(layout.agents),
         MCP: _single(layout.mcp),
+        PROFILES: _profiles(layout.folder / "profiles"),
         STATE: _state(layout.folder / ".mochi"),
     }
     return {name: part for name, part in parts.items() if part is not None}
@@ -102,6 +111,9 @@ class _Digest:
 
     def add(self, name: str, path: str) -> None:
         self._hash.update(os.fsencode(name) + b"\0" + self._content(path) + b"\0")
+
+    def note(self, name: str, content: bytes) -> None:
+        self._hash.update(os.fsencode(name) + b"\0" + content + b"\0")
 
     def _content(self, path: str) -> bytes:
         try:
@@ -133,10 +145,20 @@ class _Digest:
 
 
 class _Walk:
-    """Lists the code files under a directory, in a stable order, up to ``MAX_ENTRIES`` entries."""
+    """Lists the files under a directory, in a stable order, up to ``MAX_ENTRIES`` entries.
 
-    def __init__(self, top: Path) -> None:
+    Args:
+        top: The directory.
+        suffixes: How their names end; as code's do, by default.
+        deep: Whether directories in it are searched, too.
+    """
+
+    def __init__(
+        self, top: Path, *, suffixes: tuple[str, ...] = _CODE_SUFFIXES, deep: bool = True
+    ) -> None:
         self._top = os.fspath(top)
+        self._suffixes = suffixes
+        self._deep = deep
         self._seen: set[tuple[int, int]] = set()
         self._left = MAX_ENTRIES
 
@@ -168,9 +190,9 @@ class _Walk:
                         return
                     if entry.name.startswith(".") or entry.name in _LEFT_OUT:
                         continue
-                    if entry.is_dir():
+                    if self._deep and entry.is_dir():
                         yield entry.name, entry.path, True
-                    elif entry.name.endswith(_CODE_SUFFIXES):
+                    elif entry.name.endswith(self._suffixes):
                         yield entry.name, entry.path, False
         except OSError:  # not there, or not ours to read: then it can't be imported either
             return
@@ -192,6 +214,32 @@ def _single(path: Path) -> Part | None:
     digest = _Digest(path)
     digest.add(path.name, os.fspath(path))
     return Part(digest.hexdigest(), (path.name,))
+
+
+class _Destination(msgspec.Struct, frozen=True):
+    """Where a profile has its model, and with which key."""
+
+    provider: Any = None
+    base_url: Any = None
+    api_key_env: Any = None
+
+
+def _profiles(directory: Path) -> Part | None:
+    """Find the profiles that say where a model is, or which key it gets; other changes are none."""
+    walk = _Walk(directory, suffixes=(".json",), deep=False)
+    digest, names, left = _Digest(directory), [], MAX_BYTES
+    for name, path in walk:
+        try:
+            data = read_regular(path, limit=min(left, MAX_PROFILE_BYTES))
+            left -= len(data)
+            there = msgspec.json.decode(data, type=_Destination)
+        except (OSError, msgspec.MsgspecError, RecursionError):
+            continue  # it can't be used either
+        if there.base_url is not None or there.api_key_env is not None:
+            digest.note(name, msgspec.json.encode(there))
+            names.append(name)
+    is_whole = walk.whole and left > MAX_PROFILE_BYTES
+    return None if is_whole and not names else Part(digest.hexdigest(), tuple(names), is_whole)
 
 
 def _state(directory: Path) -> Part | None:

@@ -53,6 +53,35 @@ def test_whatever_can_be_imported_run_or_read_as_settings_is_a_part(tmp_path: Pa
     }
 
 
+def test_profiles_are_a_part_where_they_name_an_address_or_a_key(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    write(folder / "plain.json", '{"provider": "openai", "model": "m"}')
+    write(folder / "broken.json", '{"base_url": "http://evil"')
+    write(folder / "notes.txt", '{"base_url": "http://evil"}')
+    assert parts(tmp_path) == {}
+
+    address = write(folder / "away.json", r'{"model": "m", "base\u005furl": "http://evil"}')
+    write(folder / "key.json", '{"api_key_env": "OPENAI_API_KEY"}')
+    first = parts(tmp_path)["profiles"]
+    assert first.files == ("away.json", "key.json")
+
+    write(address, '{"base_url": "http://evil", "model": "n", "system_prompt": "Be brief."}')
+    assert parts(tmp_path)["profiles"] == first, "changed through the API, for example"
+    write(address, '{"base_url": "http://worse", "model": "m"}')
+    assert parts(tmp_path)["profiles"].digest != first.digest
+
+
+def test_profiles_that_are_too_large_to_be_looked_at_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "MAX_BYTES", 100)
+    monkeypatch.setattr(contents, "MAX_PROFILE_BYTES", 60)
+    for name in "ab":
+        write(tmp_path / "profiles" / f"{name}.json", '{"provider": "openai", "model": "m"}')
+
+    assert not parts(tmp_path)["profiles"].whole
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -1,6 +1,7 @@
 """Which folders a start trusts, and which settings it has because of that."""
 
 import asyncio
+import json
 import os
 import pty
 import sys
@@ -9,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from mochi_project.assembly.models import build_models
 from mochi_project.config import ConfigurationError, load_settings, start_here
 from mochi_project.trust.decision import pass_on
 from mochi_project.trust.gate import TrustGate
 from mochi_project.trust.question import ask_at_start
 from mochi_project.trust.records import TrustRecords
+from models_app.errors import ModelNotFound
+from models_app.language_model import ModelInfo, ModelRequest
+from models_app.providers.vendor import Vendor
+from models_app.providers.vendors import VendorModels
 
 Decided = Callable[..., None]
 
@@ -256,3 +262,68 @@ def test_without_a_terminal_nobody_is_asked(here: Path) -> None:
     ask_at_start()
 
     assert not load_settings().trust.trusted
+
+
+def write_profile(folder: Path, name: str, **fields: str) -> None:
+    (folder / "profiles").mkdir(exist_ok=True)
+    profile = {"provider": "openai", "model": "m", **fields}
+    (folder / "profiles" / f"{name}.json").write_text(json.dumps(profile))
+
+
+def test_a_profile_of_a_strange_folder_sends_no_key_to_an_address_of_its_own(
+    here: Path, decided: Decided, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    away = "http://127.0.0.1:9/v1"
+    write_profile(here, "away", base_url=away)
+    write_profile(here, "custom", provider="custom", base_url=away, api_key_env="OPENAI_API_KEY")
+    write_profile(here, "key", api_key_env="AWS_SECRET_ACCESS_KEY")
+    settings = load_settings()
+    asked: list[Vendor] = []
+
+    async def describe(self: VendorModels, model: str) -> ModelInfo:
+        asked.append(self.vendor)
+        return ModelInfo(name=model, size_mb=0)
+
+    monkeypatch.setattr(VendorModels, "describe", describe)
+    [note] = settings.trust.notes
+    assert "nothing of its profiles (their addresses and keys) is used" in note
+
+    models = build_models(settings)
+
+    async def ask() -> None:
+        for name in ("away", "custom", "key"):
+            with pytest.raises(ModelNotFound, match=r"of its own. The folder .* is not trusted"):
+                await models.get(f"profile:{name}")
+            model, bare_name = models.resolve(f"profile:{name}")
+            with pytest.raises(ModelNotFound, match="mochi-server trust"):
+                await anext(model.stream(ModelRequest(model=bare_name, messages=[])))
+        assert [vendor.base_url for vendor in asked] == []
+        await asyncio.to_thread(decided, here)
+        await models.get("profile:custom")  # without a restart
+        assert [vendor.base_url for vendor in asked] == [away]
+
+    asyncio.run(ask())
+
+
+def test_profiles_of_configured_providers_need_no_trust(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_profile(here, "mine")
+    settings = load_settings()
+
+    async def describe(_: VendorModels, model: str) -> ModelInfo:
+        return ModelInfo(name=model, size_mb=0)
+
+    monkeypatch.setattr(VendorModels, "describe", describe)
+    assert settings.trust.notes == ()
+    assert asyncio.run(build_models(settings).get("profile:mine")).name == "profile:mine"
+
+
+def test_a_dotenv_that_would_fill_the_memory_harms_nobody(here: Path) -> None:
+    lines = (f"A{i}=${{A{i - 1}}}${{A{i - 1}}}\n" for i in range(1, 60))
+    (here / ".env").write_text("A0=xxxx\n" + "".join(lines))
+
+    [note] = load_settings().trust.notes
+
+    assert "nothing of its .env is used" in note
