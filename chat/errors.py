@@ -61,7 +61,8 @@ class TooManyTurnsOfClient(TooManyTurns):
     def __init__(self, limit: int) -> None:
         TurnError.__init__(
             self,
-            f"{limit} turns of yours are running already. Try again when one has ended.",
+            f"You have as many turns running as one client may ({limit}). Try again when one has "
+            "ended.",
             limit=limit,
         )
 
@@ -92,7 +93,8 @@ class EmptyAnswer(TurnError):
         tools = f"offered were {', '.join(offered)}" if offered else "none was offered"
         super().__init__(
             "The model gave an empty answer, also when it was asked again. It may have called a "
-            f"tool that it was not offered ({tools}): providers drop such a call.",
+            f"tool that it was not offered ({tools}): providers drop such a call. Offer the tool "
+            "in the session's tool_settings, or ask another model.",
             offered_tools=list(offered),
         )
 

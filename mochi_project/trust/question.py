@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from mochi_project.config import start_here
-from mochi_project.trust.contents import ENV, PART_NAMES, FolderLayout, Part
+from mochi_project.trust.contents import ENV, MCP, PART_NAMES, FolderLayout, Part
 from mochi_project.trust.decision import (
     Decision,
     inherited,
@@ -15,8 +16,12 @@ from mochi_project.trust.decision import (
 )
 from mochi_project.trust.records import TrustRecordsError
 from mochi_project.variables import parse_file
+from sessions_app.atomic import UnreadableFileError
+from tools_app.mcp.config import read_targets
+from tools_app.text import shortened
 
 _SHOWN_FILES = 8
+_SHOWN_CHARACTERS = 100
 _YES = {"y", "yes"}
 
 
@@ -80,6 +85,8 @@ def _described(name: str, part: Part, layout: FolderLayout) -> str:
     words = list(part.files)
     if name == ENV:
         words = _variables(layout.env or b"")
+    elif name == MCP:
+        words = _servers(layout.mcp)
     more = [f"{len(words) - _SHOWN_FILES} more"] if len(words) > _SHOWN_FILES else []
     if not part.whole:
         more = ["more than can be looked at"]
@@ -94,6 +101,15 @@ def _variables(content: bytes) -> list[str]:
         return ["not UTF-8"]
     except OSError as error:
         return [str(error)]
+
+
+def _servers(path: Path) -> list[str]:
+    try:
+        targets = read_targets(path)
+    except (UnreadableFileError, FileNotFoundError, ValueError):
+        return ["can't be read"]
+    named = (f"{name} ({target})" if target else name for name, target in targets.items())
+    return [shortened(server, _SHOWN_CHARACTERS) for server in named] or ["no servers"]
 
 
 def _say(line: str) -> None:

@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -178,6 +178,30 @@ def read_config(path: Path) -> McpConfig:
     return parse_config(data, directory=path.parent, environment=os.environ)
 
 
+def read_targets(path: Path) -> Mapping[str, str]:
+    """Return the command line or address of each entry, also of those that can't be used. Blocks.
+
+    Raises:
+        FileNotFoundError: There is no file.
+        UnreadableFileError: It can't be read.
+        ValueError: It can't be understood.
+    """
+    decoded = _decoded(read_regular(path, limit=MAX_FILE_BYTES))
+    return {name: _target(raw) for name, raw in decoded.mcpServers.items()}
+
+
+def _target(raw: msgspec.Raw) -> str:
+    try:
+        entry: Any = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    if not isinstance(entry, dict):
+        return ""
+    args = entry.get("args")
+    words = [entry.get("command"), *(args if isinstance(args, list) else ()), entry.get("url")]
+    return " ".join(str(word) for word in words if word is not None)
+
+
 def parse_config(data: bytes, *, directory: Path, environment: Mapping[str, str]) -> McpConfig:
     """Decode the file's content.
 
@@ -187,8 +211,8 @@ def parse_config(data: bytes, *, directory: Path, environment: Mapping[str, str]
         environment: Where ``${VAR}`` in ``env`` and ``headers`` is looked up.
     """
     try:
-        decoded = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_File)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        decoded = _decoded(data)
+    except ValueError as error:
         return McpConfig(error=f"mcp.json can't be understood: {error}.")
     servers: dict[str, Spec] = {}
     for name, raw in decoded.mcpServers.items():
@@ -200,6 +224,13 @@ def parse_config(data: bytes, *, directory: Path, environment: Mapping[str, str]
         except _EntryError as error:
             servers[name] = BrokenSpec(error=str(error), transport=transport)
     return McpConfig(servers=servers)
+
+
+def _decoded(data: bytes) -> _File:
+    try:
+        return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_File)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
 
 
 def _decode(name: str, raw: msgspec.Raw) -> _Entry:

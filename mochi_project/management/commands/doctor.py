@@ -16,6 +16,7 @@ from mochi_project.config import ConfigurationError, MochiSettings, unknown_vari
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import Services, build_services
 from mochi_project.startup import prepare_data_dir
+from mochi_project.trust.contents import AGENTS, MCP, TOOLS
 from mochi_project.worker_lock import WORKER_LOCK_FILE, worker_state
 from sessions_app.errors import MochiError
 
@@ -95,6 +96,11 @@ def _trust(settings: MochiSettings) -> Iterator[Finding]:
         yield Finding("trust", "ok", "nothing waits for a decision")
 
 
+def _needs_trust(check: str) -> Finding:
+    """Say that a part is not used; what is to be done about it is said once, under ``trust``."""
+    return Finding(check, "note", "not used, because the folder is not trusted")
+
+
 def _counted(check: str, count: Callable[[], Finding]) -> Finding:
     try:
         return count()
@@ -137,6 +143,8 @@ def _prompts(services: Services) -> Finding:
 def _agents(settings: MochiSettings) -> Finding:
     """Look at the agents' files; nothing of their code runs."""
     found = read_folders(settings.resolved_agents_dir, chats_dir=settings.resolved_agent_chats_dir)
+    if found and not settings.trust.allows(AGENTS):
+        return _needs_trust("agents")
     wrong = [
         f"{folder.name}: {' '.join(folder.faults)}" for folder in found.values() if folder.faults
     ]
@@ -164,6 +172,8 @@ async def _tools(services: Services) -> Finding:
         listing = await services.folder_tools.listing()
     except OSError as error:  # of the data directory; what is in the folder is never one
         return Finding("tools", "broken", f"{error.filename}: {error.strerror}")
+    if listing.invalid and not services.settings.trust.allows(TOOLS):
+        return _needs_trust("tools")
     if listing.invalid:
         wrong = "; ".join(f"{entry.name}: {entry.reason}" for entry in listing.invalid)
         advice = "`mochi-server tools check` says more"
@@ -178,6 +188,8 @@ async def _tools(services: Services) -> Finding:
 async def _servers(services: Services) -> Finding:
     servers = await services.mcp.servers()  # which starts none
     wrong = [f"{server.name}: {server.error}" for server in servers if server.error]
+    if wrong and not services.settings.trust.allows(MCP):
+        return _needs_trust("MCP servers")
     if wrong:
         return Finding("MCP servers", "note", printable("; ".join(wrong)))
     if not servers:

@@ -12,7 +12,7 @@ from mochi_project.config import start_here
 from mochi_project.example_data import Copied, copy_examples
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.trust.contents import parts_of
-from mochi_project.trust.decision import judge, remember
+from mochi_project.trust.decision import judge, remember, shown
 from mochi_project.trust.records import TrustRecordsError
 
 
@@ -50,6 +50,14 @@ class Command(ReportCommand):
             self._print(target, copied)
         if was_clean:
             self._trust(target.resolve())
+        elif not options["json"]:
+            self.stdout.write(
+                printable(
+                    "Started without --data-dir, it uses nothing of what can run there, because "
+                    "something that you have not trusted was there before: look at it, then run "
+                    f"`mochi-server trust {shown(target.resolve())}`."
+                )
+            )
 
     def _trust(self, folder: Path) -> None:
         try:

@@ -175,6 +175,22 @@ def test_init_trusts_nothing_that_was_there_before(run: Run, clone: Path) -> Non
     assert json.loads(run([*SERVER, "trust", "--list", "--json"]).stdout) == {"folders": {}}
 
 
+def test_init_says_how_to_trust_what_was_there_before(run: Run, clone: Path) -> None:
+    said = run([*SERVER, "init", str(clone)]).stdout
+
+    assert f"`mochi-server trust {clone}`" in said
+
+
+def test_doctor_says_once_what_to_do_about_a_strange_folder(run: Run, clone: Path) -> None:
+    ended = run(["env", "-C", str(clone), *SERVER, "doctor", "--json"])
+
+    found = {finding["check"]: finding for finding in json.loads(ended.stdout)["findings"]}
+    assert ended.stdout.count("run `mochi-server trust") == 1
+    for check in ("agents", "tools", "MCP servers"):
+        assert found[check]["state"] == "note"
+        assert found[check]["detail"] == "not used, because the folder is not trusted"
+
+
 def test_a_fresh_folder_asks_nothing_and_keeps_its_data(start: Start, tmp_path: Path) -> None:
     folder = tmp_path / "fresh"
     folder.mkdir()

@@ -22,6 +22,11 @@ from models_app.providers.vendor import Vendor
 from models_app.providers.vendors import VendorModels
 
 Decided = Callable[..., None]
+STRANGE_SERVERS = """{"mcpServers": {
+    "a": {"command": "sh", "args": ["-c", "x\\u001b"], "env": {"T": "${NOT_SET}"}},
+    "b": {"url": "https://b.example/mcp"},
+    "c": 1
+}}"""
 
 
 def code(folder: Path, text: str = "x = 1") -> None:
@@ -220,6 +225,32 @@ def test_on_a_terminal_a_person_is_asked_once(
     assert "a.py" in asked
     assert capsys.readouterr().err == ""
     assert load_settings().trust.trusted is trusted
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (
+            STRANGE_SERVERS,
+            "mcp.json: a (sh -c x?), b (https://b.example/mcp) and c",
+        ),
+        ('{"mcpServers": {}}', "mcp.json: no servers"),
+        ("{", "mcp.json: can't be read"),
+    ],
+)
+def test_a_person_is_shown_what_mcp_json_starts(
+    here: Path,
+    terminal: Callable[[str], None],
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    shown: str,
+) -> None:
+    (here / "mcp.json").write_text(content)
+    terminal("n\n")
+
+    ask_at_start()
+
+    assert shown in capsys.readouterr().err
 
 
 def test_a_change_asks_again_and_no_takes_the_trust_back(
