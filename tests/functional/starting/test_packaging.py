@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,16 +17,14 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the built wheel, or skip where its build can't be had."""
+def build(project: Path, target: Path, *flags: str) -> None:
+    """Build, or skip where the build's own packages can't be had."""
     uv = shutil.which("uv")
     if uv is None:
         pytest.skip("uv is not installed")
-    target = tmp_path_factory.mktemp("dist")
     built = subprocess.run(
-        [uv, "build", "--quiet", "--wheel", "--out-dir", str(target)],
-        cwd=ROOT,
+        [uv, "build", "--quiet", *flags, "--out-dir", str(target)],
+        cwd=project,
         capture_output=True,
         text=True,
         check=False,
@@ -33,6 +32,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if built.returncode and ("dns error" in built.stderr or "Connect" in built.stderr):
         pytest.skip("the build backend is not in the cache, and there is no network")
     assert built.returncode == 0, built.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel, built as the README says: from the unpacked source distribution."""
+    target = tmp_path_factory.mktemp("dist")
+    build(ROOT, target)
     return next(target.glob("*.whl"))
 
 
@@ -50,6 +56,27 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert "mochi-server = mochi_project.cli:main" in scripts
     for command in ("runserver", "doctor"):
         assert f"mochi_project/management/commands/{command}.py" in names
+
+
+def test_the_data_of_who_runs_the_server_in_a_clone_are_not_packed(tmp_path: Path) -> None:
+    clone, target = tmp_path / "clone", tmp_path / "dist"
+    data = [
+        *("chat_sessions/0123456789.json", ".mochi/secret_key", ".env", "mcp.json"),
+        *("tools/mine.py", "agents/mine/SKILL.md", "system_prompts/mine.md", "workspace/mine"),
+    ]
+    for name in data:
+        path = clone / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone)
+
+    build(clone, target, "--sdist")
+
+    with tarfile.open(next(target.glob("*.tar.gz"))) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    assert "pyproject.toml" in names
+    assert not set(data) & set(names)
 
 
 def test_the_wheel_runs_from_an_empty_folder(
