@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from chat.confirmation import Confirmation
 from chat.errors import SummaryTimedOut
 from chat.summary_rules import ConversationSummary, bare_name, question_for, smaller_share
 from models_app.errors import ContextOverflow
@@ -25,19 +26,24 @@ class GaveWay(Exception):
 class WantedModels:
     """Tells whether turns run on a model, in whatever process. All calls block.
 
-    A turn's claim is seen from every process, so turns need not say anything. That it runs tools or
-    waits for a person just now, and leaves the model alone, can't be seen.
+    A turn's claim and its questions are seen from every process, so turns need not say anything.
+    That it runs tools just now, and leaves the model alone, can't be seen.
 
     Args:
         repository: The sessions, with their claims.
         answers_one_by_one: Whether requests for a model wait for each other (Ollama's do).
+        pending: Returns the questions of a session that wait for an answer.
     """
 
     def __init__(
-        self, repository: SessionRepository, answers_one_by_one: Callable[[str], bool]
+        self,
+        repository: SessionRepository,
+        answers_one_by_one: Callable[[str], bool],
+        pending: Callable[[str], Sequence[Confirmation]],
     ) -> None:
         self._repository = repository
         self._answers_one_by_one = answers_one_by_one
+        self._pending = pending
         self._models: dict[str, str | None] = {}
 
     def is_wanted(self, model: str, *, but_not_by: str) -> bool:
@@ -53,7 +59,18 @@ class WantedModels:
         for turn_id, session_id in turns.items():
             if turn_id not in self._models:
                 self._models[turn_id] = self._model_of(session_id)
-        return bare_name(model) in self._models.values()
+        wanted = bare_name(model)
+        return any(
+            self._models[turn_id] == wanted and not self._waits_for_person(session_id, turn_id)
+            for turn_id, session_id in turns.items()
+        )
+
+    def _waits_for_person(self, session_id: str, turn_id: str) -> bool:
+        """Whether the turn does nothing but wait; beside a question of an agent others may run."""
+        return any(
+            question.turn_id == turn_id and question.agent_name is None
+            for question in self._pending(session_id)
+        )
 
     def _model_of(self, session_id: str) -> str | None:
         try:

@@ -1,5 +1,6 @@
 """Builds the service that summarises sessions in the background."""
 
+from chat.confirmations import ConfirmationStore
 from chat.summaries import SummaryService
 from chat.summary_failures import SummaryFailures
 from chat.summary_writer import SummaryWriter, WantedModels
@@ -14,7 +15,11 @@ from sessions_app.repository import SessionRepository
 
 
 def build_summaries(
-    settings: MochiSettings, *, models: ModelCatalogue, repository: SessionRepository
+    settings: MochiSettings,
+    *,
+    models: ModelCatalogue,
+    repository: SessionRepository,
+    questions: ConfirmationStore,
 ) -> SummaryService:
     """Build the service; the queue is the background worker's."""
     answers = StructuredModels(
@@ -29,9 +34,10 @@ def build_summaries(
         except ModelNotFound:
             return False
 
+    wanted = WantedModels(repository, is_ollamas, questions.pending)
     return SummaryService(
         repository=repository,
-        writer=SummaryWriter(repository, answers, WantedModels(repository, is_ollamas)),
+        writer=SummaryWriter(repository, answers, wanted),
         models=models,
         queue=SummaryTasks(TaskQueue(settings.resolved_private_dir / "queue.sqlite3")),
         failures=SummaryFailures(settings.resolved_state_dir / "summaries"),

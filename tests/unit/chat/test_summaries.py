@@ -6,6 +6,7 @@ import json
 import msgspec
 import pytest
 
+from chat.confirmations import ConfirmationStore
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.summaries import GAVE_WAY_SECONDS, SummaryService
 from chat.summary_failures import SummaryFailures
@@ -16,7 +17,7 @@ from models_app.language_model import ModelInfo
 from models_app.providers.ollama import OllamaModel
 from models_app.structured import StructuredModels
 from sessions_app.errors import SessionBusy
-from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_messages, with_metadata
 
@@ -88,7 +89,10 @@ class House:
         self.failures = SummaryFailures(
             data_dir / ".mochi" / "summaries", clock=lambda: self.clock[0]
         )
-        self.wanted = WantedModels(self.repository, lambda model: not model.startswith("openai:"))
+        self.questions = ConfirmationStore(data_dir / ".mochi" / "asked", timeout_seconds=60)
+        self.wanted = WantedModels(
+            self.repository, lambda model: not model.startswith("openai:"), self.questions.pending
+        )
         self.service = self.build()
 
     def build(self, **changes):
@@ -215,6 +219,22 @@ async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
     assert await house.run(session_id) == "done"
 
 
+async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
+    session_id, other = house.talk(), house.talk()
+    house.repository.claim(other, "turn2")
+    call = ToolCall(id="c1", name="delete", arguments={})
+    asked = {"session_id": other, "message_id": "m1", "call": call, "call_index": 0}
+
+    house.questions.ask(**asked, turn_id="turn1")  # left by a turn that is over
+    assert await house.run(session_id) == "gave way to a turn of another session"
+    house.questions.withdraw_all(other)
+    house.questions.ask(**asked, turn_id="turn2", agent_name="coder")  # beside other agents
+    assert await house.run(session_id) == "gave way to a turn of another session"
+    house.questions.withdraw_all(other)
+    house.questions.ask(**asked, turn_id="turn2")
+    assert await house.run(session_id) == "done"
+
+
 async def test_a_summary_does_not_give_way_for_ever(house):
     session_id, other = house.talk(), house.talk()
     house.repository.claim(other, "turn2")
@@ -241,7 +261,9 @@ async def test_a_dead_turn_wants_no_model(house):
     house.repository.claim(other, "turn2")
     claim = house.repository.claim_of(other)
     dead = msgspec.structs.replace(claim, alive=False)
-    house.wanted = WantedModels(Claims(house.repository, [dead]), lambda model: True)
+    house.wanted = WantedModels(
+        Claims(house.repository, [dead]), lambda model: True, house.questions.pending
+    )
     assert await house.run(session_id, house.build()) == "done"
 
 
