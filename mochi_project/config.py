@@ -6,21 +6,30 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     PrivateAttr,
-    SecretStr,
     ValidationError,
     field_validator,
 )
 
 from mochi_project.constants import DEFAULT_PORT, SUMMARY_UNSUPPORTED_MODELS, TEST_MODE_PORT
 from mochi_project.setting_errors import sentences_on
-from mochi_project.setting_types import DataPath, HttpUrl, List, Proxies, Seconds, VariableNames
+from mochi_project.setting_types import (
+    DataPath,
+    HttpUrl,
+    List,
+    LogLevel,
+    OllamaUrl,
+    Origins,
+    Proxies,
+    Seconds,
+    Token,
+    VariableNames,
+)
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 from mochi_project.trust.start import Start
@@ -30,7 +39,6 @@ from sessions_app.session import ContextStrategy
 
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
-OLLAMA_PORT = 11434
 OBJECTS = frozenset({"providers"})
 
 
@@ -78,14 +86,12 @@ class MochiSettings(BaseModel):
         None, description="Unix socket to listen on instead, for this system's user alone (0600)"
     )
     workers: int = Field(1, ge=1, le=256, description="Number of web processes")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
-        "INFO", description="Least severe level that is logged"
-    )
+    log_level: LogLevel = Field("INFO", description="Least severe level that is logged")
     log_format: Literal["auto", "text", "json"] = Field(
         "auto", description="Log lines for people or as JSON; auto: text on a terminal, else JSON"
     )
 
-    ollama_host: HttpUrl = Field("http://localhost:11434", description="URL of the Ollama server")
+    ollama_host: OllamaUrl = Field("http://localhost:11434", description="URL of the Ollama server")
     providers: dict[str, ProviderConfig] = Field(
         default_factory=dict,
         description=(
@@ -158,9 +164,11 @@ class MochiSettings(BaseModel):
     allowed_hosts: List = Field(
         default_factory=list, description="Host names beside loopback and IP addresses"
     )
-    cors_origins: List = Field(default_factory=list, description="Origins of front ends elsewhere")
+    cors_origins: Origins = Field(
+        default_factory=list, description="Origins of front ends elsewhere"
+    )
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body in bytes")
-    api_token: SecretStr | None = Field(
+    api_token: Token | None = Field(
         None, description="Bearer token; one is made when the server listens beyond loopback"
     )
     trusted_proxies: Proxies = Field(
@@ -185,11 +193,6 @@ class MochiSettings(BaseModel):
         copy._trust = trust  # noqa: SLF001 - of this class
         return copy
 
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _upper_case(cls, value: Any) -> Any:
-        return value.upper() if isinstance(value, str) else value
-
     @field_validator("providers", mode="before")
     @classmethod
     def _known_ones_need_no_address(cls, value: Any) -> Any:
@@ -207,32 +210,6 @@ class MochiSettings(BaseModel):
         for name in sorted(RESERVED_NAMES & value.keys()):
             raise ValueError(f"can't hold a provider named {name}")
         return value
-
-    @field_validator("ollama_host", mode="before")
-    @classmethod
-    def _as_ollama_reads_it(cls, value: Any) -> Any:
-        # Ollama's own OLLAMA_HOST may be "host" or "host:port", with 11434 as the port.
-        if not isinstance(value, str) or "://" in value:
-            return value
-        url = f"http://{value.strip()}"
-        return url if urlsplit(url).port else f"{url.rstrip('/')}:{OLLAMA_PORT}"
-
-    @field_validator("cors_origins")
-    @classmethod
-    def _origins(cls, value: list[str]) -> list[str]:
-        for origin in value:
-            parts = urlsplit(origin)
-            if not parts.scheme or not parts.netloc or parts.path.strip("/"):
-                raise ValueError("must list origins, each as scheme://host[:port]")
-        return [origin.rstrip("/") for origin in value]
-
-    @field_validator("api_token")
-    @classmethod
-    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-        secret = value.get_secret_value() if value else ""
-        if not secret.isascii() or not secret.isprintable() or " " in secret:
-            raise ValueError("must be ASCII without spaces, so that it fits an HTTP header")
-        return value if secret else None
 
     @property
     def resolved_data_dir(self) -> Path:
