@@ -12,7 +12,6 @@ from sessions_app.identity import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, append_messages, with_metadata
-from sessions_app.surrogates import mend_message
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 from tools_app.digests import with_approved
 from tools_app.toolset import Tool
@@ -113,8 +112,7 @@ class SessionRecorder:
         await run_to_end(self._release, self._in_thread)
 
     def _extended(self, session: Session, *messages: Message) -> Session:
-        mended = map(mend_message, messages)
-        return extend_answer(session, *mended, now=self.now(), replaced_id=self._replaced_id)
+        return extend_answer(session, *messages, now=self.now(), replaced_id=self._replaced_id)
 
     async def _write(self, change: Callable[[Session], Session]) -> None:
         await run_to_end(lambda: self._update(change), self._in_thread)

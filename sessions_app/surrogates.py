@@ -7,18 +7,11 @@ UTF-8: neither a file nor an answer can hold it. What comes from models and tool
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from sessions_app.messages import (
-    AssistantMessage,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from sessions_app.messages import ToolCall
 
 REPLACEMENT = "\ufffd"
 
@@ -29,8 +22,6 @@ _ESCAPE = re.compile(
     rb"|\\.",
     re.DOTALL,
 )
-
-M = TypeVar("M", UserMessage, SystemMessage, AssistantMessage, ToolMessage, Message)
 
 
 def is_unicode(text: str) -> bool:
@@ -98,25 +89,9 @@ def mend_call(call: ToolCall) -> ToolCall:
     )
 
 
-def mend_message(message: M) -> M:
-    """Return a message that can be written; the same one where there is nothing to mend."""
-    if _is_writable(message):
-        return message
-    changes: dict[str, Any] = {}
-    for name in message.__struct_fields__:
-        value = getattr(message, name)
-        if name == "tool_calls":
-            changes[name] = tuple(map(mend_call, value))
-        elif name == "tool_call_id" and value is not None:
-            changes[name] = mend_call_id(value)
-        else:
-            changes[name] = mend_json(value)
-    return msgspec.structs.replace(message, **changes)
-
-
-def _is_writable(value: Message | ToolCall) -> bool:
+def _is_writable(call: ToolCall) -> bool:
     try:
-        _encode(value)
+        _encode(call)
     except UnicodeEncodeError:
         return False
     except (TypeError, ValueError, OverflowError, RecursionError):

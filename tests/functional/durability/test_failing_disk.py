@@ -8,7 +8,8 @@ from tests.functional.agents.conftest import Scribe, calls
 @pytest.fixture
 def switch(tmp_path):
     """A file: while it is there, servers find their data directory read-only."""
-    return tmp_path / "read-only"
+    (tmp_path / "faults").mkdir()
+    return tmp_path / "faults" / "readonly"
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def begin(start, patched, switch):
     """How to start servers that the switch works on."""
 
     def begin(*flags):
-        return start(*flags, **patched, MOCHI_E2E_READ_ONLY_SWITCH=str(switch))
+        return start(*flags, **patched, MOCHI_E2E_FAULTS=str(switch.parent))
 
     return begin
 

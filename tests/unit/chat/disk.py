@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_ADDS = ("symlink", "link", "mkdir")
-_TAKES = ("unlink", "rename", "replace", "rmdir", "truncate", "ftruncate")
+_SWITCHES = {"full": errno.ENOSPC, "readonly": errno.EROFS}
+_CALLS = (
+    *("write", "symlink", "link", "mkdir"),
+    *("unlink", "rename", "replace", "rmdir", "truncate", "ftruncate"),
+)
+_LINKS = frozenset({"symlink", "link"})
+# Names can still be made and removed on a full disk; what needs a block can't.
+_NEEDS_SPACE = frozenset({"write", "symlink", "mkdir"})
 
 
 class FailingDisk:
@@ -20,19 +26,20 @@ class FailingDisk:
 
     Args:
         root: The directory.
-        switch: While there is a file here, it is read-only; for processes under test.
+        switches: While there is a file ``full`` or ``readonly`` here, it is; for processes under
+            test.
     """
 
-    def __init__(self, root: Path, switch: str | None = None) -> None:
+    def __init__(self, root: Path, switches: Path | None = None) -> None:
         self._root = os.fspath(root)
-        self._switch = switch
+        self._switches = [
+            (f"{switches}/{name}", error) for name, error in _SWITCHES.items() if switches
+        ]
         self._told = 0
-        self._real = {
-            name: getattr(os, name) for name in ("open", "write", "fsync", *_ADDS, *_TAKES)
-        }
+        self._real = {name: getattr(os, name) for name in ("open", *_CALLS)}
 
     def fill(self) -> None:
-        """Let nothing be added any more; what is there can be removed."""
+        """Let no block be written any more; files can be removed, and made without content."""
         self._told = errno.ENOSPC
 
     def turn_read_only(self) -> None:
@@ -45,8 +52,9 @@ class FailingDisk:
 
     @property
     def _error(self) -> int:
-        if self._switch is not None and posix.access(self._switch, posix.F_OK):
-            return errno.EROFS
+        for path, error in self._switches:
+            if posix.access(path, posix.F_OK):
+                return error
         return self._told
 
     @contextmanager
@@ -62,38 +70,32 @@ class FailingDisk:
     def install(self) -> None:
         """Stand between everybody and the system calls."""
         os.open = self._open
-        os.write = self._guard("write", self._is_mine)
-        for name in _ADDS:
-            setattr(os, name, self._guard(name, self._is_below))
-        for name in _TAKES:
-            setattr(os, name, self._guard(name, self._is_locked))
+        for name in _CALLS:
+            setattr(os, name, self._guard(name))
 
     def _open(self, path, flags, *rest, **keys):
-        makes = flags & os.O_CREAT and not os.path.lexists(path)
-        if self._is_below(path) and (makes or (flags & _WRITES and self._error == errno.EROFS)):
-            raise OSError(self._error, os.strerror(self._error), os.fspath(path))
+        if flags & _WRITES:
+            self._refuse(path, full=False)
         return self._real["open"](path, flags, *rest, **keys)
 
-    def _guard(self, name: str, refuses: Callable[..., bool]) -> Callable[..., Any]:
+    def _guard(self, name: str) -> Callable[..., Any]:
         def call(*arguments, **keys):
-            if any(refuses(each) for each in arguments[:2]):
-                raise OSError(self._error, os.strerror(self._error))
+            # What a link leads to is not touched.
+            self._refuse(arguments[name in _LINKS], full=name in _NEEDS_SPACE)
             return self._real[name](*arguments, **keys)
 
         return call
 
-    def _is_below(self, path) -> bool:
-        return bool(self._error) and os.fsdecode(path).startswith(self._root)
+    def _refuse(self, where, *, full: bool) -> None:
+        error = self._error
+        if (error == errno.EROFS or (error and full)) and self._is_below(where):
+            raise OSError(error, os.strerror(error))
 
-    def _is_mine(self, descriptor) -> bool:
-        if not self._error or not isinstance(descriptor, int):
-            return False
-        # Not by `os`, which watches who blocks the loop.
-        return self._is_below(posix.readlink(f"/proc/self/fd/{descriptor}"))
-
-    def _is_locked(self, where) -> bool:
-        if self._error != errno.EROFS:
-            return False
+    def _is_below(self, where) -> bool:
         if isinstance(where, int):
-            return self._is_mine(where)
-        return isinstance(where, str | Path) and self._is_below(where)
+            # Not by `os`, which watches who blocks the loop.
+            try:
+                where = posix.readlink(f"/proc/self/fd/{where}")
+            except OSError:  # closed: the call itself will say so
+                return False
+        return os.fsdecode(where).startswith(self._root)

@@ -70,22 +70,28 @@ async def test_a_cancel_beside_an_approval_stops_the_turn(make_house, ticks):
     assert [result.content for result in results] == ["The call was cancelled."]
 
 
-async def test_a_swallowed_cancellation_is_seen_before_the_next_step(make_house, monkeypatch):
+@pytest.mark.parametrize(
+    ("step", "policy"), [("_save_round", "always_confirm"), ("_ask_approval", "never_confirm")]
+)
+async def test_a_swallowed_cancellation_is_seen_before_the_next_step(
+    make_house, monkeypatch, step, policy
+):
     house = make_house(tools := Deaf())
     house.model.say([call()], [Finished()])
-    session_id = await house.new_session(tools=["wait"])
-    decide = TurnEngine._ask_approval
+    session_id = await house.new_session(tools=["wait"], policy=policy)
+    perform = getattr(TurnEngine, step)
 
     async def swallow(engine):
         engine.stop(Input.CANCEL_REQUESTED)
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(1)
-        return await decide(engine)
+        return await perform(engine)
 
-    monkeypatch.setattr(TurnEngine, "_ask_approval", swallow)
+    monkeypatch.setattr(TurnEngine, step, swallow)
     events, outcome = await run(house, session_id)
     assert outcome.state is State.CANCELLED
     assert tools.runs == 0
+    assert "tool_call_confirmation_required" not in names(events)
     assert names(events)[-2:] == ["cancelled", "done"]
 
 

@@ -22,10 +22,10 @@ async def die_or_report(self: TurnEngine) -> None:
 
 TurnEngine._report_complete = die_or_report
 
-if switch := os.environ.get("MOCHI_E2E_READ_ONLY_SWITCH"):
+if switches := os.environ.get("MOCHI_E2E_FAULTS"):
     from tests.unit.chat.disk import FailingDisk
 
-    FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), switch).install()
+    FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), Path(switches)).install()
 
 if period := os.environ.get("MOCHI_E2E_HEARTBEAT_SECONDS"):
     stream.HEARTBEAT_SECONDS = following.HEARTBEAT_SECONDS = float(period)
