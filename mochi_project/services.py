@@ -87,9 +87,7 @@ def build_services(settings: MochiSettings) -> Services:
         settings.resolved_state_dir / "confirmations",
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
     )
-    summaries = build_summaries(
-        settings, models=models, repository=storage.repository, questions=questions
-    )
+    summaries = build_summaries(settings, models, storage.repository, questions)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()
     agents = build_agents(

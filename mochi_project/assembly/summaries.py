@@ -16,7 +16,6 @@ from sessions_app.repository import SessionRepository
 
 def build_summaries(
     settings: MochiSettings,
-    *,
     models: ModelCatalogue,
     repository: SessionRepository,
     questions: ConfirmationStore,
