@@ -229,7 +229,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         """Find modules of the folder, however they are imported."""
         name = self._name_in_folder(fullname)
         if name is None:
-            return None
+            return self._find_beside(fullname, path)
         find = importlib.machinery.PathFinder.find_spec
         spec = find(fullname, path, target)
         if spec is not None and any(o.has_file(spec.origin) for o in _installed.values()):
@@ -244,6 +244,33 @@ class FolderImports(importlib.abc.MetaPathFinder):
             loader = _FreshSource(fullname, spec.origin)
             spec.cached = None
         spec.loader = _GuardedLoader(loader, name, self)
+        return spec
+
+    def _find_beside(
+        self, fullname: str, path: Sequence[str] | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find modules beside the folder, and in directories of it that are no packages.
+
+        Only to compile them anew: compiled code that lies beside a source need not be what that
+        says. The libraries of an environment in there are left to Python.
+        """
+        root = fullname.partition(".")[0]
+        near = [base / root for base in (self.folder.parent, self.folder)]
+        inside = tuple(f"{at}{os.sep}" for at in near)
+        if path is None:
+            is_near = any(at.with_name(f"{root}.py").exists() or at.is_dir() for at in near)
+        else:
+            is_near = any(f"{place}{os.sep}".startswith(inside) for place in path)
+        if not is_near:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return None
+        origin = spec.origin or ""
+        if not origin.startswith((*inside, f"{near[0]}.py")):
+            return None
+        spec.loader = _FreshSource(fullname, origin)
+        spec.cached = None
         return spec
 
     def execute(self, loader: importlib.abc.Loader, name: str, module: ModuleType) -> None:
