@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import uvicorn
 
 from mochi_project.config import ConfigurationError, MochiSettings
-from mochi_project.unix_socket import listen_on_path, remove_socket_file
+from mochi_project.unix_socket import listen_on_path, removed_at_end
 
 APPLICATION = "mochi_project.asgi:application"
 # The turns have ended before uvicorn waits for their streams (DESIGN section 6): this is for
@@ -96,10 +96,8 @@ def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], st
         yield sockets, url_of(settings.host, sockets)
         return
     opened = listen_on_path(path, backlog=BACKLOG)
-    try:
+    with removed_at_end(path):
         yield [opened], f"unix:{path}"
-    finally:
-        remove_socket_file(path)
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

@@ -11,7 +11,22 @@ from typing import Any
 UNIX_PEER = "unix"
 """How the peers of a Unix socket, which have no address, are named."""
 
-_ADDED_BY_PROXIES = frozenset({b"forwarded", b"via", b"x-real-ip"})
+_ADDED_BY_PROXIES = frozenset(
+    {
+        b"cdn-loop",
+        b"cf-connecting-ip",
+        b"client-ip",
+        b"fastly-client-ip",
+        b"forwarded",
+        b"true-client-ip",
+        b"via",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-envoy-external-address",
+        b"x-original-forwarded-for",
+        b"x-real-ip",
+    }
+)
 _ADDED_PREFIX = b"x-forwarded-"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

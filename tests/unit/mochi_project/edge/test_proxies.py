@@ -75,6 +75,8 @@ def test_what_others_tell_of_who_they_are_counts_for_nothing():
         b"forwarded",
         b"via",
         b"x-real-ip",
+        b"x-client-ip",
+        b"cf-connecting-ip",
         b"x-forwarded-for",
         b"x-forwarded-proto",
         b"x-forwarded-anything",
