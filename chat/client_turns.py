@@ -1,4 +1,4 @@
-"""How many turns each client has running in this worker."""
+"""Counts the running turns of each client in this worker (docs/decisions/0024)."""
 
 import asyncio
 from collections import Counter

@@ -263,7 +263,7 @@ class TurnEngine:
         return Input.TOOLS_RETURNED
 
     async def _secure(self, *, durable: bool) -> None:
-        """Make sure that it is on record which calls have started, before they run."""
+        """Record which calls start, before they run (docs/decisions/0029)."""
         self._stream.require_room()
         if durable:
             await self._recorder.secure(self._stream.sync)
@@ -300,7 +300,7 @@ class TurnEngine:
         await self._finish(self._message(partial, interrupted=True) if partial else None)
 
     async def _leave(self) -> None:
-        """Leave claim and journal for whoever comes next, as a process that is killed does.
+        """Leave claim and journal to be sealed by others, see docs/decisions/0028.
 
         With its writer gone, the journal shows everybody that the turn is over, whatever its claim
         says; it holds what clients saw, and which calls had started.

@@ -3,7 +3,8 @@
 One small file for each key, made exclusively: of several equal requests exactly one starts a turn,
 the others find out which. Whoever starts it holds a ``flock`` on the file until the turn is there,
 however long that takes; the system drops the lock with the process. So a start that died is told
-from a slow one by its liveness, never by its age. A key lives as long as its turn's journal.
+from a slow one by its liveness, never by its age. A key lives as long as its turn's journal
+(docs/decisions/0037).
 """
 
 import fcntl

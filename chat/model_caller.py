@@ -1,4 +1,4 @@
-"""Asks the model for one answer of a turn and streams it as it arrives."""
+"""Asks the model for one answer of a turn and streams it (docs/decisions/0032)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What the journal of a turn tells of it, whatever else stands in the journal. Pure."""
+"""Reads what a journal says of its turn, passing over what it can't read. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

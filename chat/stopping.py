@@ -1,4 +1,4 @@
-"""Cancels a task until it has noticed, whatever library between swallows a cancellation."""
+"""Cancels a task until it ends, also where a library swallows a cancellation."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Asks models for summaries, and gives their model up as soon as a turn wants it."""
+"""Asks models for summaries, and gives way to turns (docs/decisions/0031)."""
 
 import asyncio
 import logging

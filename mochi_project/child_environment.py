@@ -1,4 +1,4 @@
-"""The environment in which a Python process of the server finds the server's own code."""
+"""Makes the environment in which a child process finds the server's own code."""
 
 import os
 import site

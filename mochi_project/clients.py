@@ -1,4 +1,4 @@
-"""Who sends a request, where it matters how much one client takes."""
+"""Identifies the client of a request, whose turns are counted."""
 
 from functools import lru_cache
 

@@ -1,4 +1,4 @@
-"""Tries the file systems of the data before the server uses them."""
+"""Probes the file systems of the data at the start."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How many large answers a process makes and sends at a time: they must not fill its memory."""
+"""Bounds how many large answers are made and sent at a time (docs/decisions/0024)."""
 
 import asyncio
 from collections import deque

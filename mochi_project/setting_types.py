@@ -1,4 +1,4 @@
-"""Types of the variables' values."""
+"""Types of settings, with the checks of their values."""
 
 import json
 import re

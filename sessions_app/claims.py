@@ -38,7 +38,6 @@ VERSION = 1
 """Of the record. Version 0 did not say so; the version changes when older servers can't read it."""
 RECORD_LIMIT = 4096
 _VERSIONS = frozenset({str(VERSION)})
-_WORD = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 _TURN_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 _LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
@@ -65,7 +64,7 @@ class TurnClaims:
             turn_id, worker_id, started_at = record
             alive = self._lives(worker_id)
         else:
-            words = _WORD.findall(text)
+            words = _NAME.findall(text)
             turn_id = next(filter(_TURN_ID.fullmatch, words), "")
             worker_id = next(filter(self._lives, words), "")
             started_at, alive = "", bool(worker_id)

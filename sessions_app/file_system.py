@@ -1,4 +1,4 @@
-"""Tries what the server needs of a file system: links, locks, renaming, times.
+"""Probes what the server needs of a file system (docs/decisions/0036).
 
 A probe takes about twenty system calls in a directory of its own, which it removes; nothing is
 waited for. docs/file-systems.md says what each of them is needed for.

@@ -1,4 +1,4 @@
-r"""Halves of surrogate pairs: joined where both are there, replaced by U+FFFD where one is alone.
+r"""Joins halves of surrogate pairs, and replaces a half that is alone by U+FFFD.
 
 JSON can escape half a character (``"\ud83d"``), and Python's own parser keeps it, but it has no
 UTF-8: neither a file nor an answer can hold it. What comes from models and tools is mended here.

@@ -1,4 +1,4 @@
-"""Which sessions were deleted: what tells them from those whose file is missing just now.
+"""Remembers which sessions were deleted, to tell them from missing ones (docs/decisions/0026).
 
 A tombstone is a symbolic link that leads nowhere, ``{session_id}.deleted`` beside the claims; its
 target is the record (``time|version``). Journals and whatever else belongs to a session may be

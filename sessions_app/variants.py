@@ -1,4 +1,4 @@
-"""Answers and their variants: what an answer replaced is kept with it. Pure.
+"""Variants of answers: an answer keeps those it replaced (docs/decisions/0030). Pure.
 
 An answer is everything after the last user message: what a model said, the tools that it called,
 their results. Its first assistant message holds the answers that it replaced, as ``variants``,

@@ -1,4 +1,4 @@
-"""Patterns of JSON Schema for what the server checks in code, so that its OpenAPI document says it.
+"""JSON Schema patterns of checks made in code, for the OpenAPI document.
 
 They promise nothing by themselves: whoever uses one enforces the same with a message of its own.
 """

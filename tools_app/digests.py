@@ -1,4 +1,4 @@
-"""Whether tools of MCP servers are still what they were when a session enabled them. Pure.
+"""Digests of MCP tools, to notice one that changed (docs/decisions/0034). Pure.
 
 A server can change what a tool says of itself at any time, after a person has decided that it may
 run unasked. So a session keeps a digest of each tool from its first use on, and a tool that

@@ -1,4 +1,4 @@
-"""The port to what decides whether a toolset may be used at all."""
+"""The port that says whether a toolset may be used (docs/decisions/0035)."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""What of journals can't be read is put aside, beside them: nobody reads it, nobody removes it."""
+"""Moves lines and journals that can't be read to ``.broken`` files, which nobody removes."""
 
 import os
 import stat

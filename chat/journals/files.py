@@ -8,7 +8,7 @@ a journal that nobody will go on with is told from one that is being written.
 
 The first line is a header, with the version of the format and the directory of sessions that the
 journal belongs to: servers that share a data directory need not share their sessions. Journals of
-older servers have none, and belong to whoever has their session.
+older servers have none, and belong to whoever has their session (docs/decisions/0026).
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""One journal as a file: its header, its writer, and how it is opened, read and removed."""
+"""The file of one journal: its header and writer; opening, reading, removing."""
 
 import errno
 import fcntl

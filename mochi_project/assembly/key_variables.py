@@ -1,4 +1,4 @@
-"""Which environment variables hold keys: what runs on behalf of a model must not see them."""
+"""Names the environment variables that hold keys, which tools must not see."""
 
 from mochi_project.config import MochiSettings
 from models_app.profiles import ProfileService

@@ -1,4 +1,4 @@
-"""Who asks, where proxies pass requests on: which peers are believed, and what they tell. Pure.
+"""Reads what proxies say of a request's client, and decides whether to believe it. Pure.
 
 Somebody who lets a reverse proxy or a tunnel pass on to a server on loopback opens that server to
 whoever reaches the proxy. It can't be seen from the connection, only from what proxies add.

@@ -1,4 +1,4 @@
-"""Requests that are refused before Django sees them: why, and the response that says so."""
+"""Refuses requests before Django sees them, with the error envelope."""
 
 import asyncio
 import logging

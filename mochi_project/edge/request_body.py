@@ -1,4 +1,4 @@
-"""Reading a request's body: within its limit and its deadline, as JSON, and as announced."""
+"""Reads a request's body: within limit and deadline, as JSON, as long as announced."""
 
 import asyncio
 

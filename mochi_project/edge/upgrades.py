@@ -1,4 +1,4 @@
-"""Requests that offer an upgrade (``Upgrade: h2c``) are served as if they did not.
+"""Ignores offers of an upgrade (``Upgrade: h2c``), see docs/decisions/0023.
 
 llhttp takes whatever follows such a head for another protocol, the request's body too. uvicorn
 takes no upgrade but WebSocket's, and serves the request all the same: without its body.

@@ -1,4 +1,4 @@
-"""Connections that wait for their client: for a request, or for the rest of one."""
+"""Bounds the connections that wait for their client's next bytes (docs/decisions/0024)."""
 
 import asyncio
 import resource

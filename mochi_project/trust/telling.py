@@ -1,4 +1,4 @@
-"""Says on stderr what a command ignores, and has the development server ask as the server does."""
+"""Says on stderr what a command ignores; asks for trust before ``runserver``."""
 
 import os
 import sys

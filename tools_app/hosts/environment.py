@@ -1,4 +1,4 @@
-"""The environment of tool processes: the server's, without its own variables and keys. Pure."""
+"""Makes the environment of tool processes, without the server's own variables and keys. Pure."""
 
 from collections.abc import Collection, Mapping
 

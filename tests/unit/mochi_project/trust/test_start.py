@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -358,3 +359,8 @@ def test_a_dotenv_that_would_fill_the_memory_harms_nobody(here: Path) -> None:
     [note] = load_settings().trust.notes
 
     assert "nothing of its .env is used" in note
+
+
+def test_the_container_image_names_its_data_folder_and_so_trusts_it():
+    image = (Path(__file__).parents[4] / "Dockerfile").read_text()
+    assert re.search(r"^ENV .*\bMOCHI_DATA_DIR=/", image, re.MULTILINE)
