@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from django.conf import settings as django_settings
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from agents_app.folders import read_folders
@@ -57,7 +57,8 @@ class Command(ReportCommand):
             raise SystemExit(1)
 
     def _print(self, findings: list[Finding]) -> None:
-        table = Table("", "Check", "Finding")
+        # Folded, not cropped: names of files and commands are to be copied.
+        table = Table("", "Check", Column("Finding", overflow="fold"))
         for finding in findings:
             state = Text(finding.state, STYLES[finding.state])
             table.add_row(state, finding.check, finding.detail)
@@ -123,13 +124,17 @@ def _turns(settings: MochiSettings) -> Finding:
     notes: list[str] = []
     for storage in (build_storage(settings), build_agent_storage(settings)):
         if broken := storage.journal.broken():
-            notes.append(f"could not be read and was set aside: {', '.join(broken)}")
+            notes.append(
+                "could not be saved and was set aside, for you to look at and remove: "
+                f"{', '.join(broken)}"
+            )
         listing = storage.repository.list()
         known = {metadata.session_id for metadata in listing.sessions}
         known |= {item.file.removesuffix(".json") for item in listing.unreadable}
         if missing := sorted(set(storage.journal.unended_sessions()) - known):
             notes.append(
-                f"wait for sessions that are not in {storage.sessions_dir}: {', '.join(missing)}"
+                f"wait for sessions that are not in {storage.sessions_dir} (is it mounted, is a "
+                f"file to be restored?): {', '.join(missing)}"
             )
     if not notes:
         return Finding("turns", "ok", "nothing is left that could not be saved")

@@ -48,7 +48,7 @@ class Command(ReportCommand):
             return
         # Names that were cut could not be copied.
         name, tools = Column("Server", no_wrap=True), Column("Tools", overflow="fold")
-        table = Table(name, "Transport", "State", tools, "Problem")
+        table = Table(name, "Transport", "State", tools, Column("Problem", overflow="fold"))
         for server in servers:
             table.add_row(
                 printable(server.name),

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from rich.markdown import Markdown
-from rich.table import Table
+from rich.table import Column, Table
 
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import get_services
@@ -110,7 +110,7 @@ class Command(ReportCommand):
         if options["json"]:
             self.print_json({"checked": report.checked, "problems": problems})
         elif problems:
-            table = Table("File", "Problem")
+            table = Table(Column("File", overflow="fold"), Column("Problem", overflow="fold"))
             for problem in problems:
                 table.add_row(problem["file"], problem["reason"])
             self.print_rich(table)

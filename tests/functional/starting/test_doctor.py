@@ -56,6 +56,17 @@ def test_broken_files_are_counted_and_named(run: Run, tmp_path: Path) -> None:
     assert "9876543210" in left["detail"]
 
 
+def test_a_table_crops_no_name_of_a_file(run: Run, tmp_path: Path) -> None:
+    turns = tmp_path / "a_folder_with_a_long_name" / ".mochi" / "turns" / "9876543210"
+    turns.mkdir(parents=True)
+    (turns / "0199f3a2b4c50000abcd.lines.broken").write_text("garbage")
+
+    ended = run(DOCTOR, MOCHI_TEST_MODE="true", MOCHI_DATA_DIR=str(turns.parents[2]))
+
+    cells = [line.split("│")[3].strip() for line in ended.stdout.splitlines() if "│" in line]
+    assert str(turns / "0199f3a2b4c50000abcd.lines.broken") in "".join(cells)
+
+
 def test_tools_that_can_not_be_offered_are_named_with_the_reason(run: Run, tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "mail.py").write_text('__all__ = ["send"]\ndef send(): pass\n')
