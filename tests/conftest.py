@@ -1,33 +1,16 @@
 """Fixtures of every test: no blocking call on an event loop, no network, a home of its own."""
 
-import atexit
-import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-# Before Django reads its settings: nothing of a developer's own configuration reaches a test.
-for _name in [name for name in os.environ if name.startswith("MOCHI_") and "_E2E_" not in name]:
-    del os.environ[_name]
-# Nor do keys, with which a test would ask the real vendors; the live tests have names of their own.
-for _vendor in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI", "OPENROUTER"):
-    os.environ.pop(f"{_vendor}_API_KEY", None)
-os.environ["MOCHI_DATA_DIR"] = tempfile.mkdtemp(prefix="mochi-tests-")
-atexit.register(shutil.rmtree, os.environ["MOCHI_DATA_DIR"], ignore_errors=True)
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="mochi-tests-state-")
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
-os.environ["MOCHI_WORKER"] = "false"  # tests/functional/worker starts it
+from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import settings
 
 # Started in the background, a shell has us ignore CTRL-C; servers that we start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-from blockbuster import BlockBuster, blockbuster_ctx  # noqa: E402
-from hypothesis import settings  # noqa: E402
 
 # An example that takes long says something about the machine, which may be busy.
 settings.register_profile("mochi", deadline=None)
