@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 # Our configuration, some of which is secret, and none of which is a tool's business.
-_SERVERS_OWN = ("MOCHI_", "DJANGO_")
+_SERVERS_OWN = ("MOCHI_", "_MOCHI_", "DJANGO_")
 
 
 def is_withheld(name: str, *, keys: Collection[str], passed: Collection[str]) -> bool:

@@ -52,7 +52,13 @@ async def look(hosts: ToolHosts) -> dict[str, Any]:
 async def test_functions_see_neither_the_servers_secrets_nor_its_files(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("MOCHI_API_TOKEN", "mochi_api_token", "MOCHI_X_KEY", "DJANGO_SECRET_KEY"):
+    for name in (
+        "MOCHI_API_TOKEN",
+        "mochi_api_token",
+        "MOCHI_X_KEY",
+        "_MOCHI_TRUST",
+        "DJANGO_SECRET_KEY",
+    ):
         monkeypatch.setenv(name, "canary")
     monkeypatch.setenv("A_KEY_FOR_A_TOOL", "wanted")
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
