@@ -318,7 +318,7 @@ async def test_a_profile_is_a_model(client, catalogue, scripted, provider, model
         "provider": provider,
         "model": model,
         "system_prompt": "Be brief.",
-        "parameters": {"seed": 7, "max_tokens": 55, "thinking": True, "context_limit": 1000},
+        "parameters": {"seed": 7, "max_tokens": 5500, "thinking": True, "context_limit": 1000},
     }
     created = await client.post(URL, body, content_type="application/json")
     assert created.status_code == 201, created.json()

@@ -256,7 +256,7 @@ def test_a_file_name_that_is_no_text_is_no_obstacle(write_tools: WriteTools) -> 
     loaded = load(folder)
 
     assert list(loaded.functions) == ["subtract"]
-    assert [entry.file.encode() for entry in loaded.invalid] == [b"b?.py"]
+    assert [entry.file.encode() for entry in loaded.invalid] == ["b\ufffd.py".encode()]
 
 
 @pytest.mark.parametrize(
