@@ -42,7 +42,7 @@ def connections(server):
 
 
 def test_a_client_that_never_reads_is_dropped_with_its_socket(start, script):
-    server = start(MOCHI_WRITE_TIMEOUT_SECONDS="1")
+    server = start(MOCHI_WRITE_TIMEOUT_SECONDS="1", MOCHI_DYNAMIC_CONTEXT_WINDOW_ENABLED="false")
     chat = server.chat(headers={"Connection": "close"})
     session_id = chat.new_session()
     [process] = server.web_processes
@@ -58,7 +58,7 @@ def test_a_client_that_never_reads_is_dropped_with_its_socket(start, script):
 
 
 def test_a_slow_client_that_reads_now_and_then_is_kept(start, script):
-    server = start(MOCHI_WRITE_TIMEOUT_SECONDS="2")
+    server = start(MOCHI_WRITE_TIMEOUT_SECONDS="2", MOCHI_DYNAMIC_CONTEXT_WINDOW_ENABLED="false")
     chat = server.chat()
     session_id = chat.new_session()
     message = script({"text_message": {"length": 100_000}})
