@@ -15,7 +15,7 @@ from agents_app.schemas import (
 )
 from mochi_project.answers import answer_by_reading
 from mochi_project.services import get_services
-from sessions_app.error_schemas import ENVELOPE
+from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["agents"])
 

@@ -31,7 +31,7 @@ from chat.tool_calls import ToolCallRunner
 from chat.turn import Input, State
 from sessions_app.errors import MochiError
 from sessions_app.session import AgentSettings
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResult, Toolset
 

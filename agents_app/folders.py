@@ -16,7 +16,7 @@ from agents_app.agent import (
     module_files,
 )
 from agents_app.skill import MAX_FILE_BYTES, TOO_LARGE, Skill, parse_skill
-from sessions_app.atomic import UnreadableFileError, read_regular
+from sessions_app.store.atomic import UnreadableFileError, read_regular
 from tools_app.text import clean
 
 # Within one tick of a coarse clock, a second change would leave the same times.

@@ -9,7 +9,7 @@ from chat.job import TurnJob
 from chat.preparation import Known, NotKnown, TurnPreparer, plan_turn, user_message
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
-from sessions_app.identity import new_message_id, utc_now
+from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import SystemMessage, UserMessage
 from sessions_app.session import (
     Session,

@@ -5,7 +5,7 @@ import logging
 from importlib.resources import files
 from pathlib import Path
 
-from sessions_app.atomic import UnreadableFileError, read_regular
+from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 MAX_FILE_BYTES = 256 * 1024
 """A larger file counts as one that can't be read."""

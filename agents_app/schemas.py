@@ -6,7 +6,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from sessions_app.schemas import SessionDetailOut, SessionEntry, UnreadableOut
+from sessions_app.http.schemas import SessionDetailOut, SessionEntry, UnreadableOut
 from tools_app.schemas import InvalidToolOut, ToolOut
 
 _CODER: JsonDict = {

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 from agents_app.errors import AgentSessionNotFound
 from sessions_app.errors import SessionExists, SessionNotFound
-from sessions_app.identity import ID_LENGTH, utc_now
-from sessions_app.repository import SessionRepository
+from sessions_app.ids_and_clock import ID_LENGTH, utc_now
 from sessions_app.session import Session, SessionMetadata
+from sessions_app.store.repository import SessionRepository
 from tools_app.toolset import ToolInvocation
 
 AGENT_NAME = "agent_name"

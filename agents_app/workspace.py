@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from sessions_app.atomic import UnreadableFileError, read_regular
+from sessions_app.store.atomic import UnreadableFileError, read_regular
 from tools_app.mcp.warden import warden_command
 from tools_app.text import clean
 

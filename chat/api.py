@@ -41,9 +41,9 @@ from mochi_project.answers import answer_by_reading
 from mochi_project.clients import client_of
 from mochi_project.services import get_services
 from models_app.language_model import ModelInfo
-from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
-from sessions_app.identity import utc_now
+from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import ToolSpec
 
 router = Router(tags=["chat"])

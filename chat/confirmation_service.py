@@ -9,8 +9,8 @@ from chat.confirmations import ConfirmationStore
 from chat.errors import ConfirmationNotFound
 from chat.signals import TurnSignals
 from sessions_app.calls import open_calls
-from sessions_app.repository import SessionRepository
 from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
 
 
 class ConfirmationService:

@@ -42,9 +42,9 @@ from chat.confirmation import (
     written,
 )
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from sessions_app.atomic import UnreadableFileError, read_regular, write_atomically
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import ToolCall
+from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 
 ASKED = ".asked"
 DECIDED = ".decided"

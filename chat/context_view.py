@@ -10,8 +10,8 @@ from chat.context.strategy import Strategy
 from chat.context.tokens import estimate_message, estimate_tools
 from chat.context.window import decide, model_changed
 from chat.context.window_service import limit_of
+from sessions_app.format.json_pieces import Many
 from sessions_app.messages import AssistantMessage, Message, ToolSpec
-from sessions_app.pieces import Many
 from sessions_app.session import Session
 
 _ENTRY_BYTES = 100

@@ -30,7 +30,7 @@ from chat.stream import TurnStream
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Action, Input, State, transition
 from sessions_app.errors import MochiError
-from sessions_app.identity import new_message_id
+from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from models_app.errors import ContextOverflow, ModelError
 from models_app.language_model import LanguageModel, ModelRequest
 from models_app.structured import whole_answer
 from sessions_app.context_state import ContextState
-from sessions_app.identity import utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Message, SystemMessage, ToolSpec, UserMessage
 from sessions_app.session import Session
 

@@ -18,15 +18,15 @@ from pathlib import Path
 import msgspec
 
 from chat.errors import KeyOfOtherVersion, KeyReused
-from sessions_app.atomic import (
+from sessions_app.ids_and_clock import new_file_tag
+from sessions_app.store.atomic import (
     PRIVATE_FILE,
     UnreadableFileError,
     make_private_directory,
     raise_if_unwritable,
     read_regular,
 )
-from sessions_app.identity import new_file_tag
-from sessions_app.locks import try_lock
+from sessions_app.store.locks import try_lock
 
 VERSION = 2
 RECORD_LIMIT = 4096

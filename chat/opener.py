@@ -17,9 +17,9 @@ from chat.recording import SessionRecorder, open_session
 from chat.recovery import TurnRecovery
 from chat.stream import TurnStream
 from chat.threads import InThread
-from sessions_app.identity import utc_now
-from sessions_app.repository import SessionRepository
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
 
 Prepare = Callable[[str, Session, Known], TurnJob]
 FindOut = Callable[[NotKnown, Known], Awaitable[None]]

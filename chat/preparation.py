@@ -17,7 +17,7 @@ from chat.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
-from sessions_app.identity import new_message_id, utc_now
+from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolSpec, UserMessage
 from sessions_app.session import Session
 from tools_app.offer import NO_OFFER, ToolOffer, offer, selection_of

@@ -8,10 +8,10 @@ from chat.job import TurnJob
 from chat.summary_rules import with_summary_due
 from chat.threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
-from sessions_app.identity import utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage, Message
-from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, append_messages, with_metadata
+from sessions_app.store.repository import SessionRepository
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 from tools_app.digests import with_approved
 from tools_app.toolset import Tool

@@ -12,7 +12,6 @@ from chat.identity import time_of
 from chat.journal import TurnJournal, whole_journal
 from chat.remains import Remains, is_sound, read_remains
 from chat.sealing import closing_lines, seal_session
-from sessions_app.atomic import raise_if_unwritable
 from sessions_app.errors import (
     MochiError,
     SessionBusy,
@@ -20,9 +19,10 @@ from sessions_app.errors import (
     SessionReadOnly,
     StorageError,
 )
-from sessions_app.identity import utc_now
-from sessions_app.repository import Claim, SessionRepository
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session
+from sessions_app.store.atomic import raise_if_unwritable
+from sessions_app.store.repository import Claim, SessionRepository
 
 logger = logging.getLogger(__name__)
 

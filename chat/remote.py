@@ -18,7 +18,7 @@ from chat.remains import Remains, read_remains
 from chat.signals import TurnSignals
 from chat.turn import State
 from sessions_app.errors import MochiError, SessionError, SessionNotFound
-from sessions_app.repository import Claim, SessionRepository
+from sessions_app.store.repository import Claim, SessionRepository
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from ninja import Schema
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from models_app.language_model import ThinkLevel
+from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 from sessions_app.session import MODEL_NAME_LENGTH
-from sessions_app.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 
 
 def _not_blank(value: str) -> str:

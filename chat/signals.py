@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import (
+from sessions_app.store.atomic import (
     PRIVATE_FILE,
     make_private_directory,
     raise_if_unwritable,

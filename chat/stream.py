@@ -8,8 +8,8 @@ from chat import sse
 from chat.errors import TurnLimitReached
 from chat.events import Event
 from chat.journal import Entry, JournalWriter, Passage, line
-from sessions_app.atomic import raise_if_unwritable
 from sessions_app.errors import StorageError
+from sessions_app.store.atomic import raise_if_unwritable
 
 logger = logging.getLogger(__name__)
 

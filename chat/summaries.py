@@ -23,10 +23,10 @@ from chat.summary_writer import GaveWay, SummaryWriter
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
-from sessions_app.identity import utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage
-from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, has_known_format, require_known_format, with_metadata
+from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from sessions_app.atomic import UnreadableFileError, read_regular, write_atomically
+from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 
 ATTEMPTS = 3
 PAUSES = (20.0, 120.0)

@@ -10,8 +10,8 @@ from chat.summary_rules import ConversationSummary, bare_name, question_for, sma
 from models_app.errors import ContextOverflow
 from models_app.structured import StructuredAnswers
 from sessions_app.errors import MochiError, SessionBusy
-from sessions_app.repository import SessionRepository
 from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 
 Result = TypeVar("Result")
 

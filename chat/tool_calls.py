@@ -15,7 +15,7 @@ from chat.confirmation import Confirmation
 from chat.delegation import CallingTurn, Delegate
 from chat.events import StatusChanged, ToolCallStarted, ToolResultReceived
 from sessions_app.errors import MochiError
-from sessions_app.identity import new_message_id, utc_now
+from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolCall, ToolMessage
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.errors import ToolNotFound

@@ -24,9 +24,9 @@ from chat.threads import InThread
 from chat.tool_calls import ToolCallRunner
 from chat.turn import FINAL, Input, State
 from sessions_app.errors import MochiError
-from sessions_app.identity import utc_now
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import unmark_cancelled
-from sessions_app.repository import SessionRepository
+from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from django.http.response import HttpResponseBase
 from mochi_project.large_answers import LARGE_BYTES, LargeBody
 from mochi_project.memory import give_back_memory
 from mochi_project.services import get_services
-from sessions_app.codec import to_json
-from sessions_app.pieces import PIECE_BYTES, json_pieces
+from sessions_app.format.codec import to_json
+from sessions_app.format.json_pieces import PIECE_BYTES, json_pieces
 
 WHOLE_BYTES = 256 * 1024
 TRIM_BYTES = 4 * 1024 * 1024

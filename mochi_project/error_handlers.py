@@ -16,8 +16,8 @@ from mochi_project.errors import (
     STATUS_OF_CODE,
     envelope,
 )
-from sessions_app.atomic import raise_if_unwritable
 from sessions_app.errors import MochiError, StorageError
+from sessions_app.store.atomic import raise_if_unwritable
 
 logger = logging.getLogger(__name__)
 

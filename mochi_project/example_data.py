@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from agents_app.prompts import DEFAULT_PROMPTS
-from sessions_app.atomic import make_private_directory, write_atomically
+from sessions_app.store.atomic import make_private_directory, write_atomically
 
 EXAMPLES = "examples"
 AGENT_PROMPTS = {

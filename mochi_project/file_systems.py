@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mochi_project.config import ConfigurationError, MochiSettings
-from sessions_app.file_system import FileSystemReport, probe_file_system
+from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 _reports: dict[tuple[int, Path], FileSystemReport] = {}
 """Reports of this process, by device and directory: the file system of a place rarely changes."""

@@ -7,9 +7,9 @@ from chat.sse import EVENT_ID_PATTERN
 from mochi_project.edge.guard import TOKEN_FREE_PATHS
 from mochi_project.errors import STATUS_OF_CODE, envelope
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.http.error_schemas import ErrorResponse
+from sessions_app.http.wire_patterns import PROMPT_FILE, SESSION_ID_PATTERN
 from sessions_app.session import MODEL_NAME_LENGTH
-from sessions_app.wire_patterns import PROMPT_FILE, SESSION_ID_PATTERN
 from tools_app.mcp.config import NAME_PATTERN as SERVER_NAME_PATTERN
 
 # component name: (code, description, example of a message)

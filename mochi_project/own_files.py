@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from sessions_app.atomic import PRIVATE_FILE
+from sessions_app.store.atomic import PRIVATE_FILE
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

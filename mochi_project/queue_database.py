@@ -8,7 +8,7 @@ from pathlib import Path
 from django.core.management import call_command
 from django.db import DatabaseError, connection
 
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
 
 logger = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from mochi_project.large_answers import LargeAnswers
 from mochi_project.memory import give_back_memory
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
-from sessions_app.atomic import sweep_temporary_files
 from sessions_app.service import SessionManager
+from sessions_app.store.atomic import sweep_temporary_files
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools

@@ -9,8 +9,8 @@ from mochi_project.own_files import UnsafeFileError
 from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, check_secret, ensure_secret
 from mochi_project.trust.records import make_state_home
 from models_app.providers.ollama_host import parse_host
-from sessions_app.atomic import make_private_directory
 from sessions_app.errors import StorageError
+from sessions_app.store.atomic import make_private_directory
 
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mochi_project.own_files import UnsafeFileError, read_own_file
-from sessions_app.atomic import write_atomically
+from sessions_app.store.atomic import write_atomically
 
 SECRET_KEY_FILE = "secret_key"  # noqa: S105 - a file name
 API_TOKEN_FILE = "api_token"  # noqa: S105 - a file name

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, read_regular
-from sessions_app.locks import try_lock
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, read_regular
+from sessions_app.store.locks import try_lock
 
 WORKER_LOCK_FILE = "worker.lock"
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

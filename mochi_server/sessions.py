@@ -10,7 +10,6 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.repository import Unreadable
 from sessions_app.service import CheckReport, MessageEdit, SessionManager, SessionPage
 from sessions_app.session import (
     AgentSettings,
@@ -19,6 +18,7 @@ from sessions_app.session import (
     ToolSettings,
     WindowConfig,
 )
+from sessions_app.store.repository import Unreadable
 from sessions_app.variants import VariantChoice
 
 __all__ = [

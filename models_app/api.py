@@ -16,8 +16,8 @@ from models_app.profile_schemas import (
 )
 from models_app.profiles import Profile, ProfileListing, profile_from
 from models_app.schemas import ModelListOut, ModelOut
-from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
+from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["models"])
 

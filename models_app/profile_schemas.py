@@ -8,8 +8,8 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from models_app.profiles import NAME_PATTERN, VARIABLE_PATTERN, ProfileParameters
+from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN
 from sessions_app.session import MODEL_NAME_LENGTH
-from sessions_app.wire_patterns import NOT_BLANK_PATTERN
 
 _ALLOWED = cast(
     "JsonDict", msgspec.json.schema_components([ProfileParameters])[1]["ProfileParameters"]

@@ -18,13 +18,13 @@ from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import Think
 from models_app.providers.vendor import Vendor
 from models_app.providers.vendor_settings import DEFAULT_THINKING_BUDGET
-from sessions_app.atomic import (
+from sessions_app.errors import ValidationFailed
+from sessions_app.store.atomic import (
     UnreadableFileError,
     read_regular,
     sync_directory,
     write_atomically,
 )
-from sessions_app.errors import ValidationFailed
 
 MAX_FILE_BYTES = 1 << 20
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"

@@ -13,7 +13,7 @@ from prompts_app.schemas import (
     PromptOut,
     PromptUpdateIn,
 )
-from sessions_app.error_schemas import ENVELOPE
+from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["system prompts"])
 

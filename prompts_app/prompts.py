@@ -6,7 +6,7 @@ from typing import Self
 import msgspec
 
 from sessions_app.errors import ValidationFailed
-from sessions_app.wire_patterns import PROMPT_FILE
+from sessions_app.http.wire_patterns import PROMPT_FILE
 
 MAX_CONTENT_CHARS = 9_999
 PREVIEW_LENGTH = 100

@@ -13,7 +13,7 @@ from prompts_app.prompts import (
     validate_content,
     validate_filename,
 )
-from sessions_app.atomic import (
+from sessions_app.store.atomic import (
     UnreadableFileError,
     read_regular,
     sync_directory,

@@ -10,23 +10,23 @@ from ninja import Query, Router, Status
 from chat.context.strategy import STRATEGIES
 from mochi_project.answers import answer, answer_by_reading
 from mochi_project.services import get_services
-from sessions_app.error_schemas import ENVELOPE
 from sessions_app.errors import ValidationFailed
-from sessions_app.payloads import (
+from sessions_app.format.to_json import (
     many_messages,
     many_sessions,
     message_to_json,
     session_detail,
     session_overview,
 )
-from sessions_app.request_schemas import (
+from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.http.request_schemas import (
     ForkIn,
     MessageEditIn,
     SessionCreateIn,
     SessionUpdateIn,
     SystemPromptIn,
 )
-from sessions_app.schemas import (
+from sessions_app.http.schemas import (
     MessageEditOut,
     MessagesOut,
     SessionDetailOut,
@@ -34,7 +34,7 @@ from sessions_app.schemas import (
     SessionOut,
     SystemPromptOut,
 )
-from sessions_app.variant_schemas import VariantIn, VariantOut
+from sessions_app.http.variant_schemas import VariantIn, VariantOut
 
 router = Router(tags=["sessions"])
 

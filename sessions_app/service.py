@@ -9,7 +9,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sessions_app.codec import encode
 from sessions_app.errors import (
     SessionCorrupt,
     SessionError,
@@ -19,10 +18,9 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.export import to_markdown
-from sessions_app.files import FileSessionRepository
-from sessions_app.identity import new_message_id, new_session_id, utc_now
+from sessions_app.format.codec import encode
+from sessions_app.ids_and_clock import new_message_id, new_session_id, utc_now
 from sessions_app.messages import Message, SystemMessage, UserMessage
-from sessions_app.repository import Recover, SessionRepository, Unreadable
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -39,6 +37,8 @@ from sessions_app.session import (
     set_system_prompt,
     with_metadata,
 )
+from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.repository import Recover, SessionRepository, Unreadable
 from sessions_app.variants import VariantChoice, choice_in, choose_variant
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from mochi_project.services import get_services
-from sessions_app.error_schemas import ENVELOPE
+from sessions_app.http.error_schemas import ENVELOPE
 from tools_app.execution_log import statistics
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import (

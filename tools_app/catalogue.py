@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from sessions_app.identity import utc_now
+from sessions_app.ids_and_clock import utc_now
 from tools_app.errors import CANCELLED, ToolNotFound
 from tools_app.execution_log import ExecutionLog, ToolExecution
 from tools_app.toolset import (

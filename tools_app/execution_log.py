@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 from sessions_app.errors import StorageError
-from sessions_app.locks import FileLocks
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
+from sessions_app.store.locks import FileLocks
 from tools_app.text import clean, shortened
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, raise_if_unwritable
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, raise_if_unwritable
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SUFFIX = ".py"

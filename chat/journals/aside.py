@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from sessions_app.atomic import write_atomically
+from sessions_app.store.atomic import write_atomically
 
 SUFFIX = ".broken"
 _PIECE = 1 << 20

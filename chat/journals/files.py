@@ -40,7 +40,7 @@ from chat.journals.journal_file import (
     remove_unless_locked,
 )
 from chat.journals.watcher import PathWatcher
-from sessions_app.atomic import make_private_directory, raise_if_unwritable
+from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
 
 logger = logging.getLogger(__name__)
 

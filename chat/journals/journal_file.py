@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from sessions_app.atomic import PRIVATE_FILE, sync_data, sync_directory
-from sessions_app.locks import try_lock
+from sessions_app.store.atomic import PRIVATE_FILE, sync_data, sync_directory
+from sessions_app.store.locks import try_lock
 
 VERSION = 1
 """Of the format. Version 0 had no header; the version changes when older servers can't read it."""

@@ -6,7 +6,7 @@ from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.recovery import TurnRecovery
 from mochi_project.config import MochiSettings
-from sessions_app.files import FileSessionRepository
+from sessions_app.store.file_repository import FileSessionRepository
 
 
 class ConversationStorage:

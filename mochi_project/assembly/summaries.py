@@ -11,7 +11,7 @@ from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound
 from models_app.providers.ollama import OllamaModel
 from models_app.structured import StructuredModels
-from sessions_app.repository import SessionRepository
+from sessions_app.store.repository import SessionRepository
 
 
 def build_summaries(

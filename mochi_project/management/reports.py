@@ -8,9 +8,9 @@ from typing import IO, Any, cast
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console, RenderableType
 
-from sessions_app.codec import to_json
 from sessions_app.errors import MochiError
-from sessions_app.pieces import json_pieces
+from sessions_app.format.codec import to_json
+from sessions_app.format.json_pieces import json_pieces
 
 
 class ReportCommand(BaseCommand):

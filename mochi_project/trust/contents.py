@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from sessions_app.atomic import read_regular
+from sessions_app.store.atomic import read_regular
 
 MAX_ENTRIES = 20_000
 MAX_FILES = 2_000

@@ -16,7 +16,7 @@ from mochi_project.trust.decision import (
 )
 from mochi_project.trust.records import TrustRecordsError
 from mochi_project.variables import parse_file
-from sessions_app.atomic import UnreadableFileError
+from sessions_app.store.atomic import UnreadableFileError
 from tools_app.mcp.config import read_targets
 from tools_app.text import shortened
 

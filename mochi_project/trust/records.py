@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from mochi_project.own_files import UnsafeFileError, read_own_file
-from sessions_app.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 from sessions_app.errors import StorageError
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 
 VERSION = 1
 TRUST_FILE = "trust.json"

@@ -12,10 +12,10 @@ from sessions_app.errors import (
     SessionExists,
     SessionNotFound,
 )
-from sessions_app.files import FileSessionRepository
 from sessions_app.messages import UserMessage
-from sessions_app.repository import SessionRepository
 from sessions_app.session import Session, SessionMetadata, append_messages, with_metadata
+from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.repository import SessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 LATER = "2026-11-21T11:00:00.000000+00:00"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
 from tools_app.hosts.inlets import CallSocket, ConnectionLost, Garbage, Lifeline
 from tools_app.hosts.limits import KIBIBYTE, HostedFolder, HostLimits

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 from tools_app.hosts.environment import is_withheld, tool_environment
 from tools_app.hosts.host import HostEnds
 from tools_app.hosts.program import REQUEST

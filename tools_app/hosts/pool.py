@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.host import Host, LoadFailed
 from tools_app.hosts.launcher import HostLauncher, LauncherUnavailable

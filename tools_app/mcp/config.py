@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sessions_app.atomic import UnreadableFileError, read_regular
+from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 MAX_FILE_BYTES = 1 << 20
 NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?"

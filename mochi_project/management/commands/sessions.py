@@ -11,10 +11,10 @@ from rich.table import Column, Table
 
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.services import get_services
-from sessions_app.atomic import write_atomically
 from sessions_app.export import to_markdown
-from sessions_app.payloads import many_sessions, session_detail
+from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager
+from sessions_app.store.atomic import write_atomically
 
 
 class Command(ReportCommand):

@@ -7,7 +7,7 @@ import pytest
 from chat.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
 from chat.round import Round
 from models_app.scripted.server import ScriptedModelServer
-from sessions_app import codec
+from sessions_app.format import codec
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session, SessionMetadata, with_messages
 from tests.contract.language_model.cases import (

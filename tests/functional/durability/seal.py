@@ -12,8 +12,8 @@ from chat.idempotency import IdempotencyKeys
 from chat.journals import files as journals
 from chat.journals.journal_file import FileJournalWriter
 from chat.recovery import TurnRecovery
-from sessions_app import files as sessions
-from sessions_app.claims import TurnClaims
+from sessions_app.store import file_repository as sessions
+from sessions_app.store.claims import TurnClaims
 
 
 def die(*_: object, **__: object) -> None:

@@ -19,7 +19,7 @@ import pytest
 from chat.idempotency import IdempotencyKeys
 from chat.journals.files import FileTurnJournal
 from chat.recovery import TurnRecovery
-from sessions_app.files import FileSessionRepository
+from sessions_app.store.file_repository import FileSessionRepository
 
 ROUNDS = int(os.environ.get("MOCHI_E2E_CRASH_ROUNDS", "12"))
 SEED = int(os.environ.get("MOCHI_E2E_CRASH_SEED", "0")) or random.SystemRandom().randrange(10**6)

@@ -23,9 +23,9 @@ from chat.signals import TurnSignals
 from chat.turns import TurnLimits, TurnRegistry
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
-from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
+from sessions_app.store.file_repository import FileSessionRepository
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import ToolListing, Toolset
 

@@ -11,8 +11,8 @@ import pytest
 
 from chat.preparation import TurnRequest
 from models_app.language_model import TextDelta
-from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
+from sessions_app.store.file_repository import FileSessionRepository
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!", detached=True)
@@ -228,7 +228,7 @@ async def test_a_key_lives_as_long_as_the_journal_of_a_missing_session(dead):
 
 def test_a_worker_lives_where_its_sessions_are_mounted_now(tmp_path, monkeypatch):
     """What it locked in the directory below a mount point tells nobody that it lives."""
-    monkeypatch.setattr("sessions_app.claims._mine", {})
+    monkeypatch.setattr("sessions_app.store.claims._mine", {})
     repository = FileSessionRepository(tmp_path / "sessions")
     session_id = _new_session(repository)
     repository.claim(session_id, "t1")
@@ -236,7 +236,7 @@ def test_a_worker_lives_where_its_sessions_are_mounted_now(tmp_path, monkeypatch
     shutil.copytree(tmp_path / "below", tmp_path / "sessions", symlinks=True)
     repository.release(session_id, "t1")
     repository.claim(session_id, "t2")
-    with patch("sessions_app.claims._mine", {}):  # as another process sees it
+    with patch("sessions_app.store.claims._mine", {}):  # as another process sees it
         assert repository.claim_of(session_id).alive
 
 

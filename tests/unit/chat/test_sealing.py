@@ -24,7 +24,7 @@ from chat.remains import read_remains
 from chat.schemas import ExecutedToolCallOut
 from chat.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, seal_session
 from sessions_app.calls import open_calls, pair_calls
-from sessions_app.codec import decode, encode
+from sessions_app.format.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from sessions_app.session import (
     Session,

@@ -7,7 +7,7 @@ import pytest
 from chat.turn import Input
 from models_app.language_model import CallDelta, Finished
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 from tests.unit.chat.test_turns import HELLO, listen, run
 from tools_app.toolset import Tool, ToolListing, ToolProgress, ToolResult
 

@@ -16,7 +16,7 @@ from mochi_project.answers import WHOLE_BYTES, answer, answer_by_reading
 from mochi_project.large_answers import LARGE_BYTES, LargeAnswers, TooManyLargeAnswers
 from mochi_project.services import get_services, install_services
 from sessions_app.errors import SessionNotFound
-from sessions_app.pieces import PIECE_BYTES, Many
+from sessions_app.format.json_pieces import PIECE_BYTES, Many
 
 
 def document(items: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from mochi_project import file_systems
 from mochi_project.config import ConfigurationError, MochiSettings
 from mochi_project.startup import prepare_data_dir
-from sessions_app.file_system import FileSystemReport, probe_file_system
+from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ import pytest
 
 from mochi_project.own_files import UnsafeFileError
 from mochi_project.state import LazySecret, ensure_secret
-from sessions_app.atomic import make_private_directory
 from sessions_app.errors import StorageReadOnly
+from sessions_app.store.atomic import make_private_directory
 
 
 def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:

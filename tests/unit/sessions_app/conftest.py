@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.files import FileSessionRepository
 from sessions_app.messages import AssistantMessage, Message, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, with_messages
+from sessions_app.store.file_repository import FileSessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sessions_app.codec import decode
 from sessions_app.errors import (
     InvalidMessageIndex,
     SessionBusy,
@@ -17,6 +16,7 @@ from sessions_app.errors import (
     SystemPromptNotSet,
     ValidationFailed,
 )
+from sessions_app.format.codec import decode
 from sessions_app.messages import (
     AssistantMessage,
     SystemMessage,
@@ -24,7 +24,6 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.repository import Claim
 from sessions_app.service import SessionManager
 from sessions_app.session import (
     AgentSettings,
@@ -33,6 +32,7 @@ from sessions_app.session import (
     append_messages,
     with_metadata,
 )
+from sessions_app.store.repository import Claim
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sessions_app.codec import decode, encode
 from sessions_app.errors import InvalidMessageIndex, VariantNotFound
+from sessions_app.format.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from sessions_app.session import Session, append_messages, fork
 from sessions_app.variants import (

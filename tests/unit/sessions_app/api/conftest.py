@@ -18,7 +18,7 @@ from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
 from models_app.providers.ollama import OllamaModel
 from prompts_app.service import SystemPromptService
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 

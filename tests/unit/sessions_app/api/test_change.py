@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app import schemas
+from sessions_app.http import schemas
 from tests.unit.sessions_app.api.conftest import JSON, URL, refused, shaped
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app import schemas, variant_schemas
+from sessions_app.http import schemas, variant_schemas
 from sessions_app.messages import AssistantMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session

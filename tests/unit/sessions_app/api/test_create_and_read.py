@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app import schemas
+from sessions_app.http import schemas
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_metadata

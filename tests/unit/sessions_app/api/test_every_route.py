@@ -10,8 +10,8 @@ from django.test import AsyncClient
 from pydantic import BaseModel
 
 from mochi_project.api import api
-from sessions_app import request_schemas, schemas, variant_schemas
-from sessions_app.error_schemas import ErrorResponse
+from sessions_app.http import request_schemas, schemas, variant_schemas
+from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.service import SessionManager
 from tests.unit.sessions_app.api.conftest import (
     JSON,

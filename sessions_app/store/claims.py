@@ -19,7 +19,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
-from sessions_app.atomic import (
+from sessions_app.ids_and_clock import new_file_tag
+from sessions_app.store.atomic import (
     PRIVATE_FILE,
     StrPath,
     make_private_directory,
@@ -27,9 +28,8 @@ from sessions_app.atomic import (
     read_regular,
     sync_directory,
 )
-from sessions_app.identity import new_file_tag
-from sessions_app.locks import try_lock
-from sessions_app.repository import Claim
+from sessions_app.store.locks import try_lock
+from sessions_app.store.repository import Claim
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.claims import VERSION
 from sessions_app.errors import SessionBusy, SessionCorrupt, SessionReadOnly
-from sessions_app.files import FileSessionRepository
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, with_metadata
+from sessions_app.store.claims import VERSION
+from sessions_app.store.file_repository import FileSessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID, TURN_ID, WORKER = "a1b2c3d4e5", "0199f3a2b4c50000abcd", "00112233445566aa"

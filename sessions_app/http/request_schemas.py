@@ -4,7 +4,8 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from sessions_app.option_schemas import Options
+from sessions_app.http.option_schemas import Options
+from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 from sessions_app.session import (
     MODEL_NAME_LENGTH,
     AgentSettings,
@@ -12,7 +13,6 @@ from sessions_app.session import (
     ExecutionPolicy,
     ToolSettings,
 )
-from sessions_app.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 
 _PROMPT = "You are a helpful assistant."
 _TOOLS: dict[str, Any] = {

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import atomic
-from sessions_app.atomic import (
+from sessions_app.errors import StorageFull
+from sessions_app.store import atomic
+from sessions_app.store.atomic import (
     UnreadableFileError,
     make_private_directory,
     read_regular,
     sweep_temporary_files,
     write_atomically,
 )
-from sessions_app.errors import StorageFull
 
 
 def test_what_was_written_can_be_read(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from operator import is_
 import msgspec
 import orjson
 
-from sessions_app.codec import NO_JSON, READABLE, document_of, encode, read_outline
-from sessions_app.fields import Malformed
-from sessions_app.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without, outline_of
+from sessions_app.format.codec import NO_JSON, READABLE, document_of, encode, read_outline
+from sessions_app.format.fields import Malformed
+from sessions_app.format.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without, outline_of
+from sessions_app.format.messages import read_messages, texts_of
 from sessions_app.messages import Message
 from sessions_app.session import Session, counted
-from sessions_app.stored_messages import read_messages, texts_of
 
 _BETWEEN = b",\n"
 """What stands between two messages."""

@@ -3,7 +3,7 @@
 import os
 import threading
 
-from sessions_app.rewriting import SessionFile, WrittenFile
+from sessions_app.format.rewriting import SessionFile, WrittenFile
 
 MOST_SESSIONS = 64
 MOST_BYTES = 8 * 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.file_system import FileSystemReport, probe_file_system
+from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 
 def fails(number: int) -> Callable[..., Any]:
@@ -40,7 +40,7 @@ def test_this_file_system_can_do_it_and_nothing_is_left(tmp_path: Path) -> None:
         ),
         ("os.replace", fails(errno.ETXTBSY), "renaming over an open file (text file busy)"),
         (
-            "sessions_app.file_system.sync_directory",
+            "sessions_app.store.file_system.sync_directory",
             fails(errno.EINVAL),
             "syncing a directory (invalid argument)",
         ),

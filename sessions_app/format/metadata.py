@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from sessions_app.context_state import context_state_from_json
-from sessions_app.fields import Malformed, Raw, take, take_names, take_optional, utc
+from sessions_app.format.fields import Malformed, Raw, take, take_names, take_optional, utc
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, WindowConfig
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import files
 from sessions_app.errors import SessionBusy, SessionCorrupt, StorageFull, ValidationFailed
-from sessions_app.files import FileSessionRepository
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
+from sessions_app.store import file_repository
+from sessions_app.store.file_repository import FileSessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -70,7 +70,7 @@ def test_a_session_does_not_become_too_large_to_be_read(
 ) -> None:
     session = make_session("hello")
     repository.create(session)
-    monkeypatch.setattr(files, "SIZE_LIMIT", 3000)
+    monkeypatch.setattr(file_repository, "SIZE_LIMIT", 3000)
     long = UserMessage(content="x" * 3000, message_id="0123456789", timestamp="")
 
     def grow(session: Session) -> Session:
@@ -96,7 +96,7 @@ def make_broken(path: Path, kind: str) -> None:
             path.write_text('{"name": "a package", "version": 3}')
         case "huge":
             with path.open("wb") as file:
-                file.truncate(files.SIZE_LIMIT + 1)
+                file.truncate(file_repository.SIZE_LIMIT + 1)
         case "symlink":
             target = path.parent.parent / "secret.json"
             target.write_text('{"metadata": {"model": "m", "created_at": "x"}, "messages": []}')
@@ -238,7 +238,7 @@ def test_a_lock_that_nobody_gives_back_makes_the_session_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     repository.create(make_session("Hello"))
-    monkeypatch.setattr(files, "LOCK_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(file_repository, "LOCK_TIMEOUT_SECONDS", 0.01)
     other = FileSessionRepository(sessions_dir)
     with other._locked(SESSION_ID), pytest.raises(SessionBusy):
         repository.update(SESSION_ID, say("World"))
@@ -260,7 +260,7 @@ def test_left_overs_of_ours_are_swept_and_nothing_else(
 WRITER = """
     import sys
     from pathlib import Path
-    from sessions_app.files import FileSessionRepository
+    from sessions_app.store.file_repository import FileSessionRepository
     from sessions_app.messages import UserMessage
     from sessions_app.session import append_messages
 
@@ -295,8 +295,8 @@ def test_processes_that_write_one_session_lose_nothing(
 KILLED_WRITER = """
     import os, sys
     from pathlib import Path
-    from sessions_app import atomic
-    from sessions_app.files import FileSessionRepository
+    from sessions_app.store import atomic
+    from sessions_app.store.file_repository import FileSessionRepository
     from sessions_app.messages import UserMessage
     from sessions_app.session import append_messages
 

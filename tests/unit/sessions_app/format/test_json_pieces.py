@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.codec import to_json
-from sessions_app.pieces import MOST_ITEMS, PIECE_BYTES, Many, in_pieces, json_pieces
+from sessions_app.format.codec import to_json
+from sessions_app.format.json_pieces import MOST_ITEMS, PIECE_BYTES, Many, in_pieces, json_pieces
 
 VALUES = st.recursive(
     st.none()

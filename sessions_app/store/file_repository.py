@@ -18,15 +18,6 @@ from pathlib import Path
 
 import msgspec
 
-from sessions_app.atomic import (
-    UnreadableFileError,
-    raise_if_unwritable,
-    read_regular,
-    sync_directory,
-    write_atomically,
-)
-from sessions_app.claims import TurnClaims
-from sessions_app.codec import decode
 from sessions_app.errors import (
     SessionBusy,
     SessionCorrupt,
@@ -34,14 +25,23 @@ from sessions_app.errors import (
     SessionNotFound,
     ValidationFailed,
 )
-from sessions_app.identity import utc_now
-from sessions_app.listing import CachedListing
-from sessions_app.locks import FileLocks, HeldLock
-from sessions_app.recent import MOST_BYTES, RecentSessions
-from sessions_app.repository import Change, Claim, Listing, Recover
-from sessions_app.rewriting import SessionFile, rewrite
+from sessions_app.format.codec import decode
+from sessions_app.format.rewriting import SessionFile, rewrite
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, counted, require_known_format
-from sessions_app.tombstones import Tombstones
+from sessions_app.store.atomic import (
+    UnreadableFileError,
+    raise_if_unwritable,
+    read_regular,
+    sync_directory,
+    write_atomically,
+)
+from sessions_app.store.cache import MOST_BYTES, RecentSessions
+from sessions_app.store.claims import TurnClaims
+from sessions_app.store.listing import CachedListing
+from sessions_app.store.locks import FileLocks, HeldLock
+from sessions_app.store.repository import Change, Claim, Listing, Recover
+from sessions_app.store.tombstones import Tombstones
 
 SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
 SIZE_LIMIT = 64 * 1024 * 1024

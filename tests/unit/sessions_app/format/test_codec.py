@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import stored_messages, stored_metadata
-from sessions_app.codec import decode, decode_head, encode, to_json
 from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionCorrupt, ValidationFailed
-from sessions_app.fields import Malformed
+from sessions_app.format import messages as stored_messages
+from sessions_app.format import metadata as stored_metadata
+from sessions_app.format.codec import decode, decode_head, encode, to_json
+from sessions_app.format.fields import Malformed
+from sessions_app.format.to_json import message_to_json, metadata_to_json
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -24,7 +26,6 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.payloads import message_to_json, metadata_to_json
 from sessions_app.session import (
     AgentSettings,
     Session,

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app import layout, stored_messages
-from sessions_app.codec import decode, encode
 from sessions_app.errors import ValidationFailed
+from sessions_app.format import layout
+from sessions_app.format import messages as stored_messages
+from sessions_app.format.codec import decode, encode
+from sessions_app.format.rewriting import SessionFile, rewrite
 from sessions_app.messages import AssistantMessage, Message, ToolCall, UserMessage
-from sessions_app.rewriting import SessionFile, rewrite
 from sessions_app.session import Session, append_messages, counted, with_messages, with_metadata
-from tests.unit.sessions_app.test_codec import messages, sessions
+from tests.unit.sessions_app.format.test_codec import messages, sessions
 
 SESSION_ID = "a1b2c3d4e5"
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -153,7 +154,7 @@ def test_half_a_character_is_written_as_its_replacement(make_session: MakeSessio
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "PIECE", 300)
-    monkeypatch.setattr("sessions_app.rewriting.PIECE", 300)
+    monkeypatch.setattr("sessions_app.format.rewriting.PIECE", 300)
 
 
 def test_a_large_session_is_read_and_written_in_pieces(

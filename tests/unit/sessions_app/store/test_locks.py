@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from sessions_app.locks import FileLocks, try_lock
+from sessions_app.store.locks import FileLocks, try_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from sessions_app.locks import FileLocks
+from sessions_app.store.locks import FileLocks
 with FileLocks(Path(sys.argv[1])).held("a", timeout_seconds=5):
     print("held", flush=True)
     sys.stdin.read()

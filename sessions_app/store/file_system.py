@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sessions_app.atomic import PRIVATE_DIRECTORY, PRIVATE_FILE, StrPath, sync_directory
-from sessions_app.identity import new_file_tag
+from sessions_app.ids_and_clock import new_file_tag
+from sessions_app.store.atomic import PRIVATE_DIRECTORY, PRIVATE_FILE, StrPath, sync_directory
 
 COARSE_NS = 100_000_000
 """From this resolution of times on, a change may be taken for the state before it."""

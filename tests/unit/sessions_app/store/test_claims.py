@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 import pytest
 
-from sessions_app.claims import TurnClaims, this_worker
 from sessions_app.errors import InvalidMessageIndex, SessionBusy
-from sessions_app.files import FileSessionRepository
 from sessions_app.messages import UserMessage
-from sessions_app.repository import Claim
 from sessions_app.session import Session, append_messages
+from sessions_app.store.claims import TurnClaims, this_worker
+from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.repository import Claim
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -27,7 +27,7 @@ MakeSession = Callable[..., Session]
 OWNER = """
     import sys
     from pathlib import Path
-    from sessions_app.files import FileSessionRepository
+    from sessions_app.store.file_repository import FileSessionRepository
 
     FileSessionRepository(Path(sys.argv[1])).claim("a1b2c3d4e5", "t1")
     print("claimed", flush=True)
@@ -217,7 +217,7 @@ def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
     program = textwrap.dedent("""
         import os, sys
         from pathlib import Path
-        from sessions_app.files import FileSessionRepository
+        from sessions_app.store.file_repository import FileSessionRepository
 
         FileSessionRepository(Path(sys.argv[1])).claim("a1b2c3d4e5", "t1")
         if os.fork():

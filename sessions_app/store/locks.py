@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from sessions_app.atomic import PRIVATE_FILE, StrPath, make_private_directory
+from sessions_app.store.atomic import PRIVATE_FILE, StrPath, make_private_directory
 
 POLL_SECONDS = 0.001
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import files, recent
-from sessions_app.codec import encode
 from sessions_app.errors import SessionCorrupt, SessionNotFound
-from sessions_app.files import FileSessionRepository
+from sessions_app.format.codec import encode
+from sessions_app.format.rewriting import SessionFile, WrittenFile, rewrite
 from sessions_app.messages import UserMessage
-from sessions_app.recent import RecentSessions
-from sessions_app.rewriting import SessionFile, WrittenFile, rewrite
 from sessions_app.session import Session, append_messages
+from sessions_app.store import cache, file_repository
+from sessions_app.store.cache import RecentSessions
+from sessions_app.store.file_repository import FileSessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -47,13 +47,13 @@ def path(repository: FileSessionRepository, sessions_dir: Path, make_session: Ma
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the ids of the sessions whose whole files were decoded."""
     ids: list[str] = []
-    decode = files.decode
+    decode = file_repository.decode
 
     def count(data: bytes, session_id: str) -> Session:
         ids.append(session_id)
         return decode(data, session_id)
 
-    monkeypatch.setattr(files, "decode", count)
+    monkeypatch.setattr(file_repository, "decode", count)
     return ids
 
 
@@ -215,7 +215,7 @@ def test_a_session_beyond_what_is_kept_is_read_and_written_all_the_same(
     decoded: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(files, "MOST_BYTES", 100)
+    monkeypatch.setattr(file_repository, "MOST_BYTES", 100)
     for number in range(3):
         repository.update(SESSION_ID, say(f"text {number}"))
     assert decoded == [SESSION_ID] * 2
@@ -231,8 +231,8 @@ def kept_file(session: Session, size: int) -> SessionFile:
 def test_what_is_kept_is_bounded_in_number_and_in_size(
     make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent, "MOST_SESSIONS", 3)
-    monkeypatch.setattr(recent, "MOST_BYTES", 100)
+    monkeypatch.setattr(cache, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(cache, "MOST_BYTES", 100)
     sessions = RecentSessions()
 
     def kept() -> list[int]:
@@ -255,8 +255,8 @@ def test_what_is_kept_is_bounded_in_number_and_in_size(
 
 FORKING = """
     import os
-    from sessions_app.recent import RecentSessions
-    from sessions_app.rewriting import SessionFile
+    from sessions_app.store.cache import RecentSessions
+    from sessions_app.format.rewriting import SessionFile
     from sessions_app.session import Session, SessionMetadata
 
     metadata = SessionMetadata(session_id="a", model="m", created_at="", updated_at="")
@@ -290,4 +290,4 @@ def test_threads_may_keep_at_once(make_session: MakeSession) -> None:
     for thread in threads:
         thread.join()
     assert sessions._size == sum(len(file.data) for file in sessions._files.values())
-    assert len(sessions._files) <= recent.MOST_SESSIONS
+    assert len(sessions._files) <= cache.MOST_SESSIONS

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sessions_app import listing
-from sessions_app.codec import encode
-from sessions_app.listing import CLOCK_TICK_NS, HEAD_SIZE, CachedListing
+from sessions_app.format.codec import encode
 from sessions_app.session import Session, with_metadata
+from sessions_app.store import listing
+from sessions_app.store.listing import CLOCK_TICK_NS, HEAD_SIZE, CachedListing
 
 SESSION_ID = "a1b2c3d4e5"
 LATER = "2026-11-21T11:00:00.000000+00:00"

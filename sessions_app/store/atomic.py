@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 
 from sessions_app.errors import StorageFull, StorageReadOnly
-from sessions_app.identity import new_file_tag
+from sessions_app.ids_and_clock import new_file_tag
 
 StrPath = str | os.PathLike[str]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sessions_app.atomic import UnreadableFileError, read_regular
-from sessions_app.codec import decode, decode_head
 from sessions_app.errors import SessionCorrupt
-from sessions_app.repository import Listing, Unreadable
+from sessions_app.format.codec import decode, decode_head
 from sessions_app.session import SessionMetadata
+from sessions_app.store.atomic import UnreadableFileError, read_regular
+from sessions_app.store.repository import Listing, Unreadable
 
 FILE_NAME = re.compile(r"[0-9a-f]{10}\.json", re.ASCII)
 HEAD_SIZE = 8 * 1024

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sessions_app.context_state import context_state_to_json
+from sessions_app.format.json_pieces import PIECE_BYTES, Many
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -16,7 +17,6 @@ from sessions_app.messages import (
     ToolCall,
     ToolMessage,
 )
-from sessions_app.pieces import PIECE_BYTES, Many
 from sessions_app.session import (
     AgentSettings,
     Session,

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from chat.threads import run_to_end
-from sessions_app.waiting import to_the_end
+from sessions_app.shielding import to_the_end
 
 
 async def test_what_was_begun_ends_however_often_the_waiting_is_cancelled():

@@ -4,7 +4,7 @@ Reading is generous and writing exact: older versions are migrated in memory (th
 the next write only), newer ones keep their version, and keys that nobody here knows survive at
 every level in the ``extra`` of their value.
 
-``encode`` says what a file is; ``sessions_app.rewriting`` makes the same bytes for less.
+``encode`` says what a file is; ``sessions_app.format.rewriting`` makes the same bytes for less.
 """
 
 import json
@@ -15,13 +15,13 @@ import msgspec
 import orjson
 
 from sessions_app.errors import SessionCorrupt, ValidationFailed
-from sessions_app.fields import Malformed, Raw, take
-from sessions_app.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
+from sessions_app.format.fields import Malformed, Raw, take
+from sessions_app.format.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
+from sessions_app.format.messages import read_message, read_messages
+from sessions_app.format.metadata import read_metadata
+from sessions_app.format.to_json import messages_to_json, metadata_to_json
 from sessions_app.messages import NO_EXTRA, Message
-from sessions_app.payloads import messages_to_json, metadata_to_json
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
-from sessions_app.stored_messages import read_message, read_messages
-from sessions_app.stored_metadata import read_metadata
 from sessions_app.surrogates import mend_json
 
 NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import msgspec
 import orjson
 
-from sessions_app.fields import Malformed, Raw, stable_id, take, take_optional, utc
+from sessions_app.format.fields import Malformed, Raw, stable_id, take, take_optional, utc
+from sessions_app.format.to_json import message_to_json, size_of_message
 from sessions_app.messages import (
     NO_EXTRA,
     AssistantMessage,
@@ -22,7 +23,6 @@ from sessions_app.messages import (
     UserMessage,
     Variant,
 )
-from sessions_app.payloads import message_to_json, size_of_message
 from sessions_app.variants import readable_variant
 
 _RUN_MESSAGES = 256

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sessions_app.schemas import MessageOut
+from sessions_app.http.schemas import MessageOut
 
 _ANSWER: dict[str, Any] = {
     "role": "assistant",

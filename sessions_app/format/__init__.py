@@ -1,0 +1,1 @@
+"""Converts sessions to the bytes of their files and back."""

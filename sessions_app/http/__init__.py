@@ -1,0 +1,1 @@
+"""Declares the bodies of requests and responses about sessions."""

@@ -1,0 +1,1 @@
+"""Stores sessions as files: atomic writes, locks, claims, listing, cache."""
