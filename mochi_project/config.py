@@ -34,7 +34,7 @@ from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 from mochi_project.trust.start import Start
 from mochi_project.variables import merged, parse_file, read_file, variables_of
-from models_app.providers.vendor import KNOWN_VENDORS, RESERVED_NAMES
+from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
 from sessions_app.session import ContextStrategy
 
 ENV_PREFIX = "MOCHI_"

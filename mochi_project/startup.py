@@ -8,7 +8,7 @@ from mochi_project.file_systems import check_file_systems
 from mochi_project.own_files import UnsafeFileError
 from mochi_project.state import API_TOKEN_FILE, SECRET_KEY_FILE, check_secret, ensure_secret
 from mochi_project.trust.records import make_state_home
-from models_app.providers.ollama_host import parse_host
+from models_app.ollama.host import parse_host
 from sessions_app.errors import StorageError
 from sessions_app.store.atomic import make_private_directory
 

@@ -8,11 +8,11 @@ import msgspec
 
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
-from models_app.profile_models import Gate, ProfileModels, always_open
+from models_app.ollama.language_model import OllamaModel
+from models_app.profile_language_model import Gate, ProfileModels, always_open
 from models_app.profiles import ProfileService
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import KNOWN_VENDORS, Vendor
-from models_app.providers.vendors import VendorModels
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import KNOWN_VENDORS, Vendor
 from sessions_app.session import MODEL_NAME_LENGTH
 
 LOOK_UP_SECONDS = 5.0

@@ -16,8 +16,8 @@ import msgspec
 
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import Think
-from models_app.providers.vendor import Vendor
-from models_app.providers.vendor_settings import DEFAULT_THINKING_BUDGET
+from models_app.vendors.registry import Vendor
+from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import (
     UnreadableFileError,

@@ -18,7 +18,7 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from sessions_app.messages import Message, SystemMessage, UserMessage
 
 ATTEMPTS = 3
@@ -95,9 +95,7 @@ class StructuredModels:
         return await ask_for_json(language_model, name, question, form, provider=provider)
 
     async def _ask_ollama(self, name: str, question: Question, form: type[Form]) -> Form:
-        module = await asyncio.to_thread(
-            importlib.import_module, "models_app.providers.ollama_structured"
-        )
+        module = await asyncio.to_thread(importlib.import_module, "models_app.ollama.structured")
         client = await asyncio.to_thread(  # loads certificates
             module.AsyncInstructorOllamaClient,
             self._ollama_host,

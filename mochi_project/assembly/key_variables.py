@@ -2,7 +2,7 @@
 
 from mochi_project.config import MochiSettings
 from models_app.profiles import ProfileService
-from models_app.providers.vendor import KNOWN_VENDORS
+from models_app.vendors.registry import KNOWN_VENDORS
 
 WELL_KNOWN = frozenset(
     {

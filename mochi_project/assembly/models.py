@@ -6,10 +6,10 @@ from mochi_project.config import MochiSettings
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
+from models_app.ollama.language_model import OllamaModel
 from models_app.profiles import ProfileService
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
-from models_app.providers.vendors import VendorModels
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 
 def build_models(settings: MochiSettings) -> ModelCatalogue:

@@ -9,7 +9,7 @@ from mochi_project.summary_queue import SummaryTasks
 from mochi_project.task_queue import TaskQueue
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from models_app.structured import StructuredModels
 from sessions_app.store.repository import SessionRepository
 

@@ -25,7 +25,7 @@ from models_app.language_model import (
     ThinkingDelta,
     WindowGrown,
 )
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from models_app.structured import Question, StructuredModels
 from sessions_app.messages import (
     AssistantMessage,

@@ -13,8 +13,8 @@ import pytest
 
 from models_app.errors import ModelNotFound, Unauthorized
 from models_app.language_model import CallDelta, Delta, Finished, ModelRequest, TextDelta
-from models_app.providers.vendor import make_vendor
-from models_app.providers.vendors import VendorModels
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import make_vendor
 from sessions_app.messages import (
     AssistantMessage,
     Message,

@@ -19,10 +19,10 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import make_vendor
-from models_app.providers.vendors import VendorModels
+from models_app.ollama.language_model import OllamaModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import make_vendor
 from sessions_app.messages import (
     AssistantMessage,
     Message,

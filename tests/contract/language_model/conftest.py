@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendors import VendorModels
+from models_app.ollama.language_model import OllamaModel
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors.language_model import VendorModels
 from tests.contract.language_model.cases import Opener, Provider, Serve
 
 
@@ -25,8 +25,9 @@ async def open_model(
     scripted: ScriptedModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Opener]:
     """Open a provider's models on the scripted server; retries do not wait."""
-    for module in ("ollama", "vendors"):
-        monkeypatch.setattr(f"models_app.providers.{module}.BACKOFFS", ((0, 0.01), (0, 0.01)))
+    for provider in ("ollama", "vendors"):
+        backoffs = f"models_app.{provider}.language_model.BACKOFFS"
+        monkeypatch.setattr(backoffs, ((0, 0.01), (0, 0.01)))
     opened: list[OllamaModel | VendorModels] = []
 
     def open_model(

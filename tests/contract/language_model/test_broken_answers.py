@@ -17,8 +17,9 @@ from models_app.language_model import (
     Delta,
     ModelRequest,
 )
-from models_app.providers import ollama_wire, vendor_http
+from models_app.ollama import wire
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors import http_client
 from tests.contract.language_model.cases import (
     MINE,
     NOW,
@@ -75,7 +76,7 @@ async def test_an_answer_of_another_kind_is_an_error_of_ours(
 async def test_a_line_that_does_not_end_is_not_held_for_ever(
     provider: Provider, open_model: Opener, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vendor_http, "MAX_LINE_BYTES", 100_000)
+    monkeypatch.setattr(http_client, "MAX_LINE_BYTES", 100_000)
 
     async def flood(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ")
@@ -92,8 +93,8 @@ async def test_a_line_that_does_not_end_is_not_held_for_ever(
 async def test_an_answer_of_whole_lines_that_does_not_end_is_ended(
     provider: Provider, open_model: Opener, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vendor_http, "MAX_REPLY_BYTES", 1_000_000)
-    monkeypatch.setattr(ollama_wire, "MAX_REPLY_BYTES", 1_000_000)
+    monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 1_000_000)
+    monkeypatch.setattr(wire, "MAX_REPLY_BYTES", 1_000_000)
     line = b'{"message":{"content":""}}\n' if provider.name == "ollama" else b": still here\n"
 
     async def flood(writer: asyncio.StreamWriter) -> None:

@@ -18,9 +18,9 @@ from models_app.errors import (
     Unauthorized,
 )
 from models_app.language_model import Delta, Finished, ModelRequest, Retrying
-from models_app.providers.vendor import make_vendor
-from models_app.providers.vendors import VendorModels
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import make_vendor
 from tests.contract.language_model.cases import (
     KEY,
     Opener,

@@ -11,8 +11,8 @@ from models_app.errors import (
 from models_app.language_model import (
     ModelRequest,
 )
-from models_app.providers.vendor import make_vendor
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors.registry import make_vendor
 from tests.contract.language_model.cases import (
     ANTHROPIC,
     EVERY,

@@ -9,7 +9,7 @@ import pytest
 from chat.preparation import TurnRequest
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta, ThinkingDelta
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.session import override_window

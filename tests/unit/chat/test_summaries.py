@@ -14,7 +14,7 @@ from chat.summary_rules import ANSWER_TOKENS, ConversationSummary, with_summary_
 from chat.summary_writer import SummaryWriter, WantedModels
 from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from models_app.structured import StructuredModels
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, ToolCall, UserMessage

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from models_app.language_model import ModelRequest, Retrying
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from sessions_app.messages import UserMessage
 
 

@@ -9,7 +9,7 @@ from django.test import AsyncClient
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from models_app import api as routes
 from models_app.catalogue import ModelCatalogue
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 
 URL = "/api/v1/models"
 

@@ -8,10 +8,10 @@ import pytest
 from models_app import catalogue as module
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable, Unauthorized
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
-from models_app.providers.vendors import VendorModels
+from models_app.ollama.language_model import OllamaModel
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 
 @pytest.fixture

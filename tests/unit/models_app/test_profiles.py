@@ -12,12 +12,12 @@ from models_app import api as routes
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import ModelRequest
-from models_app.profile_models import applied
+from models_app.ollama.language_model import OllamaModel
+from models_app.profile_language_model import applied
 from models_app.profiles import Profile, ProfileParameters, ProfileService, profile_from
-from models_app.providers.ollama import OllamaModel
-from models_app.providers.vendor import KNOWN_VENDORS, make_vendor
-from models_app.providers.vendors import VendorModels
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import SystemMessage, UserMessage
 

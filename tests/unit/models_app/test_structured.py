@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from models_app.errors import ModelNotFound, OllamaUnreachable, ServiceUnavailable
 from models_app.language_model import Finished, ModelRequest, TextDelta, ThinkingDelta
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from models_app.scripted.server import ScriptedModelServer
 from models_app.structured import (
     ATTEMPTS,

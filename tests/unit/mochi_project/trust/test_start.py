@@ -19,8 +19,8 @@ from mochi_project.trust.question import ask_at_start
 from mochi_project.trust.records import TrustRecords
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo, ModelRequest
-from models_app.providers.vendor import Vendor
-from models_app.providers.vendors import VendorModels
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import Vendor
 
 Decided = Callable[..., None]
 STRANGE_SERVERS = """{"mcpServers": {

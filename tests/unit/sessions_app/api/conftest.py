@@ -16,7 +16,7 @@ from mochi_project.services import install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
-from models_app.providers.ollama import OllamaModel
+from models_app.ollama.language_model import OllamaModel
 from prompts_app.service import SystemPromptService
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.service import SessionManager

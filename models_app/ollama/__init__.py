@@ -1,0 +1,1 @@
+"""Talks to Ollama: wire format, connections, inventory, library clients."""

@@ -1,0 +1,115 @@
+"""Connections to one server that are kept between requests."""
+
+import asyncio
+import ssl
+
+from models_app.ollama.http_connection import ConnectionLost, HttpConnection
+
+
+class HttpPool:
+    """Connections to one server, kept for a while when they are not used.
+
+    Args:
+        host: The server's name or address.
+        port: Its port.
+        secure: Whether it is spoken to over TLS.
+        connect_timeout: Seconds that making a connection may take.
+        keep_seconds: How long an unused connection is kept.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, secure: bool, connect_timeout: float, keep_seconds: float
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._secure = secure
+        self._connect_timeout = connect_timeout
+        self._keep_seconds = keep_seconds
+        # Since when they wait: the one that has waited longest comes first, and is used last.
+        self._idle: dict[HttpConnection, float] = {}
+        self._used: set[HttpConnection] = set()
+        self._tidying: asyncio.TimerHandle | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._is_closed = False
+
+    async def send(self, request: bytes, *, silence_timeout: float) -> HttpConnection:
+        """Send a request and wait for the head of its answer.
+
+        A kept connection that turns out to have been closed is replaced, once nothing of an answer
+        has come: the server can't have seen the request.
+
+        Raises:
+            OSError: No connection could be made.
+            HttpError: The answer's head did not come.
+        """
+        while True:
+            kept = self._take()
+            connection = kept or await self._connect()
+            self._used.add(connection)
+            try:
+                connection.send(request, silence_timeout=silence_timeout)
+                await connection.head()
+            except ConnectionLost:
+                self.drop(connection)
+                if kept is not None and not connection.received_any:
+                    continue
+                raise
+            except BaseException:
+                self.drop(connection)
+                raise
+            return connection
+
+    def give_back(self, connection: HttpConnection) -> None:
+        """Keep a connection whose answer has ended as it should; close any other."""
+        if self._is_closed or not connection.may_be_kept():
+            self.drop(connection)
+            return
+        self._used.discard(connection)
+        loop = asyncio.get_running_loop()
+        self._idle[connection] = loop.time()
+        if self._tidying is None:
+            self._tidying = loop.call_later(self._keep_seconds, self._tidy)
+
+    def drop(self, connection: HttpConnection) -> None:
+        """Close a connection, which ends what the server does for it."""
+        self._used.discard(connection)
+        connection.close()
+
+    def close(self) -> None:
+        """Close every connection, those in use included."""
+        self._is_closed = True
+        if self._tidying is not None:
+            self._tidying.cancel()
+        for connection in (*self._idle, *self._used):
+            connection.close()
+        self._idle.clear()
+        self._used.clear()
+
+    def _take(self) -> HttpConnection | None:
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.is_usable:
+                return connection
+        return None
+
+    def _tidy(self) -> None:
+        """Close what was not used for so long. One timer serves all that wait."""
+        self._tidying = None
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection, since = next(iter(self._idle.items()))
+            if loop.time() < since + self._keep_seconds:
+                self._tidying = loop.call_at(since + self._keep_seconds, self._tidy)
+                return
+            del self._idle[connection]
+            connection.close()
+
+    async def _connect(self) -> HttpConnection:
+        if self._secure and self._tls is None:
+            # Reads the system's certificates.
+            self._tls = await asyncio.to_thread(ssl.create_default_context)
+        async with asyncio.timeout(self._connect_timeout):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                HttpConnection, self._host, self._port, ssl=self._tls
+            )
+        return connection

@@ -1,0 +1,306 @@
+"""Ollama as a language model.
+
+Importing this module is cheap. The HTTP clients behind it (one of our own for chat, the ollama
+library for everything else) are imported and opened on first use, or ahead of it by ``warm_up``.
+"""
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from models_app.errors import ContextOverflow, ModelError, ModelNotFound
+from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, WindowGrown
+from models_app.ollama import wire
+from models_app.ollama.host import (
+    CONNECT_SECONDS,
+    DEFAULT_HOST,
+    SILENCE_SECONDS,
+    parse_host,
+)
+from models_app.ollama.inventory import ModelInventory
+from models_app.retries import BACKOFFS, Retries
+from models_app.window_sizes import fit, safe_limit
+
+if TYPE_CHECKING:
+    from models_app.ollama.clients import AsyncOllamaClient
+    from models_app.ollama.transport import OllamaTransport, Reply
+
+_ROOM_FOR_AN_ANSWER = 1.1
+_LIBRARY_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Clients:
+    """What is open, and the event loop it belongs to."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: "OllamaTransport"
+    library: "AsyncOllamaClient | None" = None
+    inventory: ModelInventory | None = None
+
+
+class OllamaModel:
+    """The models of one Ollama server; implements ``LanguageModel``.
+
+    Args:
+        host: The server's URL; may hold credentials.
+        silence_timeout: Seconds without a byte after which an answer counts as lost.
+        connect_timeout: Seconds that making a connection may take.
+    """
+
+    def __init__(
+        self,
+        host: str = DEFAULT_HOST,
+        *,
+        silence_timeout: float = SILENCE_SECONDS,
+        connect_timeout: float = CONNECT_SECONDS,
+    ) -> None:
+        self._given_host = host
+        self._host = parse_host(host)
+        self._silence_timeout = silence_timeout
+        self._connect_timeout = connect_timeout
+        self._clients: _Clients | None = None
+
+    @property
+    def public_host(self) -> str:
+        """The server's URL without credentials, for people to see."""
+        return self._host.url
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        """Ask the model and yield what comes, in batches: the deltas of one network read.
+
+        A request that fails before its first delta is tried again (``Retrying``); one that does
+        not fit gets a larger context window once, where the model has it (``WindowGrown``).
+
+        Raises:
+            ModelError: A subclass, before the first batch or between batches.
+        """
+        recovery: _Recovery | None = None
+        window = request.context_window
+        while True:
+            parser = wire.ReplyParser(request.model)
+            reply: Reply | None = None
+            streaming = False
+            handing: _Handing | None = None
+            try:
+                reply = await self._ask(request, window)
+                while True:
+                    await reply.news()
+                    if handing is not None and handing.is_refused:
+                        batch = handing.refused()
+                    else:
+                        data = reply.take()
+                        batch = parser.feed(data) if data else parser.end()
+                    if batch:
+                        streaming = True
+                        yield batch
+                        if handing is None and request.sink is not None:
+                            handing = _Handing(reply, parser, request.sink)
+                            reply.hand_to(handing)
+                    if parser.failure is not None:
+                        raise parser.failure
+                    if parser.finished:
+                        return
+            except ModelError as error:
+                if streaming:
+                    raise
+                recovery = recovery or _Recovery(self, request)
+                notice = await recovery.after(error)
+                window = recovery.window
+            finally:
+                if reply is not None:
+                    await reply.aclose(complete=parser.finished)
+            yield [notice]
+            await asyncio.sleep(recovery.pause)
+
+    def recall(self, model: str) -> ModelInfo | None:
+        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        clients = self._clients
+        if clients is None or clients.inventory is None:
+            return None
+        return clients.inventory.recall(model)
+
+    async def describe(self, model: str) -> ModelInfo:
+        """Return what is known of a model; asks the server once a minute at most.
+
+        Raises:
+            ModelNotFound: The server does not have it, or it can't chat.
+            ModelError: The server can't be asked.
+        """
+        return await (await self._inventory()).describe(model)
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models that can chat, in the server's order.
+
+        Raises:
+            ModelError: The server can't be asked.
+        """
+        return await (await self._inventory()).list()
+
+    async def ping(self) -> bool:
+        """Tell whether the server answers, within a second."""
+        return await (await self._open()).transport.ping()
+
+    async def warm_up(self) -> None:
+        """Import and open what the first request needs. Called once the server listens."""
+        await self._open()
+        await self._inventory()
+
+    async def aclose(self) -> None:
+        """Close every connection. Using the model again opens new ones."""
+        clients, self._clients = self._clients, None
+        if clients is None:
+            return
+        if clients.inventory is not None:
+            await clients.inventory.aclose()
+        if clients.library is not None:
+            await clients.library.close()
+        await clients.transport.aclose()
+
+    async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
+        body = wire.encode_request(request, window)
+        clients = self._clients
+        if clients is None or clients.loop is not asyncio.get_running_loop():
+            clients = await self._open()
+        try:
+            return await clients.transport.chat(body, model=request.model)
+        except ModelNotFound:
+            if clients.inventory is not None:
+                clients.inventory.forget(request.model)
+            raise
+
+    async def _open(self) -> _Clients:
+        """Return the clients of the running event loop, opening them on first use."""
+        loop = asyncio.get_running_loop()
+        if self._clients is not None and self._clients.loop is loop:
+            return self._clients
+        # Imports read files, which must not hold up the loop.
+        module = await asyncio.to_thread(importlib.import_module, "models_app.ollama.transport")
+        if self._clients is None or self._clients.loop is not loop:
+            transport = module.OllamaTransport(
+                self._host,
+                silence_timeout=self._silence_timeout,
+                connect_timeout=self._connect_timeout,
+            )
+            self._clients = _Clients(loop, transport)
+        return self._clients
+
+    async def _inventory(self) -> ModelInventory:
+        clients = await self._open()
+        if clients.inventory is None:
+            library = await asyncio.to_thread(self._make_library, clients.transport)
+            if clients.inventory is None:
+                clients.library = library
+                clients.inventory = ModelInventory(library)
+        return clients.inventory
+
+    def _make_library(self, transport: "OllamaTransport") -> "AsyncOllamaClient":
+        """Make the library's client; loads certificates, so it runs in a thread."""
+        from models_app.ollama.clients import AsyncOllamaClient  # noqa: PLC0415 - heavy
+
+        return AsyncOllamaClient(
+            host=self._given_host, silence_timeout=_LIBRARY_SECONDS, stream_transport=transport
+        )
+
+
+class _Handing:
+    """Hands what arrives to a request's sink, and keeps the batch that the sink does not take.
+
+    Attributes:
+        is_refused: Whether there is such a batch, or an error; nothing is taken before it.
+    """
+
+    __slots__ = ("_batch", "_error", "_parser", "_reply", "_sink", "is_refused")
+
+    def __init__(
+        self,
+        reply: "Reply",
+        parser: wire.ReplyParser,
+        sink: Callable[[Sequence[Delta]], bool],
+    ) -> None:
+        self._reply = reply
+        self._parser = parser
+        self._sink = sink
+        self._batch: Sequence[Delta] = ()
+        self._error: Exception | None = None
+        self.is_refused = False
+
+    def __call__(self) -> bool:
+        """Take what has come in; False if the generator must go on with it."""
+        parser = self._parser
+        try:
+            batch = parser.feed(self._reply.take())
+            if parser.failure is None and not parser.finished and (not batch or self._sink(batch)):
+                return True
+            self._batch = batch
+        except Exception as error:  # noqa: BLE001 - raised by the generator, not in the event loop
+            self._error = error
+        self.is_refused = True
+        return False
+
+    def refused(self) -> Sequence[Delta]:
+        """Return the batch that was not taken, once.
+
+        Raises:
+            Exception: What kept it from being read.
+        """
+        self.is_refused = False
+        batch, self._batch = self._batch, ()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return batch
+
+
+class _Recovery:
+    """What may still be tried for one request that has not been answered yet.
+
+    Attributes:
+        window: The context window of the next try.
+        pause: Seconds to wait before it.
+    """
+
+    def __init__(self, ollama: OllamaModel, request: ModelRequest) -> None:
+        self._ollama = ollama
+        self._model = request.model
+        self._retries = Retries(BACKOFFS)
+        self._may_grow = not request.keeps_window
+        self.window = request.context_window
+        self.pause = 0.0
+
+    async def after(self, error: ModelError) -> Delta:
+        """Prepare the next try and return the delta that announces it, or raise the error."""
+        if isinstance(error, ContextOverflow) and self._may_grow:
+            self._may_grow = False
+            self.window = await self._larger_window(error)
+            self.pause = 0.0
+            return WindowGrown(self.window)
+        self.pause = self._retries.pause_after(error)
+        return Retrying(error.message)
+
+    async def _larger_window(self, overflow: ContextOverflow) -> int:
+        """Return a window that holds the request, or raise the overflow if the model has none."""
+        needed = overflow.details.get("n_prompt_tokens")
+        if needed is None:
+            raise overflow
+        try:
+            longest = (await self._ollama.describe(self._model)).context_length
+        except ModelError as error:
+            raise overflow from error
+        window = window_for(needed, longest)
+        if window is None or (self.window is not None and window <= self.window):
+            raise overflow
+        return window
+
+
+def window_for(prompt_tokens: int, context_length: int | None) -> int | None:
+    """Return the context window for a prompt of this many tokens; None if the model has none.
+
+    It is the next step with room for an answer, and at most the safe limit.
+    """
+    if context_length is None:
+        return None
+    window = fit(int(prompt_tokens * _ROOM_FOR_AN_ANSWER), safe_limit(context_length))
+    return window if window > prompt_tokens else None

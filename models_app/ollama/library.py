@@ -1,0 +1,213 @@
+"""Between the ollama library's values and ours: what it drops, and what its errors mean."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import ollama
+from ollama import _utils as ollama_utils
+from pydantic import BaseModel, ValidationError
+
+from models_app.language_model import Think
+from models_app.ollama import errors
+from models_app.ollama.host import OllamaHost
+from models_app.ollama.inventory import Shown, Tag
+from models_app.ollama.wire import chat_body, wire_messages, wire_tool
+from models_app.tool_schemas import inline_references
+from sessions_app.messages import (
+    AssistantMessage,
+    SystemMessage,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+_MAX_CONNECTIONS = 1000
+_KEPT_CONNECTIONS = 20
+_MODEL_MISSING = re.compile(r"\bmodel\b.*not found", re.IGNORECASE | re.DOTALL)
+
+ChatMessageLike = (
+    Mapping[str, Any]
+    | ollama.Message
+    | UserMessage
+    | SystemMessage
+    | AssistantMessage
+    | ToolMessage
+)
+"""A message as callers may write it: a dict, the library's value or this project's."""
+
+ToolLike = Mapping[str, Any] | ollama.Tool | ToolSpec | Callable[..., Any]
+"""A tool as callers may write it; a function is described by its signature and docstring."""
+
+
+class ToolCallWithId(ollama.Message.ToolCall):
+    """A tool call with the id that pairs it with its result; the library drops it."""
+
+    id: str | None = None
+
+
+class ChatMessage(ollama.Message):
+    """A chat message with the ids of its tool calls."""
+
+    tool_calls: Sequence[ToolCallWithId] | None = None
+    tool_call_id: str | None = None
+
+
+class ChatResponse(ollama.ChatResponse):
+    """A chat answer, or one piece of it."""
+
+    message: ChatMessage
+
+
+def http_options(
+    host: OllamaHost | None, silence_timeout: float, connect_timeout: float
+) -> dict[str, Any]:
+    """Return the library's client options; by default it has no timeouts and a small pool."""
+    return {
+        "follow_redirects": False,
+        "trust_env": False,
+        "headers": host.headers if host is not None else {},
+        "timeout": httpx.Timeout(silence_timeout, connect=connect_timeout),
+        "limits": httpx.Limits(
+            max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS
+        ),
+    }
+
+
+def library_body(
+    *,
+    model: str,
+    messages: Sequence[ChatMessageLike],
+    tools: Sequence[ToolLike] | None,
+    think: Think | None,
+    context_window: int | None,
+    more: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the body of a streaming chat request, from whatever callers wrote."""
+    rest = dict(more)
+    options = rest.pop("options", None)
+    if isinstance(options, BaseModel):
+        options = options.model_dump(exclude_none=True)
+    body = chat_body(
+        model=model,
+        messages=[entry for message in messages for entry in _message(message)],
+        tools=[_tool(tool) for tool in tools or ()],
+        think=think,
+        context_window=context_window,
+        options=options,
+    )
+    return {**rest, **body}
+
+
+def piece_of(line: bytes, model: str) -> ChatResponse:
+    """Read one line of a chat answer.
+
+    Raises:
+        ModelError: It is an error line, or can't be read.
+    """
+    try:
+        return ChatResponse.model_validate_json(line)
+    except ValidationError as error:
+        words = errors.unwrap(line)
+        if words.is_envelope:
+            raise errors.error_of_answer(None, words, model=model) from None
+        raise errors.made_no_sense("a line can't be read.") from error
+
+
+def join_pieces(pieces: Sequence[ChatResponse]) -> ChatResponse:
+    """Return the whole answer that these pieces make."""
+    calls = [call for piece in pieces for call in piece.message.tool_calls or ()]
+    message = ChatMessage(
+        role="assistant",
+        content="".join(piece.message.content or "" for piece in pieces),
+        thinking="".join(piece.message.thinking or "" for piece in pieces) or None,
+        tool_calls=calls or None,
+    )
+    return pieces[-1].model_copy(update={"message": message})
+
+
+def tags_of(listed: ollama.ListResponse) -> list[Tag]:
+    """Return the server's list as our values."""
+    return [
+        Tag(name=item.model, digest=item.digest or "", size=int(item.size or 0))
+        for item in listed.models
+        if item.model
+    ]
+
+
+def shown_of(shown: ollama.ShowResponse) -> Shown:
+    """Return what the server shows of a model as our value."""
+    details = shown.details
+    return Shown(
+        format=(details and details.format) or "",
+        family=(details and details.family) or "",
+        parameter_size=(details and details.parameter_size) or "",
+        quantization_level=(details and details.quantization_level) or "",
+        capabilities=tuple(shown.capabilities or ()),
+        facts=dict(shown.modelinfo or {}),
+    )
+
+
+@contextmanager
+def typed_errors(
+    public_host: str,
+    model: str | None = None,
+    *,
+    passing: tuple[type[Exception], ...] = (),
+) -> Iterator[None]:
+    """Turn what the library and httpx raise into ``ModelError``s, but for those ``passing``."""
+    try:
+        yield
+    except passing:
+        raise
+    except ollama.ResponseError as error:
+        status = error.status_code if error.status_code > 0 else None
+        if status is not None and 300 <= status < 400:
+            raise errors.redirected(status, "") from error
+        # The library has taken the envelope off, so a model that is missing and a wrong address
+        # differ by their words alone.
+        words = errors.unwrap(str(error.error))
+        words = msgspec.structs.replace(
+            words, is_envelope=_MODEL_MISSING.search(words.text) is not None
+        )
+        raise errors.error_of_answer(status, words, model=model) from error
+    except (ConnectionError, httpx.ConnectError) as error:
+        raise errors.unreachable(public_host, "the connection failed") from error
+    except httpx.ConnectTimeout as error:
+        raise errors.unreachable(public_host, "the connection timed out") from error
+    except httpx.TimeoutException as error:
+        raise errors.silent(None) from error
+    except httpx.HTTPError as error:
+        raise errors.broke_off(f"{type(error).__name__}: {error}.") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        # The library reads answers without looking: JSON of another shape fails anywhere in it.
+        raise errors.made_no_sense("it is not what Ollama sends.") from error
+
+
+def _message(message: ChatMessageLike) -> list[dict[str, Any]]:
+    match message:
+        case Mapping():
+            return [dict(message)]
+        case ollama.Message():
+            return [message.model_dump(exclude_none=True)]
+        case _:
+            return wire_messages([message])
+
+
+def _tool(tool: ToolLike) -> dict[str, Any]:
+    match tool:
+        case ToolSpec():
+            return wire_tool(tool)
+        case ollama.Tool():
+            described = tool.model_dump(exclude_none=True)
+        case Mapping():
+            described = dict(tool)
+        case _:
+            described = ollama_utils.convert_function_to_tool(tool).model_dump(exclude_none=True)
+    function = dict(described.get("function") or {})
+    if isinstance(function.get("parameters"), Mapping):
+        function["parameters"] = inline_references(function["parameters"])
+    return {**described, "function": function}

@@ -1,0 +1,143 @@
+"""Structured answers from Ollama: a pydantic model goes in, JSON that fits it comes out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ollama
+from ollama_instructor import OllamaInstructorAsync
+from pydantic import BaseModel, ValidationError
+
+from models_app.errors import ContextOverflow, ModelError, OllamaError
+from models_app.language_model import Think
+from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
+from models_app.ollama.library import (
+    ChatMessageLike,
+    http_options,
+    library_body,
+    typed_errors,
+)
+from models_app.ollama.wire import encode_body
+from models_app.window_sizes import fills_window
+
+
+class AsyncInstructorOllamaClient(OllamaInstructorAsync):
+    """Ollama for structured output.
+
+    Args:
+        host: The server's URL, or ``name[:port]``; None: the library's default.
+        silence_timeout: Seconds that an answer may take.
+        connect_timeout: Seconds that making a connection may take.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        *,
+        silence_timeout: float = SILENCE_SECONDS,
+        connect_timeout: float = CONNECT_SECONDS,
+    ) -> None:
+        address = parse_host(host) if host else None
+        super().__init__(
+            address.url if address else None,
+            **http_options(address, silence_timeout, connect_timeout),
+        )
+
+    @property
+    def public_host(self) -> str:
+        """The server's URL without credentials."""
+        return str(self._client.base_url).rstrip("/")
+
+    async def chat(  # type: ignore[override] # what ollama-instructor calls of it
+        self,
+        model: str,
+        messages: Sequence[ChatMessageLike],
+        *,
+        stream: bool = False,
+        think: Think | None = False,
+        **more: Any,
+    ) -> Any:
+        """Chat as the library does, but without cutting anything in silence.
+
+        Reasoning is on unless it is switched off, so it is.
+
+        Raises:
+            ContextOverflow: The answer came to the end of the window, so the prompt is too long.
+        """
+        body = library_body(
+            model=model, messages=messages, tools=None, think=think, context_window=None, more=more
+        )
+        response = await self._request(
+            ollama.ChatResponse,
+            "POST",
+            "/api/chat",
+            content=encode_body({**body, "stream": stream}),
+            stream=stream,
+        )
+        if isinstance(response, ollama.ChatResponse):
+            _require_room(response, body.get("options") or {})
+        return response
+
+    async def structured_response(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any] | ollama.Message],
+        format: type[BaseModel],  # noqa: A002 - the name that Ollama has for it
+        *,
+        options: Mapping[str, Any] | None = None,
+        attempts: int = 3,
+    ) -> ollama.ChatResponse:
+        """Ask for an answer whose content is JSON that ``format`` accepts.
+
+        Args:
+            model: The model's name.
+            messages: The conversation, oldest first.
+            format: What the answer must be.
+            options: Sampling options, ``num_ctx`` among them.
+            attempts: How often to ask until an answer fits.
+
+        Raises:
+            OllamaError: No answer fitted (retryable), or the server refused.
+            ModelError: Other subclasses, as for any chat.
+        """
+        mismatch: ValidationError | None = None
+        for _ in range(attempts):
+            try:
+                return await self._ask_once(model, messages, format, options)
+            except ValidationError as error:
+                mismatch = error
+        raise OllamaError(
+            f"Model '{model}' did not give an answer of the form {format.__name__}.",
+            retryable=True,
+            model=model,
+        ) from mismatch
+
+    async def _ask_once(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any] | ollama.Message],
+        format: type[BaseModel],  # noqa: A002
+        options: Mapping[str, Any] | None,
+    ) -> ollama.ChatResponse:
+        # One attempt only: the library's own retries log the arguments, prompts included.
+        try:
+            passing = (ValidationError, TypeError, ModelError)
+            with typed_errors(self.public_host, model, passing=passing):
+                response: ollama.ChatResponse = await self.chat_completion(
+                    format=format, model=model, messages=messages, options=options, retries=1
+                )
+        except TypeError as error:  # how the library reports an answer without content
+            raise OllamaError(
+                f"Model '{model}' answered without content.", retryable=True, model=model
+            ) from error
+        return response
+
+
+def _require_room(response: ollama.ChatResponse, options: Mapping[str, Any]) -> None:
+    """Raise ``ContextOverflow`` for an answer that was cut by the end of the window."""
+    prompt, answer, window = response.prompt_eval_count, response.eval_count, options.get("num_ctx")
+    if response.done_reason == "length" and fills_window(prompt, answer, window):
+        raise ContextOverflow(
+            f"The prompt ({prompt} tokens) leaves no room for the answer in the context window "
+            f"({window} tokens).",
+            n_prompt_tokens=prompt,
+        )

@@ -1,0 +1,207 @@
+"""Bytes to and from Ollama: kept connections, answers by whole network reads.
+
+httpx, which the ollama library is built on, costs a millisecond before the first token and most
+of the processor time after it; so chat goes this way, and the library does the rest.
+"""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from models_app.errors import ModelError
+from models_app.ollama import errors
+from models_app.ollama.host import CONNECT_SECONDS, OllamaHost
+from models_app.ollama.http_connection import (
+    HttpConnection,
+    HttpError,
+    NotHttp,
+    Silent,
+    request_bytes,
+    request_head,
+    with_body,
+)
+from models_app.ollama.http_pool import HttpPool
+
+PING_SECONDS = 1.0
+_IDLE_CONNECTION_SECONDS = 30.0
+_MAX_ERROR_BYTES = 64 * 1024
+_ERROR_BODY_SECONDS = 5.0
+_LAST_BYTES_SECONDS = 0.05
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class OllamaTransport:
+    """The connections to one Ollama server. Belongs to the event loop it was made in.
+
+    Args:
+        host: The server's address.
+        silence_timeout: Seconds without a byte after which an answer counts as lost.
+        connect_timeout: Seconds that making a connection may take.
+        authorization: An ``Authorization`` header, where the host has no credentials of its own.
+    """
+
+    def __init__(
+        self,
+        host: OllamaHost,
+        *,
+        silence_timeout: float,
+        connect_timeout: float = CONNECT_SECONDS,
+        authorization: str | None = None,
+    ) -> None:
+        parts = urlsplit(host.url)
+        self._host = host
+        self._silence_timeout = silence_timeout
+        headers = {
+            "User-Agent": "mochi-server",
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+            **({} if authorization is None else {"Authorization": authorization}),
+            **host.headers,
+        }
+        self._ping = request_bytes(
+            "GET", f"{parts.path}/api/version", host=parts.netloc, headers=headers
+        )
+        self._chat_head = request_head(
+            "POST",
+            f"{parts.path}/api/chat",
+            host=parts.netloc,
+            headers={**headers, "Content-Type": "application/json"},
+        )
+        self._pool = HttpPool(
+            parts.hostname or "127.0.0.1",
+            parts.port or _DEFAULT_PORTS[parts.scheme],
+            secure=parts.scheme == "https",
+            connect_timeout=connect_timeout,
+            keep_seconds=_IDLE_CONNECTION_SECONDS,
+        )
+
+    async def chat(self, body: bytes, *, model: str) -> "Reply":
+        """Send the JSON body of a chat and return the reply, whose status is 200.
+
+        Raises:
+            OllamaUnreachable: No connection could be made.
+            ModelError: The server refused; which subclass, its answer tells.
+        """
+        try:
+            connection = await self._pool.send(
+                with_body(self._chat_head, body), silence_timeout=self._silence_timeout
+            )
+        except (HttpError, OSError) as error:
+            raise self._error_of(error) from error
+        if connection.status == 200:
+            return Reply(connection, self._pool, self._error_of)
+        try:
+            raise await self._refusal(connection, model)
+        finally:
+            self._pool.drop(connection)
+
+    async def ping(self) -> bool:
+        """Tell whether the server answers, within a second. Never raises a connection error."""
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                connection = await self._pool.send(
+                    self._ping, silence_timeout=self._silence_timeout
+                )
+                try:
+                    while await connection.read():
+                        continue
+                finally:
+                    self._pool.give_back(connection)
+        except (HttpError, OSError):
+            return False
+        return connection.status == 200
+
+    async def aclose(self) -> None:
+        """Close every connection, those of running streams included."""
+        self._pool.close()
+
+    async def _refusal(self, connection: HttpConnection, model: str) -> ModelError:
+        status = connection.status
+        if 300 <= status < 400:
+            return errors.redirected(status, connection.headers.get("location", ""))
+        body = bytearray()
+        try:
+            async with asyncio.timeout(_ERROR_BODY_SECONDS):
+                while len(body) < _MAX_ERROR_BYTES and (data := await connection.read()):
+                    body += data
+        except (HttpError, TimeoutError):
+            body.clear()
+        text = bytes(body[:_MAX_ERROR_BYTES])
+        return errors.error_of_answer(status, errors.unwrap(text), model=model)
+
+    def _error_of(self, failure: HttpError | OSError) -> ModelError:
+        """Return the error that a failure of the connection stands for."""
+        if isinstance(failure, OSError):
+            return errors.unreachable(self._host.url, _reason(failure))
+        if isinstance(failure, Silent):
+            return errors.silent(self._silence_timeout)
+        if isinstance(failure, NotHttp):
+            return errors.made_no_sense("it is not HTTP.")
+        return errors.broke_off("the connection closed before its end.")
+
+
+class Reply:
+    """The body of one answer, as it comes in.
+
+    Attributes:
+        news: Returns a future that is done once there is something to ``take``. It is the
+            connection's own method: every token waits for it.
+        hand_to: Has what comes taken instead of waking who waits (``HttpConnection.hand_to``).
+    """
+
+    __slots__ = ("_connection", "_error_of", "_pool", "hand_to", "news")
+
+    def __init__(
+        self,
+        connection: HttpConnection,
+        pool: HttpPool,
+        error_of: Callable[[HttpError], ModelError],
+    ) -> None:
+        self.news = connection.news
+        self.hand_to = connection.hand_to
+        self._connection = connection
+        self._pool = pool
+        self._error_of = error_of
+
+    def take(self) -> bytes:
+        """Return what has come in and was not taken yet; b"" at the end. After ``news``.
+
+        Raises:
+            OllamaError: The connection broke or was silent for too long; what the model had spoken
+                by then was returned first.
+        """
+        try:
+            return self._connection.take()
+        except HttpError as error:
+            raise self._error_of(error) from error
+
+    async def aclose(self, *, complete: bool) -> None:
+        """Let go of the connection.
+
+        Args:
+            complete: The protocol's final line was read. The connection is then kept for the
+                next request, as soon as the few bytes that end the HTTP body are in as well;
+                otherwise it is closed at once, which stops the model.
+        """
+        connection = self._connection
+        if complete and (connection.is_complete or await _ends_soon(connection)):
+            self._pool.give_back(connection)
+        else:
+            self._pool.drop(connection)
+
+
+async def _ends_soon(connection: HttpConnection) -> bool:
+    try:
+        async with asyncio.timeout(_LAST_BYTES_SECONDS):
+            await connection.read()
+    except (HttpError, TimeoutError):
+        return False
+    return connection.is_complete
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "the connection timed out"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection was refused"
+    return error.strerror or str(error)

@@ -1,0 +1,378 @@
+"""Ollama's chat protocol: messages to a request body, reply bytes to deltas. Pure.
+
+A reply is a stream of JSON lines. The hot path of the whole server runs through
+``ReplyParser.feed``, so it works on whole network reads and makes nothing but the deltas.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from models_app.call_arguments import arguments_of
+from models_app.errors import ModelError
+from models_app.language_model import (
+    CallDelta,
+    Delta,
+    Finished,
+    ModelRequest,
+    TextDelta,
+    Think,
+    ThinkingDelta,
+)
+from models_app.ollama import errors
+from models_app.tool_schemas import inline_references
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+    unmark_cancelled,
+)
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_REPLY_BYTES = 256 * 1024 * 1024
+"""Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
+    """Return the body of ``POST /api/chat`` for a request, with this context window."""
+    return encode_body(
+        chat_body(
+            model=request.model,
+            messages=wire_messages(request.messages),
+            tools=[wire_tool(tool) for tool in request.tools],
+            think=request.think,
+            context_window=context_window,
+            options=request.options,
+            answer_schema=request.answer_schema,
+        )
+    )
+
+
+def chat_body(
+    *,
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] = (),
+    think: Think | None = None,
+    context_window: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    answer_schema: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the body of a streaming chat request, as a JSON-compatible dict.
+
+    ``truncate`` is off: an overflow is then an error that can be acted upon, where Ollama would
+    otherwise drop the oldest messages without a word. ``shift`` is off, too: an answer that comes
+    to the end of the window then ends with ``length``, where Ollama would otherwise drop the
+    system prompt and the question, and go on.
+    """
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "truncate": False,
+        "shift": False,
+    }
+    if tools:
+        body["tools"] = tools
+    if think is not None:
+        body["think"] = think
+    if answer_schema is not None:
+        body["format"] = answer_schema
+    settings = dict(options or {})
+    if context_window is not None:
+        settings["num_ctx"] = context_window
+    if settings:
+        body["options"] = settings
+    return body
+
+
+def encode_body(body: Mapping[str, Any]) -> bytes:
+    """Return a body as JSON bytes."""
+    try:
+        return _encoder.encode(body)
+    except UnicodeEncodeError:
+        # A lone surrogate (a tool can return one) has no UTF-8, but it has an escape, which
+        # Ollama reads as U+FFFD.
+        return json.dumps(body, default=_plain).encode("ascii")
+
+
+def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the conversation in Ollama's form, oldest first.
+
+    Reasoning is sent back only within the running tool round: a model needs it to go on from its
+    own calls, and older reasoning only costs context. Answers without text and calls (cancelled
+    before the first word) are left out.
+    """
+    wired: list[dict[str, Any]] = []
+    in_running_round = True
+    for message in reversed(messages):
+        # Nearly all are plain text, and a history can have thousands: no call for those.
+        if type(message) is ToolMessage:
+            wired.append(_wire_tool_result(message))
+        elif type(message) is AssistantMessage and (
+            message.tool_calls or message.cancelled or not message.content
+        ):
+            entry = _wire_assistant(message, with_thinking=in_running_round)
+            if entry is not None:
+                wired.append(entry)
+        else:
+            wired.append({"role": message.role, "content": message.content})
+            if type(message) is UserMessage:
+                in_running_round = False
+    wired.reverse()
+    return wired
+
+
+def wire_tool(tool: ToolSpec) -> dict[str, Any]:
+    """Return a tool in Ollama's form."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": inline_references(tool.parameters),
+        },
+    }
+
+
+def _wire_assistant(message: AssistantMessage, *, with_thinking: bool) -> dict[str, Any] | None:
+    content = unmark_cancelled(message.content) if message.cancelled else message.content
+    if not content and not message.tool_calls:
+        return None
+    entry: dict[str, Any] = {"role": "assistant", "content": content}
+    if message.tool_calls:
+        if with_thinking and message.thinking:
+            entry["thinking"] = message.thinking
+        entry["tool_calls"] = [
+            {
+                "id": call.id,
+                "function": {"index": index, "name": call.name, "arguments": dict(call.arguments)},
+            }
+            for index, call in enumerate(message.tool_calls)
+        ]
+    return entry
+
+
+def _wire_tool_result(message: ToolMessage) -> dict[str, Any]:
+    entry = {"role": "tool", "content": message.content, "tool_name": message.tool_name}
+    if message.tool_call_id is not None:
+        entry["tool_call_id"] = message.tool_call_id
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    """Frozen mappings and other sequences, as JSON knows them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+
+
+# --- replies ------------------------------------------------------------------------------------
+
+
+class _WireFunction(msgspec.Struct, gc=False):
+    name: str = ""
+    arguments: dict[str, Any] | None = None
+
+
+class _WireCall(msgspec.Struct, gc=False):
+    function: _WireFunction
+    id: str | None = None
+
+
+class _WireMessage(msgspec.Struct, gc=False):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_WireCall] | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    message: _WireMessage | None = None
+    done: bool = False
+    error: Any = None
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+
+
+_decoder = msgspec.json.Decoder(_Chunk)
+# Bytes that are no UTF-8 raise UnicodeDecodeError, which is no DecodeError.
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def _read_line(line: bytes) -> _Chunk:
+    """Decode one line, also one with half a surrogate pair, which msgspec refuses.
+
+    Raises:
+        UNREADABLE: It is not a line of Ollama's.
+    """
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError:
+        if b"\\ud" not in line.lower():
+            raise
+        try:
+            return msgspec.convert(json.loads(line), _Chunk)
+        except ValueError:  # it is broken elsewhere, too
+            pass
+        raise
+
+
+class LineSplitter:
+    """Cuts network reads into whole lines; what is left over waits for the next read.
+
+    Attributes:
+        held_bytes: How many bytes wait for the end of their line.
+    """
+
+    __slots__ = ("_held", "held_bytes")
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self.held_bytes = 0
+
+    def push(self, data: bytes) -> bytes:
+        """Return the whole lines that this read completes (one block, or nothing)."""
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            if data:
+                self._held.append(data)
+                self.held_bytes += len(data)
+            return b""
+        rest = data[cut:]
+        lines = data if not rest else data[:cut]
+        if self._held:
+            lines = b"".join((*self._held, lines))
+            self._held.clear()
+            self.held_bytes = 0
+        if rest:
+            self._held.append(rest)
+            self.held_bytes = len(rest)
+        return lines
+
+    def take_rest(self) -> bytes:
+        """Return the last line, which no newline ended."""
+        rest = b"".join(self._held)
+        self._held.clear()
+        self.held_bytes = 0
+        return rest
+
+
+class ReplyParser:
+    """Turns the bytes of one reply into deltas, however they are cut into reads.
+
+    Attributes:
+        finished: The final line was seen; what comes after it is not read.
+        failure: What went wrong, to be raised after the deltas of the same call were handed on.
+    """
+
+    __slots__ = ("_call_ids", "_lines", "_model", "_received", "failure", "finished")
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._lines = LineSplitter()
+        self._call_ids: set[str] = set()
+        self._received = 0
+        self.finished = False
+        self.failure: ModelError | None = None
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """Take one network read; return the deltas of the lines that it completes."""
+        lines = data
+        self._received += len(data)
+        if self._received > MAX_REPLY_BYTES:
+            self._fail(errors.reply_too_long(MAX_REPLY_BYTES))
+            return []
+        if self._lines.held_bytes or not data.endswith(b"\n"):
+            lines = self._lines.push(data)
+            if self._lines.held_bytes > MAX_LINE_BYTES:
+                deltas = self._read_one_by_one(lines) if lines else []
+                self._fail(errors.line_too_long(MAX_LINE_BYTES))
+                return deltas
+            if not lines:
+                return []
+        if len(lines) > MAX_LINE_BYTES:
+            return self._read_one_by_one(lines)
+        try:
+            chunks = _decoder.decode_lines(lines)
+        except UNREADABLE:
+            return self._read_one_by_one(lines)
+        return self._deltas(chunks)
+
+    def end(self) -> list[Delta]:
+        """Take the end of the stream; sets ``failure`` unless the final line was seen."""
+        rest = self._lines.take_rest().strip()
+        deltas: list[Delta] = []
+        if rest and not self.finished:
+            try:
+                deltas = self._deltas([_read_line(rest)])
+            except UNREADABLE:
+                self._fail(errors.broke_off("the connection closed within a line."))
+        if not self.finished:
+            self._fail(errors.broke_off("it ended without its final line."))
+        return deltas
+
+    def _deltas(self, chunks: Iterable[_Chunk]) -> list[Delta]:
+        deltas: list[Delta] = []
+        for chunk in chunks:
+            message = chunk.message
+            if message is not None:
+                if message.thinking:
+                    deltas.append(ThinkingDelta(message.thinking))
+                if message.content:
+                    deltas.append(TextDelta(message.content))
+                if message.tool_calls:
+                    deltas.extend([CallDelta(self._call(call)) for call in message.tool_calls])
+            if chunk.error is not None:
+                words = errors.unwrap_value(chunk.error)
+                self._fail(errors.error_of_answer(None, words, model=self._model))
+                break
+            if chunk.done:
+                self.finished = True
+                deltas.append(
+                    Finished(chunk.done_reason, chunk.prompt_eval_count, chunk.eval_count)
+                )
+                break
+        return deltas
+
+    def _read_one_by_one(self, lines: bytes) -> list[Delta]:
+        """Read lines of which one is unreadable: those before it still count."""
+        deltas: list[Delta] = []
+        for line in lines.split(b"\n"):
+            if len(line) > MAX_LINE_BYTES:
+                self._fail(errors.line_too_long(MAX_LINE_BYTES))
+            elif line.strip():
+                try:
+                    deltas += self._deltas([_read_line(line)])
+                except UNREADABLE as error:
+                    self._fail(errors.made_no_sense(f"a line can't be read ({error})."))
+            if self.finished or self.failure is not None:
+                break
+        return deltas
+
+    def _call(self, wire: _WireCall) -> ToolCall:
+        # Results are paired with calls by id, so an id must be there, and only once.
+        call_id = wire.id
+        while not call_id or call_id in self._call_ids:
+            call_id = f"call_{secrets.token_hex(4)}"
+        self._call_ids.add(call_id)
+        arguments = arguments_of(wire.function.arguments or {})
+        return ToolCall(id=call_id, name=wire.function.name, arguments=arguments)
+
+    def _fail(self, error: ModelError) -> None:
+        if self.failure is None:
+            self.failure = error

@@ -1,0 +1,132 @@
+"""Profiles as a language model: each request goes to the model that its profile names."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from models_app.bounded_dict import remember
+from models_app.errors import ModelNotFound
+from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
+from models_app.profiles import Profile, ProfileService
+from models_app.vendors.registry import Vendor
+from sessions_app.messages import SystemMessage
+
+TRUSTED_SECONDS = 60.0
+"""How long what a profile stands for is believed; a request reads the file anew."""
+
+Gate = Callable[[], Awaitable[str | None]]
+
+
+async def always_open() -> str | None:
+    """Let profiles name whatever they like."""
+    return None
+
+
+class ProfileModels:
+    """The models of all profiles; implements ``LanguageModel``, profiles' names being the models'.
+
+    Args:
+        profiles: Where the profiles are.
+        model_of: Returns who answers for a vendor; None is Ollama.
+        gate: Returns why profiles may not name addresses and keys that are not configured, as a
+            sentence; None when they may.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        profiles: ProfileService,
+        model_of: Callable[[Vendor | None], LanguageModel],
+        *,
+        gate: Gate = always_open,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._profiles = profiles
+        self._gate = gate
+        self._model_of = model_of
+        self._clock = clock
+        self._known: dict[str, tuple[ModelInfo, float]] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        """Ask the profile's model with the profile's parameters and yield what comes.
+
+        Raises:
+            ProfileNotFound: There is no such profile.
+            ModelError: A subclass, before the first batch or between batches.
+        """
+        profile = await self._get(request.model)
+        model = await self._model_for(profile)
+        async with aclosing(model.stream(applied(profile, request))) as batches:
+            async for batch in batches:
+                yield batch
+
+    def recall(self, model: str) -> ModelInfo | None:
+        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        known = self._known.get(model)
+        if known is None or self._clock() - known[1] > TRUSTED_SECONDS:
+            return None
+        return known[0]
+
+    async def describe(self, model: str) -> ModelInfo:
+        """Return what is known of a profile's model, with what the profile says of it.
+
+        Raises:
+            ProfileNotFound: There is no such profile.
+            ModelError: What describing its model raises.
+        """
+        profile = await self._get(model)
+        target = await self._model_for(profile)
+        info = msgspec.structs.replace(
+            await target.describe(profile.model),
+            name=f"profile:{model}",
+            default_think=profile.parameters.thinking or False,
+            context_limit=profile.parameters.context_limit,
+        )
+        remember(self._known, model, (info, self._clock()))
+        return info
+
+    def forget(self, model: str) -> None:
+        """Drop what is known of a profile: it was changed."""
+        self._known.pop(model, None)
+
+    async def _model_for(self, profile: Profile) -> LanguageModel:
+        """Return who answers for a profile.
+
+        Raises:
+            ModelNotFound: Its provider is not configured, or it may not say where that is.
+        """
+        vendor = self._profiles.vendor_of(profile)
+        if not self._profiles.is_configured(profile) and (reason := await self._gate()):
+            raise ModelNotFound(
+                f"The profile '{profile.name}' names an address or a key of its own. {reason}",
+                provider=profile.provider,
+                model=f"profile:{profile.name}",
+            )
+        return self._model_of(vendor)
+
+    async def _get(self, name: str) -> Profile:
+        return await asyncio.to_thread(self._profiles.get, name)
+
+
+def applied(profile: Profile, request: ModelRequest) -> ModelRequest:
+    """Return the request as the profile's model is sent it.
+
+    The session's own options and system prompt win over the profile's.
+    """
+    messages = request.messages
+    if profile.system_prompt and not any(isinstance(item, SystemMessage) for item in messages):
+        prompt = SystemMessage(content=profile.system_prompt, message_id="", timestamp="")
+        messages = [prompt, *messages]
+    options = profile.parameters.options()
+    if profile.provider == "ollama" and "max_tokens" in options:
+        options.setdefault("num_predict", options.pop("max_tokens"))
+    return msgspec.structs.replace(
+        request,
+        model=profile.model,
+        messages=messages,
+        think=profile.parameters.thinking if request.think is None else request.think,
+        options={**options, **request.options},
+    )

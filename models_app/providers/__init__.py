@@ -1,1 +1,0 @@
-"""Who runs models: one module (or family of modules) per provider."""

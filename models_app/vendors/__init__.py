@@ -1,0 +1,1 @@
+"""Talks to Anthropic, Google, OpenAI, OpenRouter and compatible servers."""

@@ -1,0 +1,189 @@
+"""pydantic-ai's stream events as deltas. Imported lazily, as ``history`` is."""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+
+from models_app.call_arguments import MAX_DEPTH, arguments_of
+from models_app.errors import ContentRefused, ModelError, NetworkError, ServiceUnavailable
+from models_app.language_model import (
+    CallArgumentsDelta,
+    CallDelta,
+    Delta,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+)
+from models_app.vendors.signatures import STATE_KEY
+from sessions_app.messages import ToolCall
+
+_DONE_REASONS = {"stop": "stop", "length": "length", "tool_call": "tool_calls"}
+
+
+class DeltaReader:
+    """Reads one stream: events come in, deltas go out; ``finish`` has the whole calls."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self._provider = provider
+        self._model = model
+        self._ids: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._indices: dict[int, int] = {}
+
+    def read(self, event: ModelResponseStreamEvent) -> Delta | None:
+        """Return the delta of an event, or None where it says nothing new."""
+        match event:
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                delta: Delta | None = TextDelta(text) if text else None
+            case PartStartEvent(part=TextPart(content=text)):
+                delta = TextDelta(text) if text else None
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)):
+                delta = ThinkingDelta(thought) if thought else None
+            case PartStartEvent(part=ThinkingPart(content=thought)):
+                delta = ThinkingDelta(thought) if thought else None
+            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=arguments)):
+                delta = self._fragment(event.index, arguments)
+            case PartStartEvent(part=ToolCallPart() as part):
+                delta = self._begin_call(event.index, part)
+            case _:
+                delta = None
+        return delta
+
+    def finish(self, response: ModelResponse) -> list[Delta]:
+        """Return what ends the answer: its whole calls, and ``Finished``.
+
+        Raises:
+            ModelError: The answer did not end as an answer does.
+        """
+        failure = self._failure(response)
+        if failure is not None:
+            raise failure
+        calls = [CallDelta(call) for call in self._calls(response)]
+        usage = response.usage
+        told = not usage.unmeasured_requests and (usage.input_tokens or usage.output_tokens)
+        return [
+            *calls,
+            Finished(
+                _DONE_REASONS.get(response.finish_reason or "", "stop"),
+                usage.input_tokens if told else None,
+                usage.output_tokens if told else None,
+            ),
+        ]
+
+    def _begin_call(self, index: int, part: ToolCallPart) -> Delta | None:
+        self._indices.setdefault(index, len(self._indices))
+        self._names[index] = part.tool_name
+        self._ids[index] = self._unique(part.tool_call_id)
+        return self._fragment(index, part.args)
+
+    def _fragment(self, index: int, arguments: str | Mapping[str, Any] | None) -> Delta | None:
+        # Whole objects are no stream of arguments: the call itself follows at once.
+        if not isinstance(arguments, str) or not arguments or index not in self._ids:
+            return None
+        return CallArgumentsDelta(
+            self._indices[index], self._ids[index], self._names[index], arguments
+        )
+
+    def _unique(self, call_id: str) -> str:
+        while not call_id or call_id in self._ids.values():
+            call_id = f"call_{secrets.token_hex(8)}"
+        return call_id
+
+    def _calls(self, response: ModelResponse) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        thinking: list[dict[str, Any]] = []
+        for index, part in enumerate(response.parts):
+            if isinstance(part, ThinkingPart):
+                if part.signature or part.provider_details or part.id:
+                    thinking.append(_state_of(part))
+            elif isinstance(part, ToolCallPart):
+                state: dict[str, Any] = {}
+                if thinking:
+                    state["thinking"] = thinking
+                    thinking = []
+                if part.provider_details:
+                    state["details"] = _jsonable(part.provider_details)
+                calls.append(
+                    ToolCall(
+                        id=self._ids.get(index) or self._unique(part.tool_call_id),
+                        name=part.tool_name,
+                        arguments=_arguments(part.args),
+                        extra={STATE_KEY: {"provider": self._provider, **state}} if state else {},
+                    )
+                )
+        return calls
+
+    def _failure(self, response: ModelResponse) -> ModelError | None:
+        facts: dict[str, Any] = {"provider": self._provider, "model": self._model}
+        reason = response.finish_reason
+        details = response.provider_details or {}
+        if reason == "content_filter":
+            words = details.get("refusal") or details.get("finish_reason") or "its content filter"
+            return ContentRefused(
+                f"'{self._provider}' refused the content ({words}). Say it in other words, or ask "
+                "another model.",
+                **facts,
+            )
+        if reason == "error":
+            words = details.get("finish_reason") or "an error"
+            return ServiceUnavailable(f"'{self._provider}' stopped with {words}.", **facts)
+        if reason is None or response.state == "incomplete":
+            return NetworkError(
+                f"The answer of '{self._provider}' broke off: it ended without its final part.",
+                **facts,
+            )
+        return None
+
+
+def _arguments(raw: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if raw is None or raw == "":
+        return {}
+    if isinstance(raw, Mapping):
+        return arguments_of(dict(raw))
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        value = None
+    return arguments_of(value, raw)
+
+
+def _state_of(part: ThinkingPart) -> dict[str, Any]:
+    state: dict[str, Any] = {"content": part.content}
+    if part.id:
+        state["id"] = part.id
+    if part.signature:
+        state["signature"] = part.signature
+    if part.provider_details:
+        state["details"] = _jsonable(part.provider_details)
+    return state
+
+
+def _jsonable(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of the details can be written to a file; what a vendor wants back all can."""
+    return {key: value for key, value in details.items() if _is_json(value)}
+
+
+def _is_json(value: Any, depth: int = MAX_DEPTH) -> bool:
+    if depth < 0:
+        return False
+    if isinstance(value, Mapping):
+        return all(
+            isinstance(key, str) and _is_json(item, depth - 1) for key, item in value.items()
+        )
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return all(_is_json(item, depth - 1) for item in value)
+    return value is None or isinstance(value, str | int | float | bool)

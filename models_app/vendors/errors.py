@@ -1,0 +1,155 @@
+"""What a vendor's refusals and lost connections mean. Pure.
+
+The codes: a connection that can't be made, breaks or falls silent is NETWORK_ERROR; a status of
+the provider's, a request that it rejects, or an answer that can't be read is SERVICE_UNAVAILABLE,
+retryable unless the request is at fault. The key never reaches a message.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from models_app.errors import (
+    ContentRefused,
+    ContextOverflow,
+    ModelError,
+    ModelNotFound,
+    NetworkError,
+    RateLimited,
+    ServiceUnavailable,
+    Unauthorized,
+)
+from models_app.vendors.registry import Vendor
+
+MAX_WORDS = 2000
+_TOO_LONG = re.compile(
+    r"exceeds? (?:the |its )?(?:available |maximum |model'?s? )*context (?:size|length|window)"
+    r"|maximum context length|prompt is too long|input token count .* exceeds",
+    re.IGNORECASE,
+)
+_LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|pk-|AIza|Bearer )[-_\w.*]{8,}")
+
+Fault = Literal[
+    "key", "model", "context", "content", "quota", "rate", "request", "time", "provider"
+]
+_FAULT_OF_STATUS: dict[int, Fault] = {
+    400: "request",
+    401: "key",
+    402: "quota",
+    403: "key",
+    404: "model",
+    405: "request",
+    408: "time",
+    413: "request",
+    415: "request",
+    422: "request",
+    429: "rate",
+    501: "request",
+}
+_ERROR_OF_FAULT: dict[Fault, type[ModelError]] = {
+    "key": Unauthorized,
+    "model": ModelNotFound,
+    "context": ContextOverflow,
+    "content": ContentRefused,
+    "quota": RateLimited,
+    "rate": RateLimited,
+    "request": ServiceUnavailable,
+    "time": ServiceUnavailable,
+    "provider": ServiceUnavailable,
+}
+
+
+def error_of_refusal(
+    vendor: Vendor,
+    words: str,
+    *,
+    model: str | None,
+    status: int | None = None,
+    fault: Fault | None = None,
+    retry_after: float | None = None,
+) -> ModelError:
+    """Return the error that a vendor's refusal stands for.
+
+    Args:
+        vendor: Who refused.
+        words: What it said, without keys.
+        model: The model that was asked; None when it was not about one.
+        status: The HTTP status, where there was one.
+        fault: What is wrong, where more is known than the status tells.
+        retry_after: Seconds after which to try again, where it said so.
+    """
+    name = vendor.name
+    facts: dict[str, Any] = {"provider": name}
+    if model is not None:
+        facts["model"] = model
+    if status is not None:
+        facts["status"] = status
+    if retry_after is not None:
+        facts["retry_after"] = round(retry_after, 3)
+    text = words or (f"HTTP {status}" if status else "an error without a message")
+    if _TOO_LONG.search(text):
+        fault = "context"
+    fault = fault or _FAULT_OF_STATUS.get(status or 0, "provider")
+    if fault == "key":
+        text = _about_key(vendor, text)
+    elif fault == "model":
+        text = f"'{name}' does not have this model, or its address is wrong: {text}"
+    elif fault == "content":
+        text = f"'{name}' refused the content: {text}"
+    retryable = False if fault in ("quota", "request") else None
+    return _ERROR_OF_FAULT[fault](text, retryable=retryable, **facts)
+
+
+def no_connection(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
+    """Return the error for a connection that could not be made."""
+    return NetworkError(
+        f"No connection to '{vendor.name}' at {_shown(vendor.base_url)}: {reason}",
+        provider=vendor.name,
+        model=model,
+    )
+
+
+def broke_off(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
+    """Return the error for a connection that broke or fell silent."""
+    return NetworkError(
+        f"The connection to '{vendor.name}' broke: {reason}", provider=vendor.name, model=model
+    )
+
+
+def unreadable(vendor: Vendor, reason: str, *, model: str | None) -> ServiceUnavailable:
+    """Return the error for an answer that makes no sense."""
+    return ServiceUnavailable(
+        f"The answer of '{vendor.name}' can't be read: {reason}", provider=vendor.name, model=model
+    )
+
+
+def message_in(body: object) -> str:
+    """Find the message in an error body: each vendor wraps it otherwise."""
+    for _ in range(5):
+        if isinstance(body, list) and body:
+            body = body[0]
+        if not isinstance(body, Mapping):
+            break
+        inner = body.get("error", body.get("message", body.get("detail")))
+        if inner is None:
+            return ""
+        body = inner
+    return body.strip() if isinstance(body, str) else ""
+
+
+def without_keys(text: str, key: str | None) -> str:
+    """Return the text, cut to 2000 characters, without the key and what looks like one."""
+    if key:
+        text = text.replace(key, "***")
+    return _LOOKS_LIKE_A_KEY.sub("***", text)[:MAX_WORDS]
+
+
+def _about_key(vendor: Vendor, text: str) -> str:
+    names = " or ".join(vendor.key_variables)
+    advice = f"Check {names}." if names else "Name a variable that holds a key with API_KEY_ENV."
+    return f"Invalid API key for '{vendor.name}': {text.rstrip('.')}. {advice}"
+
+
+def _shown(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

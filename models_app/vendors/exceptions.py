@@ -1,0 +1,118 @@
+"""What pydantic-ai, the SDKs and httpx2 raise, told as our errors.
+
+Imported lazily, as ``history`` is.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import httpx2
+from pydantic_ai import exceptions as raised
+
+from models_app.errors import ModelError
+from models_app.vendors.errors import (
+    Fault,
+    broke_off,
+    error_of_refusal,
+    message_in,
+    no_connection,
+    unreadable,
+    without_keys,
+)
+from models_app.vendors.http_client import Redirected, redirected
+from models_app.vendors.registry import Vendor
+
+_CONTENT_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+_FAULTS: tuple[tuple[type[raised.ModelAPIError], Fault], ...] = (
+    (raised.ModelContextWindowExceededError, "context"),
+    (raised.ModelAuthenticationError, "key"),
+    (raised.ModelNotFoundError, "model"),
+    (raised.ModelQuotaExceededError, "quota"),
+    (raised.ModelRateLimitError, "rate"),
+    (raised.ModelRequestRejectedError, "request"),
+    (raised.ModelUnavailableError, "provider"),
+    (raised.ModelServerError, "provider"),
+)
+# The library reads answers without looking: JSON of another shape fails anywhere in it.
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError)
+
+
+@contextmanager
+def typed_errors(vendor: Vendor, model: str, key: str | None) -> Iterator[None]:
+    """Turn what pydantic-ai, the SDKs and HTTP raise into ``ModelError``s.
+
+    The original is not chained: it may quote the key, and a log prints chains.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except (
+        raised.AgentRunError,
+        raised.UserError,
+        httpx2.HTTPError,
+        httpx2.StreamError,
+        Redirected,
+        OSError,
+        *_UNREADABLE,
+    ) as error:
+        translated = _error_of(error, vendor, model, key)
+        raise translated from None
+
+
+def _error_of(error: Exception, vendor: Vendor, model: str, key: str | None) -> ModelError:
+    redirect = _redirect_behind(error)
+    if redirect is not None:
+        return redirected(vendor, redirect)
+    words = without_keys(
+        message_in(getattr(error, "body", None)) or str(error) or type(error).__name__, key
+    )
+    match error:
+        case raised.ModelConnectionError():
+            return _connection_error(error, words, vendor, model)
+        case raised.ModelRequestTimeout() | httpx2.HTTPError() | httpx2.StreamError() | OSError():
+            return broke_off(vendor, words, model=model)
+        case raised.ModelAPIError() | raised.ContentFilterError() | raised.UserError():
+            return error_of_refusal(
+                vendor,
+                words,
+                model=model,
+                status=getattr(error, "status_code", None),
+                fault=_fault_of(error),
+                retry_after=getattr(error, "retry_after", None),
+            )
+        case _:
+            return unreadable(vendor, words, model=model)
+
+
+def _connection_error(
+    error: raised.ModelConnectionError, words: str, vendor: Vendor, model: str
+) -> ModelError:
+    if isinstance(error, raised.ModelTimeoutError):
+        words = "it was silent for too long" if error.phase == "read" else "it timed out"
+    reached = error.phase not in ("connect", "pool")
+    return (broke_off if reached else no_connection)(vendor, words, model=model)
+
+
+def _fault_of(error: Exception) -> Fault | None:
+    if not isinstance(error, raised.ModelAPIError):
+        return "content" if isinstance(error, raised.ContentFilterError) else "request"
+    codes = {error.provider_error_code, error.provider_error_type}
+    if codes & _CONTENT_CODES or _was_moderated(error):
+        return "content"
+    return next((fault for kind, fault in _FAULTS if isinstance(error, kind)), None)
+
+
+def _was_moderated(error: raised.ModelAPIError) -> bool:
+    """Whether OpenRouter's moderation flagged the input (a 403 like one about the key)."""
+    body = error.body if isinstance(error.body, Mapping) else {}
+    metadata = body.get("metadata")
+    return isinstance(metadata, Mapping) and ("flagged_input" in metadata or "reasons" in metadata)
+
+
+def _redirect_behind(error: BaseException | None) -> Redirected | None:
+    while error is not None:
+        if isinstance(error, Redirected):
+            return error
+        error = error.__cause__
+    return None

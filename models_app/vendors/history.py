@@ -1,0 +1,207 @@
+"""Our messages and tools as pydantic-ai's, so that every vendor accepts any history.
+
+A history may hold answers of other providers: call ids that a vendor refuses are replaced, every
+call is followed by its result, and what a vendor signed goes back to that vendor alone. Importing
+this module imports pydantic_ai (a second): it is imported in a thread, when a vendor is used.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.tools import ToolDefinition
+
+from models_app.tool_schemas import inline_references
+from models_app.vendors.signatures import STATE_KEY, plain
+from sessions_app.messages import (
+    INTERRUPTED_RESULT,
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+    unmark_cancelled,
+)
+
+# Anthropic accepts no other characters in a call's id, OpenAI no more of them.
+_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_BEGINNING = "(The beginning of this conversation was left out.)"
+
+
+def model_messages(messages: Sequence[Message], vendor: str) -> list[ModelMessage]:
+    """Return the conversation, oldest first, as one vendor is sent it.
+
+    Reasoning is left out, but for the vendor's own in the running round of tool calls: it wants
+    that back to go on.
+    """
+    history = _History(vendor)
+    last_user = max(
+        (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
+    )
+    for index, message in enumerate(messages):
+        match message:
+            case SystemMessage():
+                history.ask(SystemPromptPart(content=message.content))
+            case UserMessage():
+                history.ask(UserPromptPart(content=message.content))
+            case AssistantMessage():
+                history.answer(message, with_thinking=index > last_user)
+            case ToolMessage():
+                history.result(message)
+    return history.finish()
+
+
+def request_parameters(
+    tools: Sequence[ToolSpec], answer_schema: Mapping[str, Any] | None = None
+) -> ModelRequestParameters:
+    """Return the tools as a request offers them; their schemas are sent whole.
+
+    An answer's schema is sent as the vendor takes it; its model must know structured answers.
+    """
+    form = (
+        OutputObjectDefinition(json_schema=dict(answer_schema), name="answer")
+        if answer_schema is not None
+        else None
+    )
+    return ModelRequestParameters(
+        output_mode="native" if form else "text",
+        output_object=form,
+        function_tools=[
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=inline_references(plain(tool.parameters)),
+                strict=False,  # strict mode would rewrite the schema
+            )
+            for tool in tools
+        ],
+    )
+
+
+class _History:
+    """Builds the conversation, request by response, each call with its result right after it."""
+
+    def __init__(self, vendor: str) -> None:
+        self._vendor = vendor
+        self._messages: list[ModelMessage] = []
+        self._parts: list[ModelRequestPart] = []
+        self._open: dict[str, ToolCall] = {}
+        self._results: dict[str, ToolReturnPart] = {}
+        self._spoken = False
+
+    def ask(self, part: ModelRequestPart) -> None:
+        self._close_calls()
+        self._parts.append(part)
+        self._spoken = self._spoken or isinstance(part, UserPromptPart)
+
+    def answer(self, message: AssistantMessage, *, with_thinking: bool) -> None:
+        content = unmark_cancelled(message.content) if message.cancelled else message.content
+        if not content.strip() and not message.tool_calls:
+            return
+        self._close_calls()
+        if not self._spoken:  # vendors want a person to speak first
+            self.ask(UserPromptPart(content=_BEGINNING))
+        self._flush()
+        parts: list[ModelResponsePart] = []
+        if with_thinking:
+            for call in message.tool_calls:
+                parts += self._thinking(call)
+        if content.strip():
+            # The text came before the calls, and after the thinking that led to it.
+            parts.append(TextPart(content=content))
+        parts += [self._call(call) for call in message.tool_calls]
+        self._open = {call.id: call for call in message.tool_calls}
+        self._messages.append(ModelResponse(parts=parts, provider_name=self._vendor))
+
+    def result(self, message: ToolMessage) -> None:
+        call = self._open.get(message.tool_call_id or "")
+        if call is None and message.tool_call_id is None:  # as files of old have it
+            waiting = (it for it in self._open.values() if it.id not in self._results)
+            call = next((it for it in waiting if it.name == message.tool_name), None)
+        if call is None:  # nobody asked for it, and vendors refuse such a history
+            return
+        self._results[call.id] = ToolReturnPart(
+            tool_name=call.name, content=message.content, tool_call_id=safe_id(call.id)
+        )
+
+    def finish(self) -> list[ModelMessage]:
+        self._close_calls()
+        self._flush()
+        return self._messages
+
+    def _close_calls(self) -> None:
+        for call in self._open.values():
+            self._parts.append(
+                self._results.get(call.id)
+                or ToolReturnPart(
+                    tool_name=call.name,
+                    content=INTERRUPTED_RESULT,
+                    tool_call_id=safe_id(call.id),
+                )
+            )
+        self._open, self._results = {}, {}
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._messages.append(ModelRequest(parts=self._parts))
+            self._parts = []
+
+    def _state(self, call: ToolCall) -> Mapping[str, Any]:
+        state = call.extra.get(STATE_KEY)
+        if isinstance(state, Mapping) and state.get("provider") == self._vendor:
+            return state
+        return {}
+
+    def _thinking(self, call: ToolCall) -> list[ModelResponsePart]:
+        return [
+            ThinkingPart(
+                content=str(part.get("content", "")),
+                id=part.get("id"),
+                signature=part.get("signature"),
+                provider_name=self._vendor,
+                provider_details=_details(part),
+            )
+            for part in self._state(call).get("thinking", ())
+            if isinstance(part, Mapping)
+        ]
+
+    def _call(self, call: ToolCall) -> ToolCallPart:
+        details = _details(self._state(call))
+        return ToolCallPart(
+            tool_name=call.name,
+            args=json.dumps(plain(call.arguments), ensure_ascii=False),
+            tool_call_id=safe_id(call.id),
+            provider_name=self._vendor if details else None,
+            provider_details=details,
+        )
+
+
+def _details(state: Mapping[str, Any]) -> dict[str, Any] | None:
+    details = state.get("details")
+    return dict(plain(details)) if isinstance(details, Mapping) and details else None
+
+
+def safe_id(call_id: str) -> str:
+    """Return an id that every vendor accepts: this one, or one that stands for it."""
+    if _SAFE_ID.fullmatch(call_id):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:24]}"

@@ -1,0 +1,132 @@
+"""The HTTP client that a vendor's SDK and its model list share.
+
+Importing this module imports httpx2 (about 100 ms) and making a client reads certificates: both
+happen in a thread, and only for vendors that are used.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextvars import ContextVar
+from functools import partial
+
+import httpx2
+
+from models_app.errors import ServiceUnavailable
+from models_app.vendors.registry import Vendor
+
+CONNECT_SECONDS = 10.0
+_MAX_CONNECTIONS = 1000
+_KEPT_CONNECTIONS = 20
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""The SDKs hold a line until it ends, however long it is."""
+MAX_REPLY_BYTES = 256 * 1024 * 1024
+"""A reply is in memory until its end."""
+
+opened_responses: ContextVar[list[httpx2.Response] | None] = ContextVar(
+    "opened_responses", default=None
+)
+"""Where the responses to the requests of one stream are noted, for whoever must close them.
+
+An SDK that is left in mid-answer closes its response when the garbage collector finds it; a model
+that was told to stop must stop at once.
+"""
+
+
+class Redirected(Exception):
+    """The address answered with a redirect; following it could carry a key elsewhere."""
+
+    def __init__(self, status: int, host: str | None) -> None:
+        super().__init__(f"redirect (HTTP {status}) to {host or 'another address'}")
+        self.status = status
+
+
+def open_client(
+    vendor: Vendor, *, silence_timeout: float, connect_timeout: float = CONNECT_SECONDS
+) -> httpx2.AsyncClient:
+    """Return a client for one vendor: no redirects, timeouts on every phase.
+
+    Proxies are taken from the environment unless the vendor is on this machine.
+    """
+
+    async def limit_waiting(request: httpx2.Request) -> None:
+        # Each SDK says timeouts of its own with a request, ten minutes by default.
+        asked = request.extensions.get("timeout") or {}
+        silence = min(silence_timeout, asked.get("read") or silence_timeout)
+        request.extensions = {
+            **request.extensions,
+            "timeout": {
+                "connect": connect_timeout,
+                "pool": connect_timeout,
+                "read": silence,
+                "write": silence,
+            },
+        }
+
+    async def watch(response: httpx2.Response) -> None:
+        response.aiter_bytes = partial(_bounded, response.aiter_bytes)  # type: ignore[method-assign]
+        response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
+        opened = opened_responses.get()
+        if opened is not None:
+            opened.append(response)
+        if response.is_redirect:
+            raise Redirected(response.status_code, response.headers.get("location", "")[:200])
+
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(silence_timeout, connect=connect_timeout),
+        limits=httpx2.Limits(
+            max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS
+        ),
+        follow_redirects=False,
+        # Without TLS there are no certificates to read.
+        verify=not vendor.base_url.startswith("http://"),
+        trust_env=not vendor.is_local,
+        event_hooks={"request": [limit_waiting], "response": [watch]},
+        headers={"User-Agent": "mochi-server"},
+    )
+
+
+async def _bounded(
+    read: Callable[[int | None], AsyncIterator[bytes]], chunk_size: int | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield what is read, as long as its lines end, and the whole does."""
+    begun = received = 0
+    async for data in read(chunk_size):
+        received += len(data)
+        if received > MAX_REPLY_BYTES:
+            raise httpx2.RemoteProtocolError(f"the reply is longer than {MAX_REPLY_BYTES} bytes")
+        end = data.rfind(b"\n")
+        begun = begun + len(data) if end < 0 else len(data) - end - 1
+        if begun > MAX_LINE_BYTES:
+            raise httpx2.RemoteProtocolError(f"a line is longer than {MAX_LINE_BYTES} bytes")
+        yield data
+
+
+async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:
+    """Yield the lines of a stream of events, which end in a newline and in nothing else.
+
+    ``Response.aiter_lines``, with which Google's SDK reads, also ends them at U+2028, U+0085 and
+    their like, which a model's text may hold: the rest of the answer would be lost.
+    """
+    begun: list[bytes] = []
+    async for data in response.aiter_bytes():
+        first, *others = data.split(b"\n")
+        begun.append(first)
+        for piece in others:
+            yield _decoded(begun)
+            begun = [piece]
+    if any(begun):
+        yield _decoded(begun)
+
+
+def _decoded(pieces: list[bytes]) -> str:
+    return b"".join(pieces).removesuffix(b"\r").decode(errors="replace")
+
+
+def redirected(vendor: Vendor, redirect: Redirected) -> ServiceUnavailable:
+    """Return the error for a redirect."""
+    return ServiceUnavailable(
+        f"The address of '{vendor.name}' answered with a {redirect}, which is not followed. "
+        "Configure the provider's own URL.",
+        provider=vendor.name,
+        retryable=False,
+        status=redirect.status,
+    )

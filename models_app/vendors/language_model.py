@@ -1,0 +1,218 @@
+"""The models of Anthropic, OpenAI, Google, OpenRouter and OpenAI-compatible servers.
+
+Importing this module is cheap. pydantic-ai and the vendor's SDK (one to two seconds) are imported
+in a thread by the first request to a vendor, its HTTP client by the first question to it; who uses
+Ollama alone pays nothing.
+"""
+
+import asyncio
+import importlib
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from models_app.errors import ModelError
+from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
+from models_app.retries import BACKOFFS, Retries
+from models_app.vendors.inventory import VendorInventory
+from models_app.vendors.registry import KeyLookup, Vendor
+from models_app.vendors.settings import settings_for
+from models_app.vendors.signatures import running_round_is_signed
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
+
+    from models_app.vendors.pydantic_models import ModelMaker
+
+SILENCE_SECONDS = 300.0
+CONNECT_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Clients:
+    """What is open, and the event loop it belongs to."""
+
+    loop: asyncio.AbstractEventLoop
+    http: "httpx2.AsyncClient"
+    inventory: VendorInventory
+    key: str | None = field(repr=False)
+    make_model: "ModelMaker | None" = None
+
+
+class VendorModels:
+    """The models of one vendor; implements ``LanguageModel``.
+
+    Args:
+        vendor: Who to ask.
+        silence_timeout: Seconds without a byte after which an answer counts as lost.
+        connect_timeout: Seconds that making a connection may take.
+        key_of: Where keys are looked up by their variables' names; the environment.
+    """
+
+    def __init__(
+        self,
+        vendor: Vendor,
+        *,
+        silence_timeout: float = SILENCE_SECONDS,
+        connect_timeout: float = CONNECT_SECONDS,
+        key_of: KeyLookup = os.environ.get,
+    ) -> None:
+        self.vendor = vendor
+        self._silence_timeout = silence_timeout
+        self._connect_timeout = connect_timeout
+        self._key_of = key_of
+        self._clients: _Clients | None = None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether there is a key, or none is needed."""
+        return self.vendor.is_configured(self._key_of)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        """Ask the model and yield what comes.
+
+        A request that fails before its first delta is tried again (``Retrying``).
+
+        Raises:
+            ModelError: A subclass, before the first batch or between batches.
+        """
+        retries = Retries(BACKOFFS)
+        while True:
+            streaming = False
+            try:
+                async with aclosing(self._ask(request)) as batches:
+                    async for batch in batches:
+                        streaming = True
+                        yield batch
+            except ModelError as error:
+                if streaming:
+                    raise
+                pause = retries.pause_after(error)
+                notice = Retrying(error.message)
+            else:
+                return
+            yield [notice]
+            await asyncio.sleep(pause)
+
+    def recall(self, model: str) -> ModelInfo | None:
+        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        clients = self._clients
+        return clients.inventory.recall(model) if clients is not None else None
+
+    async def describe(self, model: str) -> ModelInfo:
+        """Return what is known of a model; asks the vendor once in ten minutes at most.
+
+        Raises:
+            Unauthorized: There is no key.
+            ModelNotFound: The vendor does not have it, or it can't chat.
+            ModelError: The vendor can't be asked.
+        """
+        return await (await self._open()).inventory.describe(model)
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models that can chat, in the vendor's order.
+
+        Raises:
+            Unauthorized: There is no key.
+            ModelError: The vendor can't be asked.
+        """
+        return await (await self._open()).inventory.list()
+
+    async def aclose(self) -> None:
+        """Close every connection. Using the model again opens new ones."""
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            await clients.http.aclose()
+
+    async def _ask(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        clients = await self._open()
+        if clients.make_model is None:
+            clients.make_model = await asyncio.to_thread(self._load, clients)
+        # Loaded by now: these are look-ups.
+        from pydantic_ai.direct import model_request_stream  # noqa: PLC0415
+
+        from models_app.vendors.deltas import DeltaReader  # noqa: PLC0415
+        from models_app.vendors.exceptions import typed_errors  # noqa: PLC0415
+        from models_app.vendors.history import (  # noqa: PLC0415
+            model_messages,
+            request_parameters,
+        )
+        from models_app.vendors.http_client import opened_responses  # noqa: PLC0415
+
+        reader = DeltaReader(self.vendor.name, request.model)
+        messages = model_messages(request.messages, self.vendor.name)
+        opened: list[httpx2.Response] = []
+        with typed_errors(self.vendor, request.model, clients.key):
+            try:
+                model = clients.make_model(request.model)
+                settings = self._settings(request, model)
+                takes_schemas = model.profile.get("supports_json_schema_output", False)
+                parameters = request_parameters(
+                    request.tools, request.answer_schema if takes_schemas else None
+                )
+                opened_responses.set(opened)
+                async with model_request_stream(
+                    model,
+                    messages,
+                    model_settings=settings,
+                    model_request_parameters=parameters,
+                    instrument=False,
+                ) as stream:
+                    opened_responses.set(None)
+                    async for event in stream:
+                        delta = reader.read(event)
+                        if delta is not None:
+                            yield [delta]
+                    last = reader.finish(stream.get())
+            finally:
+                for response in opened:
+                    await response.aclose()
+        yield last
+
+    def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
+        from models_app.vendors.pydantic_models import fit  # noqa: PLC0415 - loaded by now
+
+        may_think = self.vendor.kind != "anthropic" or running_round_is_signed(
+            request.messages, self.vendor.name
+        )
+        return fit(settings_for(request, self.vendor.kind, may_think=may_think), model)
+
+    def _load(self, clients: _Clients) -> "ModelMaker":
+        """Import what a request needs; runs in a thread."""
+        for name in ("deltas", "exceptions", "history"):
+            importlib.import_module(f"models_app.vendors.{name}")
+        importlib.import_module("pydantic_ai.direct")
+        module = importlib.import_module("models_app.vendors.pydantic_models")
+        maker: ModelMaker = module.open_models(self.vendor, clients.key, clients.http)
+        return maker
+
+    async def _open(self) -> _Clients:
+        """Return the clients of the running event loop, opening them on first use.
+
+        Raises:
+            Unauthorized: There is no key.
+        """
+        loop = asyncio.get_running_loop()
+        if self._clients is not None and self._clients.loop is loop:
+            return self._clients
+        key = self.vendor.require_key(self._key_of)
+        # Imports and certificates are read from files, which must not hold up the loop.
+        http = await asyncio.to_thread(self._open_http)
+        if self._clients is None or self._clients.loop is not loop:
+            self._clients = _Clients(loop, http, VendorInventory(self.vendor, key, http), key)
+        else:  # somebody else was faster
+            await http.aclose()
+        return self._clients
+
+    def _open_http(self) -> "httpx2.AsyncClient":
+        module = importlib.import_module("models_app.vendors.http_client")
+        client: httpx2.AsyncClient = module.open_client(
+            self.vendor,
+            silence_timeout=self._silence_timeout,
+            connect_timeout=self._connect_timeout,
+        )
+        return client

@@ -1,0 +1,73 @@
+"""The provider's own words are found, however deep they are nested."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models_app.errors import ContextOverflow
+from models_app.ollama.errors import MAX_WORDS, error_of_answer, unwrap
+
+
+def nested(value, times):
+    for _ in range(times):
+        value = json.dumps({"error": value})
+    return value
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_words_are_unwrapped_from_json_in_json(times):
+    words = unwrap(nested("out of memory", times).encode())
+    assert words.text == "out of memory"
+    assert words.is_envelope
+
+
+def test_what_does_not_fit_is_an_overflow_with_its_size():
+    facts = {"message": "too long", "type": "exceed_context_size_error", "n_prompt_tokens": 18019}
+    error = error_of_answer(400, unwrap(nested({"error": facts}, 1)), model="m")
+    assert isinstance(error, ContextOverflow)
+    assert error.message == "too long"
+    assert error.details["n_prompt_tokens"] == 18019
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the input length exceeds the context length",
+        "request exceeds the available context size, try increasing it",
+    ],
+)
+def test_an_overflow_is_known_by_its_words_too(text):
+    assert isinstance(error_of_answer(400, unwrap(nested(text, 1)), model="m"), ContextOverflow)
+
+
+def test_a_web_page_is_quoted_no_longer_than_needed():
+    words = unwrap(b"<html>" + b"x" * 100_000)
+    assert len(words.text) == MAX_WORDS
+    assert not words.is_envelope
+
+
+def test_an_error_nested_absurdly_deep_gives_no_words_and_no_crash():
+    assert unwrap(b'{"error":' * 900 + b"1" + b"}" * 900).text == ""
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60))
+def test_any_answer_at_all_gives_words(answer):
+    assert isinstance(unwrap(answer).text, str)
+
+
+@given(
+    st.recursive(
+        st.text(max_size=5) | st.integers() | st.none(),
+        lambda v: st.dictionaries(
+            st.sampled_from(["error", "message", "type", "n_prompt_tokens"]), v, max_size=3
+        ),
+        max_leaves=8,
+    )
+)
+def test_any_json_at_all_gives_an_error(value):
+    for status in (None, 400, 404, 500):
+        error = error_of_answer(status, unwrap(json.dumps(value)), model="m")
+        assert error.message
+        json.dumps(error.details)

@@ -1,0 +1,415 @@
+"""The connection on which answers stream, against servers that write raw bytes."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from models_app.ollama.http_connection import (
+    BUFFERED_BYTES,
+    MAX_HEAD_BYTES,
+    ConnectionLost,
+    NotHttp,
+    Silent,
+    request_bytes,
+)
+from models_app.ollama.http_pool import HttpPool
+
+ASK = request_bytes("POST", "/x", host="h", headers={"A": "b"}, body=b"{}")
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@asynccontextmanager
+async def serving(*answers):
+    """Serve connections in turn, each by a function of reader and writer, and yield a pool."""
+    waiting = list(answers)
+    running = set()
+
+    async def serve(reader, writer):
+        running.add(asyncio.current_task())
+        try:
+            await waiting.pop(0)(reader, writer)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    pool = HttpPool("127.0.0.1", port, secure=False, connect_timeout=5, keep_seconds=30)
+    try:
+        yield pool
+    finally:
+        pool.close()
+        server.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def request_of(reader):
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return head + await reader.readexactly(length)
+
+
+def saying(*pieces, then=None):
+    """Answer one request with these bytes, each in a write of its own."""
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        if then == "wait":
+            await reader.read()
+
+    return answer
+
+
+async def body_of(connection, body=None):
+    body = bytearray() if body is None else body
+    while data := await connection.read():
+        body += data
+    return bytes(body)
+
+
+async def answer_of(pool, silence_timeout):
+    return await body_of(await pool.send(ASK, silence_timeout=silence_timeout))
+
+
+async def test_a_request_is_sent_whole_and_its_answer_read():
+    seen = []
+
+    async def answer(reader, writer):
+        seen.append(await request_of(reader))
+        writer.write(CHUNKED + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+        await reader.read()
+
+    async with serving(answer) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert connection.status == 200
+        assert await body_of(connection) == b"abcde"
+        pool.give_back(connection)
+    assert seen == [b"POST /x HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 2\r\n\r\n{}"]
+
+
+async def test_a_kept_connection_is_used_again():
+    async def answer(reader, writer):
+        for _ in range(3):
+            await request_of(reader)
+            writer.write(EMPTY)
+
+    async with serving(answer) as pool:
+        used = set()
+        for _ in range(3):
+            connection = await pool.send(ASK, silence_timeout=5)
+            used.add(id(connection))
+            assert await body_of(connection) == b""
+            pool.give_back(connection)
+        assert len(used) == 1
+
+
+async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
+    async def close_after_the_second_request(reader, writer):
+        await request_of(reader)
+        writer.write(EMPTY)
+        await request_of(reader)  # and not a byte in answer
+
+    async with serving(close_after_the_second_request, saying(EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        pool.give_back(connection)
+        again = await pool.send(ASK, silence_timeout=5)
+        assert again is not connection
+        assert again.status == 200
+
+
+async def test_a_new_connection_that_closes_without_an_answer_is_an_error():
+    async with serving(saying()) as pool:
+        with pytest.raises(ConnectionLost):
+            await pool.send(ASK, silence_timeout=5)
+
+
+async def test_an_answer_that_is_cut_off_hands_out_what_came_first():
+    async with serving(saying(CHUNKED + b"3\r\nabc\r\n", b"5\r\nde")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        came = bytearray()
+        with pytest.raises(ConnectionLost):
+            await body_of(connection, came)
+        assert came == b"abcde"
+        pool.give_back(connection)
+        assert not connection.is_usable
+
+
+async def test_a_body_without_a_length_ends_with_the_connection():
+    async with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", b"abc", b"def")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await body_of(connection) == b"abcdef"
+        assert not connection.may_be_kept()
+
+
+async def test_an_interim_answer_is_followed_by_the_real_one():
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    async with serving(saying(interim, EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert (connection.status, "link" in connection.headers) == (200, False)
+
+
+async def test_a_connection_that_the_server_wants_closed_is_not_kept():
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"
+    async with serving(saying(closing, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        assert not connection.may_be_kept()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"this is not HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * (MAX_HEAD_BYTES + 10),
+        b"HTTP/1.1 200 OK\r\nContent-Length: zwei\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_is_an_error(answer):
+    async with serving(saying(answer, then="wait")) as pool:
+        with pytest.raises(NotHttp):
+            await pool.send(ASK, silence_timeout=5)
+
+
+def endless(before, piece):
+    """Answer with ``before`` and then with pieces, until the client has had enough."""
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        writer.write(before)
+        for number in range(4000):
+            writer.write(piece.replace(b"N", b"%d" % number))
+            await writer.drain()
+        raise AssertionError("40 MB were taken in")
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("before", "piece"),
+    [
+        (CHUNKED + b"1\r\na\r\n0\r\n", b"X-N: " + b"x" * 10_000 + b"\r\n"),
+        (CHUNKED + b"1\r\na\r\n0\r\nX: ", b"x" * 10_000),
+        (CHUNKED + b"1\r\na\r\n5;e=", b"x" * 10_000),
+    ],
+    ids=["trailers", "a trailer", "an extension of a chunk"],
+)
+async def test_what_is_not_the_body_is_bounded_after_the_head_too(before, piece):
+    async with serving(endless(before, piece)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        body = bytearray()
+        with pytest.raises(NotHttp):
+            await body_of(connection, body)
+        assert body == b"a"
+        kept = sum(map(len, connection._headers.values()))
+        assert kept < 1_000_000  # no more than one read beyond the bound
+        assert not connection.is_usable
+
+
+async def test_trailers_of_a_reasonable_size_are_no_error():
+    trailers = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(30))
+    answer = CHUNKED + b"1\r\na\r\n0\r\n" + trailers + b"\r\n"
+    async with serving(saying(answer, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await body_of(connection) == b"a"
+        assert connection.may_be_kept()
+
+
+async def test_many_long_extensions_between_pieces_of_a_body_are_no_error():
+    piece = b"1;e=" + b"x" * 30_000 + b"\r\na\r\n"
+    async with serving(saying(CHUNKED, *[piece] * 10, b"0\r\n\r\n", then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await body_of(connection) == b"a" * 10
+
+
+async def test_more_than_was_asked_for_makes_the_connection_useless():
+    async with serving(saying(EMPTY, b"HTTP/1.1 200 OK\r\n", then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        async with asyncio.timeout(5):
+            while connection.is_usable:
+                await asyncio.sleep(0.001)
+        assert not connection.may_be_kept()
+
+
+@pytest.mark.parametrize("pieces", [(), (CHUNKED,), (CHUNKED, b"1\r\na\r\n")])
+async def test_silence_is_an_error(pieces):
+    async with serving(saying(*pieces, then="wait")) as pool:
+        with pytest.raises(Silent):
+            await answer_of(pool, 0.1)
+
+
+async def test_a_slow_reader_holds_the_server_up_and_gets_everything():
+    piece = b"x" * 65536
+    written = []
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (400 * len(piece)))
+        for _ in range(400):
+            writer.write(piece)
+            written.append(len(piece))
+            await writer.drain()
+
+    async with serving(answer) as pool:
+        connection = await pool.send(ASK, silence_timeout=0.2)
+        async with asyncio.timeout(10):
+            while not connection._paused:
+                await asyncio.sleep(0.001)
+        assert connection._buffered < BUFFERED_BYTES + 300_000
+        await asyncio.sleep(0.3)  # longer than the silence that is allowed: it is we who are silent
+        assert sum(written) < 400 * len(piece)
+        assert len(await body_of(connection)) == 400 * len(piece)
+
+
+async def test_a_shorter_silence_than_the_last_request_allowed_is_kept_to():
+    async def answer_once(reader, writer):
+        await request_of(reader)
+        writer.write(EMPTY)
+        await reader.read()
+
+    async with serving(answer_once) as pool:
+        connection = await pool.send(ASK, silence_timeout=60)
+        await body_of(connection)
+        pool.give_back(connection)
+        async with asyncio.timeout(5):
+            with pytest.raises(Silent):
+                await pool.send(ASK, silence_timeout=0.1)
+
+
+async def test_a_connection_that_nobody_uses_is_not_silent():
+    async def answer_twice(reader, writer):
+        for _ in range(2):
+            await request_of(reader)
+            writer.write(EMPTY)
+        await reader.read()
+
+    async with serving(answer_twice) as pool:
+        connection = await pool.send(ASK, silence_timeout=0.02)
+        await body_of(connection)
+        pool.give_back(connection)
+        async with asyncio.timeout(5):
+            while connection._watch is not None:
+                await asyncio.sleep(0.005)
+        assert await pool.send(ASK, silence_timeout=5) is connection
+
+
+async def test_the_frame_of_a_chunk_alone_is_no_news():
+    async with serving(saying(CHUNKED, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        for frame, data in ((b"3\r\n", b"abc"), (b"\r\n2\r\n", b"de")):
+            news = connection.news()
+            connection.data_received(frame)
+            assert not news.done()
+            connection.data_received(data)
+            assert news.done()
+            assert connection.take() == data
+        news = connection.news()
+        connection.data_received(b"\r\n0\r\n")
+        assert not news.done()
+        connection.data_received(b"\r\n")
+        assert news.done()
+        assert connection.take() == b""
+        assert connection.may_be_kept()
+
+
+async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
+    async with serving(saying(CHUNKED + b"1\r\na\r\n", then="wait"), saying(EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await connection.read() == b"a"
+        connection.data_received(b"1\r\nb\r\n0\r\n\r\n")
+        assert connection.is_complete
+        pool.give_back(connection)
+        assert await answer_of(pool, 5) == b""
+        assert not connection.is_usable
+
+
+async def test_a_connection_reads_many_answers_of_all_kinds():
+    answers = [
+        CHUNKED + b"1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb",
+        b"HTTP/1.1 404 Not Found\r\nX-More: c\r\nContent-Length: 1\r\n\r\nc",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        EMPTY,
+    ]
+
+    async def answer(reader, writer):
+        for each in answers:
+            await request_of(reader)
+            writer.write(each)
+
+    async with serving(answer) as pool:
+        seen = []
+        for _ in answers:
+            connection = await pool.send(ASK, silence_timeout=5)
+            seen.append((connection.status, await body_of(connection), len(connection.headers)))
+            pool.give_back(connection)
+    assert seen == [
+        (200, b"a", 1), (200, b"b", 1), (404, b"c", 2), (204, b"", 0), (200, b"", 1),
+    ]  # fmt: skip
+
+
+async def test_a_cancelled_request_closes_its_connection():
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader, writer):
+        await request_of(reader)
+        asked.set()
+        await reader.read()
+        closed.set()
+
+    async with serving(answer) as pool:
+        asking = asyncio.create_task(pool.send(ASK, silence_timeout=5))
+        await asked.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert not pool._used
+
+
+async def test_an_unused_connection_is_closed_after_a_while():
+    async with serving(saying(EMPTY, then="wait")) as pool:
+        pool._keep_seconds = 0.05
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        pool.give_back(connection)
+        async with asyncio.timeout(5):
+            while connection.is_usable:
+                await asyncio.sleep(0.005)
+        assert pool._take() is None
+
+
+async def test_the_connections_that_wait_longest_are_closed_first():
+    async def answer(reader, writer):
+        while True:
+            await request_of(reader)
+            writer.write(EMPTY)
+
+    async with serving(answer, answer) as pool:
+        pool._keep_seconds = 0.2
+        first, second = await asyncio.gather(
+            pool.send(ASK, silence_timeout=5), pool.send(ASK, silence_timeout=5)
+        )
+        pool.give_back(first)
+        pool.give_back(second)
+        async with asyncio.timeout(5):
+            while first.is_usable:
+                if second.is_usable:  # used all the time, so it never waits for that long
+                    assert await pool.send(ASK, silence_timeout=5) is second
+                    pool.give_back(second)
+                await asyncio.sleep(0.005)
+            assert second.is_usable
+            while second.is_usable:
+                await asyncio.sleep(0.005)
+        assert not pool._idle

@@ -1,0 +1,128 @@
+"""References in tool schemas are written out, whatever they look like."""
+
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from models_app.tool_schemas import inline_references
+
+
+class Address(BaseModel):
+    """Where somebody lives."""
+
+    street: str
+    lines: list[str] = []
+
+
+class Person(BaseModel):
+    name: str
+    home: Address = Field(description="Home address")
+    others: list[Address] = []
+    work: Address | None = None
+    friends: list["Person"] = []
+
+
+def test_a_pydantic_schema_has_no_references_left():
+    schema = inline_references(Person.model_json_schema())
+    assert "$defs" not in schema
+    assert "Person" not in str(schema.get("$ref"))
+
+
+def test_what_stands_beside_a_reference_wins():
+    class Order(BaseModel):
+        home: Address = Field(description="Home address")
+        others: list[Address] = []
+        work: Address | None = None
+
+    properties = inline_references(Order.model_json_schema())["properties"]
+    assert properties["home"]["description"] == "Home address"
+    assert properties["home"]["properties"]["street"] == {"title": "Street", "type": "string"}
+    assert properties["others"]["items"]["description"] == "Where somebody lives."
+    assert properties["work"]["anyOf"][0]["required"] == ["street"]
+
+
+def test_a_schema_that_contains_itself_ends_in_a_plain_object():
+    schema = {
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/Node"}},
+        "$defs": {
+            "Node": {
+                "type": "object",
+                "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+            }
+        },
+    }
+    tree = inline_references(schema)["properties"]["tree"]
+    assert tree["properties"]["children"]["items"] == {"type": "object"}
+
+
+def test_a_reference_to_the_whole_schema_ends_too():
+    schema = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+    following = inline_references(schema)["properties"]["next"]
+    assert following["properties"]["next"] == {"type": "object"}
+
+
+def test_references_that_fan_out_stay_small():
+    levels = 40
+    definitions = {
+        f"L{n}": {
+            "type": "object",
+            "properties": {side: {"$ref": f"#/$defs/L{n + 1}"} for side in "ab"},
+        }
+        for n in range(levels)
+    }
+    definitions[f"L{levels}"] = {"type": "string"}
+    inlined = inline_references({"$ref": "#/$defs/L0", "$defs": definitions})
+    assert len(str(inlined)) < 10_000_000
+
+
+@pytest.mark.parametrize("reference", ["https://example.org/a.json", "#/nowhere", "#/$defs/1/x"])
+def test_a_reference_that_leads_nowhere_is_left(reference):
+    schema = {"properties": {"a": {"$ref": reference}}, "$defs": {"1": {}}}
+    assert inline_references(schema)["properties"]["a"] == {"$ref": reference}
+
+
+def test_properties_may_be_named_like_keywords():
+    schema = {
+        "type": "object",
+        "properties": {
+            "$ref": {"type": "string"},
+            "definitions": {"type": "string"},
+            "items": {"$ref": "#/definitions/a~1b%20c"},
+        },
+        "definitions": {"a/b c": {"type": "integer"}},
+    }
+    assert inline_references(schema)["properties"] == {
+        "$ref": {"type": "string"},
+        "definitions": {"type": "string"},
+        "items": {"type": "integer"},
+    }
+
+
+def test_data_in_a_schema_is_not_taken_for_schemas():
+    schema = {"enum": [{"$ref": "#/x"}], "default": {"$ref": "#/x"}, "const": {"$ref": "#/x"}}
+    assert inline_references(schema) == schema
+
+
+def test_frozen_schemas_work_and_nothing_is_changed():
+    schema = MappingProxyType({"properties": MappingProxyType({"a": {"type": "string"}})})
+    assert inline_references(schema) == {"properties": {"a": {"type": "string"}}}
+
+
+keys = st.sampled_from(["$ref", "properties", "items", "anyOf", "$defs", "type", "not", "a"])
+leaves = st.sampled_from(["#", "#/$defs/a", "#/properties/a", "#/items", "x", "", "#/anyOf/0"])
+trees = st.recursive(
+    leaves | st.none() | st.booleans(),
+    lambda inner: st.dictionaries(keys, inner, max_size=4) | st.lists(inner, max_size=3),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(keys, trees, max_size=5))
+def test_any_schema_at_all_is_survived(schema):
+    before = repr(schema)
+    assert isinstance(inline_references(schema), dict)
+    assert repr(schema) == before
