@@ -10,11 +10,11 @@ from agents_app.agent import AgentDefinition
 from agents_app.errors import AgentInvalid, AgentNotFound
 from agents_app.folders import AgentFolder, read_folders
 from tools_app.folder import FolderTools
+from tools_app.folder_snapshots import FolderLooks
 from tools_app.gate import Gate, always_open
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder, HostLimits
 from tools_app.hosts.pool import ToolHosts
-from tools_app.looks import FolderLooks
 from tools_app.toolset import InvalidTool, ToolListing
 
 DISCOVERIES_AT_ONCE = 4

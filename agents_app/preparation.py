@@ -17,7 +17,7 @@ from sessions_app.session import (
     set_system_prompt,
     with_metadata,
 )
-from tools_app.offer import ToolOffer
+from tools_app.available_tools import ToolOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions_app.store.atomic import UnreadableFileError, read_regular
-from tools_app.mcp.warden import warden_command
+from tools_app.mcp.reaper import warden_command
 from tools_app.text import clean
 
 MAX_FILE_BYTES = 1 << 20

@@ -15,8 +15,8 @@ from chat.events import Event, StatusChanged, ToolConfirmationRequired
 from chat.threads import run_to_end
 from sessions_app.messages import ToolCall
 from sessions_app.session import ToolSettings
+from tools_app.available_tools import ToolOffer
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
-from tools_app.offer import ToolOffer
 from tools_app.toolset import Tool, ToolResult
 
 # Whoever decides wakes the turn; looking again now and then is for signals that got lost.

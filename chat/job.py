@@ -13,7 +13,7 @@ from chat.script import PlainScript, TurnScript
 from models_app.language_model import LanguageModel, Think
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session
-from tools_app.offer import NO_OFFER, ToolOffer
+from tools_app.available_tools import NO_OFFER, ToolOffer
 
 
 class TurnJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from models_app.language_model import ModelInfo, Think
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolSpec, UserMessage
 from sessions_app.session import Session
-from tools_app.offer import NO_OFFER, ToolOffer, offer, selection_of
+from tools_app.available_tools import NO_OFFER, ToolOffer, offer, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
 
 

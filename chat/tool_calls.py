@@ -18,8 +18,8 @@ from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolCall, ToolMessage
 from sessions_app.surrogates import is_unicode, join_surrogates
+from tools_app.available_tools import ToolOffer
 from tools_app.errors import ToolNotFound
-from tools_app.offer import ToolOffer
 from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
 
 SUMMARY_LENGTH = 200

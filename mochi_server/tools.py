@@ -3,14 +3,14 @@
 These classes import and run the functions in your own process; the server runs them in others.
 """
 
-from tools_app.discovery import ToolDiscoveryService
-from tools_app.execution import (
+from tools_app.library.discovery import ToolDiscoveryService
+from tools_app.library.execution import (
     ToolExecutionPolicy,
     ToolExecutionResult,
     ToolExecutionService,
     ToolExecutionStatistics,
 )
-from tools_app.ollama_tools import ToolSchemaService
+from tools_app.library.schemas import ToolSchemaService
 
 __all__ = [
     "ToolDiscoveryService",

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path, PurePosixPath
 
 from tools_app.errors import ToolNotFound
-from tools_app.functions import NAME
+from tools_app.folder_snapshots import FolderLooks, Look
+from tools_app.functions.checks import NAME
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.pool import ToolHosts
-from tools_app.looks import FolderLooks, Look
 from tools_app.toolset import (
     AGENT_TOOL,
     InvalidTool,

@@ -17,7 +17,7 @@ from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
-from tools_app.looks import FolderLooks
+from tools_app.folder_snapshots import FolderLooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

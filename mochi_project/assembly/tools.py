@@ -10,10 +10,10 @@ from mochi_project.trust.gate import TrustGate
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.folder_snapshots import FolderLooks
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits
 from tools_app.hosts.pool import ToolHosts
-from tools_app.looks import FolderLooks
 from tools_app.mcp.toolset import McpTools
 
 

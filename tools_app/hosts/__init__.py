@@ -7,7 +7,8 @@
        ├──────────────── lifeline ────────────────────────┘                 │
        └──────────────── calls ─────────────────────────────────────────────┘
 
-The parent's side is ``launcher``, ``host``, ``inlets``, ``output`` and ``pool``; the child's side
-is ``program``, ``warden``, ``worker``, ``answers`` and ``processes``; both know ``messages`` and
-``limits``. Why there are a launcher and wardens: docs/decisions/0011.
+The parent's side is ``fork_server_client``, ``host``, ``descriptors``, ``output_log`` and
+``pool``; the child's side is ``fork_server``, ``reaper``, ``tool_process``, ``answers`` and
+``processes``; both know ``messages`` and ``limits``. Why there are a launcher and wardens:
+docs/decisions/0011.
 """

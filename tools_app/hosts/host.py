@@ -13,7 +13,7 @@ import msgspec
 
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
-from tools_app.hosts.inlets import CallSocket, ConnectionLost, Garbage, Lifeline
+from tools_app.hosts.descriptors import CallSocket, ConnectionLost, Garbage, Lifeline
 from tools_app.hosts.limits import KIBIBYTE, HostedFolder, HostLimits
 from tools_app.hosts.messages import (
     MAX_ANSWER_BYTES,
@@ -29,7 +29,7 @@ from tools_app.hosts.messages import (
     answers,
     frame,
 )
-from tools_app.hosts.output import OutputLog, printable, printable_end
+from tools_app.hosts.output_log import OutputLog, printable, printable_end
 from tools_app.text import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolResult
 

@@ -9,10 +9,10 @@ import msgspec
 
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED
+from tools_app.hosts.fork_server_client import HostLauncher, LauncherUnavailable
 from tools_app.hosts.host import Host, LoadFailed
-from tools_app.hosts.launcher import HostLauncher, LauncherUnavailable
 from tools_app.hosts.limits import HostedFolder, HostLimits
-from tools_app.hosts.output import printable
+from tools_app.hosts.output_log import printable
 from tools_app.toolset import InvalidTool, ToolListing, ToolResult
 
 logger = logging.getLogger("tools_app.hosts")

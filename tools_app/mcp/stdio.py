@@ -22,8 +22,8 @@ from mcp_types import jsonrpc_message_adapter
 from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.pace import Pace
+from tools_app.mcp.reaper import warden_command
 from tools_app.mcp.stderr import ErrorOutput
-from tools_app.mcp.warden import warden_command
 
 _UNREAD_SECONDS = 30.0
 _PIECE = 4096

@@ -7,9 +7,9 @@ import pytest
 from blockbuster import BlockBuster
 
 from agents_app.catalogue import AgentCatalogue
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.folder_snapshots import FolderLooks
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostLimits
-from tools_app.looks import FolderLooks
 
 SKILL = "---\ndescription: Knows {name}.\n---\nYou know {name}.\n"
 MODULE = '''

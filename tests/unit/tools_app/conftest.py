@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app import importing
+from tools_app.functions import importing
 
 WriteTools = Callable[..., Path]
 

@@ -4,10 +4,10 @@ import pytest
 
 from sessions_app.messages import ToolSpec
 from sessions_app.session import SessionMetadata, ToolSettings
+from tools_app.available_tools import offer
 from tools_app.digests import changed_tools, digest_of, with_approved, with_first_uses
 from tools_app.mcp.naming import name_tools
 from tools_app.mcp.remote import RemoteTool
-from tools_app.offer import offer
 from tools_app.toolset import Tool, ToolListing
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": [1, 2]}}}

@@ -11,10 +11,10 @@ import pytest
 from tools_app import folder as folder_module
 from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.folder import FolderTools
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.folder_snapshots import FolderLooks
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder
 from tools_app.hosts.pool import ToolHosts
-from tools_app.looks import FolderLooks
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, ToolSelection
 
 WriteTools = Callable[..., Path]
@@ -258,7 +258,7 @@ async def test_a_call_that_runs_is_not_touched_by_a_reload(
 
 LIAR = """
 from sessions_app.messages import ToolSpec
-from tools_app.loading import LoadedFolder
+from tools_app.functions.loading import LoadedFolder
 from tools_app.toolset import Tool, ToolListing
 
 __all__ = []

@@ -12,7 +12,7 @@ import msgspec
 import psutil
 import pytest
 
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder, HostLimits
 from tools_app.hosts.pool import ToolHosts
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tools_app.errors import EXECUTION_FAILED, TIMED_OUT
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.pool import ToolHosts
 
 Serve = Callable[..., ToolHosts]
@@ -283,7 +283,7 @@ async def test_closing_ends_running_calls(serve: Serve, pids: Callable[[str], An
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder
 from tools_app.hosts.pool import ToolHosts
 

@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 from tools_app.errors import INVALID_ARGUMENTS, TIMED_OUT
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder
 from tools_app.hosts.pool import ToolHosts
 

@@ -16,7 +16,7 @@ from chat.approval import DecidedCall
 from chat.delegation import CallingTurn
 from chat.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall
-from tools_app.offer import ToolOffer
+from tools_app.available_tools import ToolOffer
 
 ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent

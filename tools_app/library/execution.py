@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tools_app.discovery import ToolDiscoveryService
 from tools_app.errors import ToolError, ToolNotFound
+from tools_app.functions.schema import SchemaError, bind
+from tools_app.library.discovery import ToolDiscoveryService
 from tools_app.policy import ALWAYS_CONFIRM, CONFIRM_DESTRUCTIVE, NEVER_CONFIRM, must_ask
-from tools_app.schema import SchemaError, bind
 from tools_app.text import text_of, words_of
 
 KEPT = 100

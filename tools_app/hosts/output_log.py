@@ -6,7 +6,7 @@ import logging
 import os
 from contextlib import suppress
 
-from tools_app.hosts.inlets import Inlet
+from tools_app.hosts.descriptors import Inlet
 from tools_app.hosts.limits import KIBIBYTE, HostLimits
 
 # The name that the person knows, whichever module of this package logs.

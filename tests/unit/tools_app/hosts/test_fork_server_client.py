@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tools_app.hosts import processes
-from tools_app.hosts.launcher import HostLauncher
+from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.pool import ToolHosts
 
 Serve = Callable[..., ToolHosts]

@@ -22,10 +22,10 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from sessions_app.messages import ToolSpec
-from tools_app.arguments import faults_of
-from tools_app.docstrings import read_docstring
 from tools_app.errors import ArgumentsInvalid
-from tools_app.type_names import type_name
+from tools_app.functions.arguments import faults_of
+from tools_app.functions.docstrings import read_docstring
+from tools_app.functions.type_names import type_name
 
 __all__ = ["ArgumentsInvalid", "FunctionSchema", "SchemaError", "bind", "describe", "schema_of"]
 

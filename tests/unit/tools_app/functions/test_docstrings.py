@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tools_app.docstrings import MAX_CHARS, read_docstring
+from tools_app.functions.docstrings import MAX_CHARS, read_docstring
 
 GOOGLE = """Do it.
 

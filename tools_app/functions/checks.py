@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tools_app.importing import Placeholder
+from tools_app.functions.importing import Placeholder
 from tools_app.toolset import AGENT_TOOL
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

@@ -27,7 +27,7 @@ NOT_STARTED = 127
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = (
-    "import sys; sys.path.append(sys.argv[1]); from tools_app.mcp import warden; warden.run()"
+    "import sys; sys.path.append(sys.argv[1]); from tools_app.mcp import reaper; reaper.run()"
 )
 _POLL_SECONDS = 0.02
 _LONGEST_KILLING_SECONDS = 5.0

@@ -60,7 +60,7 @@ def _become_worker(
         processes.keep_only([0, 1, 2, calls])
         os.set_inheritable(calls, False)
 
-        from tools_app.hosts import worker  # noqa: PLC0415 - it knows pydantic; a warden need not
+        from tools_app.hosts import tool_process as worker  # noqa: PLC0415 - it knows pydantic; a warden need not
 
         worker.work(socket.socket(fileno=calls))
     except BaseException:  # noqa: BLE001 - whatever it is, it must not run on in the warden's code

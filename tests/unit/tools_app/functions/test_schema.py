@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
-from tools_app.schema import ArgumentsInvalid, SchemaError, bind, describe, schema_of
+from tools_app.functions.schema import ArgumentsInvalid, SchemaError, bind, describe, schema_of
 
 if TYPE_CHECKING:
     from fractions import Fraction

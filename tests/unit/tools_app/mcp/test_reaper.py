@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tools_app.mcp.warden import NOT_STARTED, warden_command
+from tools_app.mcp.reaper import NOT_STARTED, warden_command
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = Path(__file__).parent / "programs" / "raw_server.py"

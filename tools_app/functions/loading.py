@@ -16,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools_app.functions import fault_of
-from tools_app.importing import INIT, FolderImports
-from tools_app.schema import SchemaError, describe
+from tools_app.functions.checks import fault_of
+from tools_app.functions.importing import INIT, FolderImports
+from tools_app.functions.schema import SchemaError, describe
 from tools_app.text import clean
 from tools_app.toolset import InvalidTool, Tool, ToolListing
 

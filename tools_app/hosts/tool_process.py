@@ -73,7 +73,7 @@ class _Worker:
     def _load(self, load: Load) -> Loaded | Failed:
         processes.limit_resources(load.memory_bytes)
         # Everything that may run users' code comes after the limits.
-        from tools_app.loading import FolderLoader  # noqa: PLC0415 - preloaded by the launcher
+        from tools_app.functions.loading import FolderLoader  # noqa: PLC0415 - preloaded by the launcher
 
         loader = FolderLoader(
             Path(load.folder),
@@ -91,7 +91,7 @@ class _Worker:
             return failure(error)
 
     def _call(self, call: Call) -> Answer:
-        from tools_app.schema import bind  # noqa: PLC0415 - preloaded by the launcher
+        from tools_app.functions.schema import bind  # noqa: PLC0415 - preloaded by the launcher
 
         function = self._functions.get(call.function)
         if function is None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sessions_app.shielding import to_the_end
 from tools_app.hosts.environment import is_withheld, tool_environment
+from tools_app.hosts.fork_server import REQUEST
 from tools_app.hosts.host import HostEnds
-from tools_app.hosts.program import REQUEST
 
 logger = logging.getLogger("tools_app.hosts")
 
@@ -23,7 +23,7 @@ _STOP_SECONDS = 5.0
 _BOOTSTRAP = """\
 import sys
 sys.path.append(sys.argv.pop())
-from tools_app.hosts.program import main
+from tools_app.hosts.fork_server import main
 main()
 """
 _ROOT = Path(__file__).parents[2]

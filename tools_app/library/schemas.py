@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tools_app.schema import FunctionSchema, schema_of
+from tools_app.functions.schema import FunctionSchema, schema_of
 
 if TYPE_CHECKING:
     from ollama import Tool

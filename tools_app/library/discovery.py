@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools_app.errors import ToolNotFound
-from tools_app.loading import FolderLoader, LoadedFolder
+from tools_app.functions.loading import FolderLoader, LoadedFolder
 from tools_app.toolset import InvalidTool, ToolListing
 
 

@@ -15,7 +15,7 @@ from mochi_server.tools import (
     ToolSchemaService,
 )
 from tools_app.errors import ToolNotFound
-from tools_app.schema import SchemaError
+from tools_app.functions.schema import SchemaError
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_imported")
 

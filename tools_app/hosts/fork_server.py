@@ -16,10 +16,15 @@ import signal
 import socket
 import sys
 
-from tools_app.hosts import processes, warden
+from tools_app.hosts import processes, reaper
 
 REQUEST = b"h"
-_PRELOADED = ("asyncio", "tools_app.loading", "tools_app.schema", "tools_app.hosts.worker")
+_PRELOADED = (
+    "asyncio",
+    "tools_app.functions.loading",
+    "tools_app.functions.schema",
+    "tools_app.hosts.tool_process",
+)
 
 
 class Launcher:
@@ -56,7 +61,7 @@ class Launcher:
         else:
             if not pid:
                 self._ended.forget()
-                warden.guard(calls, lifeline, output)
+                reaper.guard(calls, lifeline, output)
             self._lifelines[pid] = lifeline
         os.close(calls)
         os.close(output)
@@ -110,8 +115,8 @@ def _preload() -> None:
     """Import what workers need, also what pydantic and others import on first use."""
     for name in _PRELOADED:
         importlib.import_module(name)
+    from tools_app.functions.schema import bind, describe  # noqa: PLC0415
     from tools_app.hosts.answers import answer  # noqa: PLC0415 - not needed to serve requests
-    from tools_app.schema import bind, describe  # noqa: PLC0415
 
     describe(_example, name="example")
     answer(_example, bind(_example, {"text": "x"}))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.loading import FolderLoader
+from tools_app.functions.loading import FolderLoader
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_imported")
 

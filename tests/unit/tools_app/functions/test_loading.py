@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.loading import MAX_FILE_BYTES, FolderLoader, LoadedFolder
+from tools_app.functions.loading import MAX_FILE_BYTES, FolderLoader, LoadedFolder
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_imported")
 

@@ -1,0 +1,1 @@
+"""Imports users' functions and describes them as tools."""

@@ -1,0 +1,1 @@
+"""Finds, describes and runs tools in the calling process, for programs."""
