@@ -19,16 +19,16 @@ from agents_app.prompts import EphemeralPrompts
 from agents_app.script import AgentScript
 from agents_app.sessions import AgentSessions
 from agents_app.tool_text import agent_tool
-from chat.approval import NobodyToAsk
-from chat.delegation import CallingTurn
-from chat.engine import TurnEngine
-from chat.events import Event, ToolCallStarted
-from chat.opener import OpenedTurn, TurnOpener
-from chat.outcome import Outcome
-from chat.preparation import TurnPreparer
-from chat.stream import TurnStream
-from chat.tool_calls import ToolCallRunner
-from chat.turn import Input, State
+from chat.approvals.approver import NobodyToAsk
+from chat.start.claiming import OpenedTurn, TurnOpener
+from chat.start.preparation import TurnPreparer
+from chat.stream.events import Event, ToolCallStarted
+from chat.stream.turn_stream import TurnStream
+from chat.turn.delegation import CallingTurn
+from chat.turn.engine import TurnEngine
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import Input, State
+from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.errors import MochiError
 from sessions_app.session import AgentSettings
 from sessions_app.shielding import to_the_end
@@ -46,7 +46,7 @@ class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDelegate:
-    """Runs agents (a ``chat.delegation.Delegate``).
+    """Runs agents (a ``chat.turn.delegation.Delegate``).
 
     Attributes:
         agents: Which agents there are.

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from agents_app.script import AgentScript
-from chat.events import (
+from chat.stream.events import (
     AgentComplete,
     AgentExecution,
     AgentPlanning,

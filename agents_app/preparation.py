@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from agents_app.agent import AgentDefinition
 from agents_app.script import AgentScript
-from chat.history import Continuation, continue_from
-from chat.job import TurnJob
-from chat.preparation import Known, NotKnown, TurnPreparer, plan_turn, user_message
+from chat.context.history import Continuation, continue_from
+from chat.start.preparation import Known, NotKnown, TurnPreparer, plan_turn, user_message
+from chat.turn.job import TurnJob
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now

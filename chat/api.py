@@ -10,17 +10,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
-from chat import sse
-from chat.confirmation import Confirmation
+from chat.approvals.confirmation import Confirmation
 from chat.context.strategy import strategy_of
-from chat.context_schemas import ContextOut, SummarizeIn, SummaryOut
-from chat.context_view import context_of
 from chat.errors import TurnCrashed
-from chat.frames import EventStream, Frames
-from chat.openapi import STREAM
-from chat.outcome import Outcome
-from chat.preparation import TurnRequest
-from chat.schemas import (
+from chat.http.context_schemas import ContextOut, SummarizeIn, SummaryOut
+from chat.http.context_view import context_of
+from chat.http.event_stream import EventStream, Frames
+from chat.http.openapi import STREAM
+from chat.http.schemas import (
     CancelOut,
     ChatIn,
     ChatOut,
@@ -34,9 +31,12 @@ from chat.schemas import (
     StoppedOut,
     SuspendedOut,
 )
+from chat.http.status import status_of, tools_of_group
 from chat.service import ChatRequest
-from chat.status import status_of, tools_of_group
-from chat.turn import State
+from chat.start.preparation import TurnRequest
+from chat.stream import sse
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import State
 from mochi_project.answers import answer_by_reading
 from mochi_project.clients import client_of
 from mochi_project.services import get_services

@@ -8,12 +8,12 @@ from functools import partial
 
 import msgspec
 
-from chat.idempotency import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
-from chat.outcome import Outcome
-from chat.preparation import TurnRequest
-from chat.remote import RemoteTurns
-from chat.stream import Subscription
-from chat.turns import Listener, LiveTurn, TurnRegistry, abandon
+from chat.registry import Listener, LiveTurn, TurnRegistry, abandon
+from chat.remote.remote_turns import RemoteTurns
+from chat.start.preparation import TurnRequest
+from chat.storage.files.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
+from chat.stream.turn_stream import Subscription
+from chat.turn.outcome import Outcome
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import StorageReadOnly, ValidationFailed
 from sessions_app.service import SessionManager

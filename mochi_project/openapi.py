@@ -3,7 +3,7 @@
 from typing import Any
 
 from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
-from chat.sse import EVENT_ID_PATTERN
+from chat.stream.sse import EVENT_ID_PATTERN
 from mochi_project.edge.guard import TOKEN_FREE_PATHS
 from mochi_project.errors import STATUS_OF_CODE, envelope
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN

@@ -12,21 +12,21 @@ from functools import partial
 from django.conf import settings as django_settings
 
 from agents_app.catalogue import AgentCatalogue
-from chat.confirmation_service import ConfirmationService
-from chat.confirmations import ConfirmationStore
-from chat.housekeeping import Housekeeper
-from chat.preparation import TurnPreparer
+from chat.approvals.service import ConfirmationService
+from chat.approvals.store import ConfirmationStore
+from chat.registry import TurnRegistry
 from chat.service import ChatService
-from chat.signals import TurnSignals
-from chat.summaries import SummaryService
-from chat.threads import WorkThreads
-from chat.turns import TurnRegistry
+from chat.start.preparation import TurnPreparer
+from chat.storage.files.signals import TurnSignals
+from chat.summaries.service import SummaryService
+from chat.work_threads import WorkThreads
 from mochi_project.assembly.agents import AgentRoom, build_agents
 from mochi_project.assembly.models import build_models
 from mochi_project.assembly.storage import ConversationStorage, build_storage
 from mochi_project.assembly.summaries import build_summaries
 from mochi_project.assembly.tools import ToolRoom, build_tools
 from mochi_project.assembly.turns import build_turns
+from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.config import MochiSettings
 from mochi_project.large_answers import LargeAnswers
 from mochi_project.memory import give_back_memory

@@ -1,6 +1,6 @@
 """Context windows, estimates and history processors as a library, without a server."""
 
-from chat.context.compression import (
+from chat.context.processors import (
     ChainedProcessor,
     FilterHistory,
     FnProcessor,

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup()
 
-from chat.events import EVENTS  # noqa: E402 - after setup
+from chat.stream.events import EVENTS  # noqa: E402 - after setup
 from mochi_project import reference  # noqa: E402
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402

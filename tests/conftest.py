@@ -27,7 +27,9 @@ def nothing_blocks_the_loop(
         return
     with blockbuster_ctx() as detector:
         # The journal is written inline on purpose: a page-cache write is cheaper than a thread hop.
-        detector.functions["os.write"].can_block_in("chat/journals/journal_file.py", {"append"})
+        detector.functions["os.write"].can_block_in(
+            "chat/storage/files/journal_file.py", {"append"}
+        )
         # A traceback that is logged reads its lines of source.
         for function in ("os.stat", "io.TextIOWrapper.read", "io.BufferedReader.read"):
             detector.functions[function].can_block_in("linecache.py", {"checkcache", "updatecache"})

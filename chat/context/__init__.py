@@ -1,1 +1,1 @@
-"""What of a conversation fits into a request. Pure."""
+"""Selects what a model request sends, and sizes the context window."""

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from chat.context.compression import (
+from chat.context.history import for_model
+from chat.context.processors import (
     FilterHistory,
     TruncateByTokens,
     TruncateHistory,
@@ -25,7 +26,6 @@ from chat.context.tokens import (
     estimate_request,
     estimate_tools,
 )
-from chat.history import for_model
 from sessions_app.context_state import ContextState, digest_of
 from sessions_app.messages import Message, ToolMessage, ToolSpec, UserMessage
 

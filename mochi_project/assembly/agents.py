@@ -6,10 +6,10 @@ from agents_app.catalogue import AgentCatalogue
 from agents_app.delegate import AgentDelegate
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
-from chat.confirmations import ConfirmationStore
-from chat.opener import TurnOpener
-from chat.preparation import TurnPreparer
-from chat.threads import WorkThreads
+from chat.approvals.store import ConfirmationStore
+from chat.start.claiming import TurnOpener
+from chat.start.preparation import TurnPreparer
+from chat.work_threads import WorkThreads
 from mochi_project.assembly.storage import ConversationStorage, build_agent_storage
 from mochi_project.assembly.tools import ToolRoom, host_limits
 from mochi_project.config import MochiSettings

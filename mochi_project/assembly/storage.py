@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from chat.idempotency import IdempotencyKeys
-from chat.journals.files import FileTurnJournal
-from chat.recovery import TurnRecovery
+from chat.remote.recovery import TurnRecovery
+from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.journals import FileTurnJournal
 from mochi_project.config import MochiSettings
 from sessions_app.store.file_repository import FileSessionRepository
 

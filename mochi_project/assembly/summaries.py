@@ -1,9 +1,9 @@
 """Builds the service that summarises sessions in the background."""
 
-from chat.confirmations import ConfirmationStore
-from chat.summaries import SummaryService
-from chat.summary_failures import SummaryFailures
-from chat.summary_writer import SummaryWriter, WantedModels
+from chat.approvals.store import ConfirmationStore
+from chat.summaries.failures import SummaryFailures
+from chat.summaries.service import SummaryService
+from chat.summaries.writer import SummaryWriter, WantedModels
 from mochi_project.config import MochiSettings
 from mochi_project.summary_queue import SummaryTasks
 from mochi_project.task_queue import TaskQueue

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from chat.confirmation_service import ConfirmationService
-from chat.confirmations import ConfirmationStore
-from chat.journals.watcher import PathWatcher
-from chat.preparation import TurnPreparer
-from chat.remote import RemoteTurns
-from chat.signals import TurnSignals
-from chat.threads import WorkThreads
-from chat.turns import TurnLimits, TurnRegistry
+from chat.approvals.service import ConfirmationService
+from chat.approvals.store import ConfirmationStore
+from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.remote_turns import RemoteTurns
+from chat.start.preparation import TurnPreparer
+from chat.storage.files.signals import TurnSignals
+from chat.storage.files.watcher import PathWatcher
+from chat.work_threads import WorkThreads
 from mochi_project.assembly.storage import ConversationStorage
 from mochi_project.config import MochiSettings
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chat.journal import PASSAGE_BYTES, Passage, TurnJournal, line, whole_journal
-from chat.journals.files import FileTurnJournal
+from chat.storage.files.journals import FileTurnJournal
+from chat.storage.journal import PASSAGE_BYTES, Passage, TurnJournal, line, whole_journal
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, LATER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
@@ -19,7 +19,7 @@ WRITER = """
 import sys
 from importlib import import_module
 from pathlib import Path
-from chat.journal import line
+from chat.storage.journal import line
 module, adapter, place, session_id, turn_id = sys.argv[1:]
 writer = getattr(import_module(module), adapter)(Path(place)).open(session_id, turn_id)
 for order in sys.stdin:

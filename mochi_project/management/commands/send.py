@@ -14,8 +14,8 @@ from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 
 from chat.errors import NoActiveTurn
-from chat.preparation import TurnRequest
 from chat.service import ChatRequest
+from chat.start.preparation import TurnRequest
 from mochi_project.draining import STOP_SIGNALS
 from mochi_project.scripted import scripted_model
 from mochi_project.services import Services, build_services

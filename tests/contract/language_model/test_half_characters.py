@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chat.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
-from chat.round import Round
+from chat.stream.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
+from chat.turn.model_call import Round
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.format import codec
 from sessions_app.messages import AssistantMessage

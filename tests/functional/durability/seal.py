@@ -8,10 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-from chat.idempotency import IdempotencyKeys
-from chat.journals import files as journals
-from chat.journals.journal_file import FileJournalWriter
-from chat.recovery import TurnRecovery
+from chat.remote.recovery import TurnRecovery
+from chat.storage.files import journals
+from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.journal_file import FileJournalWriter
 from sessions_app.store import file_repository as sessions
 from sessions_app.store.claims import TurnClaims
 

@@ -16,9 +16,9 @@ import httpx
 import psutil
 import pytest
 
-from chat.idempotency import IdempotencyKeys
-from chat.journals.files import FileTurnJournal
-from chat.recovery import TurnRecovery
+from chat.remote.recovery import TurnRecovery
+from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.journals import FileTurnJournal
 from sessions_app.store.file_repository import FileSessionRepository
 
 ROUNDS = int(os.environ.get("MOCHI_E2E_CRASH_ROUNDS", "12"))
@@ -255,7 +255,7 @@ def test_sealing_takes_no_time_that_a_client_would_notice(copy_of_wreck, record_
         journal=FileTurnJournal(data_dir / ".mochi" / "turns"),
         keys=IdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
-    logging.getLogger("chat.recovery").warning("the first line imports what formats it")
+    logging.getLogger("chat.remote.recovery").warning("the first line imports what formats it")
     begin = time.perf_counter()
     recovery.seal_all()
     seconds = time.perf_counter() - begin

@@ -8,7 +8,8 @@ import time
 import psutil
 import pytest
 
-from chat import following, stream
+from chat.remote import journal_follower
+from chat.stream import turn_stream
 
 SILENCE = 1.0
 HUGE_LINE = 200 * 1024 * 1024
@@ -199,4 +200,4 @@ def test_silence_is_filled_with_comments_for_every_kind_of_listener(start, patch
 
 
 def test_the_heartbeat_is_due_after_fifteen_seconds():
-    assert stream.HEARTBEAT_SECONDS == following.HEARTBEAT_SECONDS == 15
+    assert turn_stream.HEARTBEAT_SECONDS == journal_follower.HEARTBEAT_SECONDS == 15

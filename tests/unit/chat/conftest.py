@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
-from chat.confirmation_service import ConfirmationService
-from chat.confirmations import ConfirmationStore
-from chat.idempotency import IdempotencyKeys
-from chat.journals.files import FileTurnJournal
-from chat.journals.watcher import PathWatcher
-from chat.preparation import TurnPreparer
-from chat.recovery import TurnRecovery
-from chat.remote import RemoteTurns
-from chat.signals import TurnSignals
-from chat.turns import TurnLimits, TurnRegistry
+from chat.approvals.service import ConfirmationService
+from chat.approvals.store import ConfirmationStore
+from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.recovery import TurnRecovery
+from chat.remote.remote_turns import RemoteTurns
+from chat.start.preparation import TurnPreparer
+from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.journals import FileTurnJournal
+from chat.storage.files.signals import TurnSignals
+from chat.storage.files.watcher import PathWatcher
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.service import SessionManager

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from chat.preparation import TurnRequest
+from chat.start.preparation import TurnRequest
 from models_app.language_model import CallDelta, Finished
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
-from tests.unit.chat.test_approval import Watched
+from tests.unit.chat.approvals.test_approver import Watched
 from tools_app.digests import digest_of
 from tools_app.toolset import Tool, ToolListing, ToolResult
 

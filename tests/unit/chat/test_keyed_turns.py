@@ -5,10 +5,10 @@ from unittest.mock import patch
 
 import pytest
 
-from chat import identity
-from chat.idempotency import IdempotencyKeys
-from chat.preparation import TurnRequest
 from chat.service import ChatRequest, ChatService
+from chat.start.preparation import TurnRequest
+from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.turn import turn_ids
 from sessions_app.errors import SessionNotFound, StorageReadOnly
 
 
@@ -103,7 +103,7 @@ async def test_turns_sort_by_their_order_also_when_the_clock_is_set_back(house, 
     house.model.say_text("first")
     first = await ended(service.open(request(session_id, "one")))
     house.model.say_text("second")
-    with patch.object(identity.time, "time_ns", lambda: 10**18):
+    with patch.object(turn_ids.time, "time_ns", lambda: 10**18):
         second = await ended(service.open(request(session_id, "two"), key))
     turns = await asyncio.to_thread(house.journal.turns, session_id)
     assert turns == [first.turn_id, second.turn_id]
@@ -117,7 +117,7 @@ async def test_a_start_that_died_before_its_turn_began_is_made_again(house, serv
     with (
         patch.object(service._keys, "drop"),
         patch.object(house.turns, "start", side_effect=SessionNotFound(session_id)),
-        patch("chat.idempotency.HeldKey.drop", lambda held: held.release()),
+        patch("chat.storage.files.idempotency_keys.HeldKey.drop", lambda held: held.release()),
         pytest.raises(SessionNotFound),
     ):
         await service.open(request(session_id), "k")
@@ -167,7 +167,7 @@ async def test_a_request_on_a_read_only_disk_is_told_so_and_works_again_afterwar
 
     with (
         patch.object(house.turns, "start", side_effect=StorageReadOnly("read-only")),
-        patch("chat.idempotency._unlink", refuse),
+        patch("chat.storage.files.idempotency_keys._unlink", refuse),
         pytest.raises(StorageReadOnly),
     ):
         await service.open(request(session_id), "k")

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.preparation import TurnRequest
+from chat.start.preparation import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository

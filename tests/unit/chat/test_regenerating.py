@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from chat.preparation import TurnRequest
-from chat.turn import State
+from chat.start.preparation import TurnRequest
+from chat.turn.state_machine import State
 from models_app.errors import OllamaError, OllamaUnreachable
 from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta
 from sessions_app.errors import StorageFull

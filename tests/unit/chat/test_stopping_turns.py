@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from chat import stopping
-from chat.engine import TurnEngine
-from chat.turn import Input, State
+from chat.turn import stopping
+from chat.turn.engine import TurnEngine
+from chat.turn.state_machine import Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
-from tests.unit.chat.test_turns import HELLO, names, run
+from tests.unit.chat.test_registry import HELLO, names, run
 from tools_app.toolset import Tool, ToolListing
 
 

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from chat import following
 from chat.errors import NoActiveTurn, TurnCrashed
-from chat.turn import Action, Input, State
+from chat.remote import journal_follower
+from chat.turn.state_machine import Action, Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.errors import StorageError
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from sessions_app.store import file_repository
 from tests.unit.chat.disk import FailingDisk
-from tests.unit.chat.test_turns import HELLO, listen, names, run
+from tests.unit.chat.test_registry import HELLO, listen, names, run
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 AGAIN = type(HELLO)()
@@ -147,7 +147,7 @@ async def test_text_that_a_client_saw_is_sealed_once_the_disk_takes_it(house, di
 async def test_a_turn_that_could_not_be_saved_can_be_asked_about_cancelled_and_picked_up(
     house, disk, fault, monkeypatch
 ):
-    monkeypatch.setattr(following, "LIVENESS_SECONDS", 0.01)
+    monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
     house.model.say([TextDelta("Half")], ..., [TextDelta("answer")])
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, HELLO)

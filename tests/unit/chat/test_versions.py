@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from chat.confirmations import ConfirmationStore
+from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from chat.journals.watcher import PathWatcher
-from chat.signals import TurnSignals
+from chat.storage.files.signals import TurnSignals
+from chat.storage.files.watcher import PathWatcher
 from sessions_app.messages import ToolCall
 
 SESSION, MESSAGE, TURN = "a1b2c3d4e5", "f1e2d3c4b5", "0199f3a2b4c50000abcd"

@@ -13,7 +13,7 @@ from mochi_project.logs import StructuredFormatter, logging_config
 
 def line_of(output: str, **extra: object) -> str:
     record = logging.makeLogRecord(
-        {"name": "chat.turns", "levelno": 30, "levelname": "WARNING", "msg": "a\nb", **extra}
+        {"name": "chat.registry", "levelno": 30, "levelname": "WARNING", "msg": "a\nb", **extra}
     )
     return StructuredFormatter(output=output).format(record)  # type: ignore[arg-type]
 
@@ -28,7 +28,7 @@ def test_json_lines_carry_what_is_bound_to_the_turn() -> None:
     assert entry == {
         "message": "a\nb",
         "level": "warning",
-        "logger": "chat.turns",
+        "logger": "chat.registry",
         "session_id": "0123456789",
         "turn_id": "t1",
         "port": 5,

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from chat.threads import run_to_end
+from chat.work_threads import run_to_end
 from sessions_app.shielding import to_the_end
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 SWEEP_SECONDS = 2.0
 
 if switches := os.environ.get("MOCHI_E2E_FAULTS"):
-    from chat.housekeeping import Housekeeper
+    from mochi_project.background.housekeeping import Housekeeper
     from tests.unit.chat.disk import FailingDisk
 
     FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), Path(switches)).install()

@@ -6,8 +6,9 @@ Python imports this first where its folder is on ``PYTHONPATH``.
 import os
 from pathlib import Path
 
-from chat import following, stream
-from chat.engine import TurnEngine
+from chat.remote import journal_follower
+from chat.stream import turn_stream
+from chat.turn.engine import TurnEngine
 
 report_complete = TurnEngine._report_complete
 
@@ -28,4 +29,4 @@ if switches := os.environ.get("MOCHI_E2E_FAULTS"):
     FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), Path(switches)).install()
 
 if period := os.environ.get("MOCHI_E2E_HEARTBEAT_SECONDS"):
-    stream.HEARTBEAT_SECONDS = following.HEARTBEAT_SECONDS = float(period)
+    turn_stream.HEARTBEAT_SECONDS = journal_follower.HEARTBEAT_SECONDS = float(period)

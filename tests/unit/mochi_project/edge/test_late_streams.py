@@ -12,9 +12,9 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.test import AsyncClient, override_settings
 from django.urls import path
 
-from chat import sse
 from chat.errors import TooManyTurns
-from chat.frames import EventStream, Frames
+from chat.http.event_stream import EventStream, Frames
+from chat.stream import sse
 from mochi_project.edge.exchange import Exchange
 from mochi_project.edge.handler import LeanHandler
 from tests.unit.mochi_project.edge.test_handler import Client

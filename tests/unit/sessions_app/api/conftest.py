@@ -11,7 +11,7 @@ from django.test import AsyncClient
 from pydantic import BaseModel
 
 from agents_app.errors import AgentInvalid, AgentNotFound
-from chat.summaries import SummaryService
+from chat.summaries.service import SummaryService
 from mochi_project.services import install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable

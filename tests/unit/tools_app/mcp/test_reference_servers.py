@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from chat.approval import DecidedCall
-from chat.delegation import CallingTurn
-from chat.tool_calls import ToolCallRunner
+from chat.approvals.approver import DecidedCall
+from chat.turn.delegation import CallingTurn
+from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall
 from tools_app.available_tools import ToolOffer
 

@@ -1,0 +1,1 @@
+"""Asks people to approve tool calls, and stores their answers."""

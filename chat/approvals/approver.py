@@ -1,0 +1,293 @@
+"""Asking a person before a tool runs: who is asked about which calls, and the wait for answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from chat.approvals.confirmation import Confirmation, Decision
+from chat.approvals.store import ConfirmationStore
+from chat.stream.events import Event, StatusChanged, ToolConfirmationRequired
+from chat.work_threads import run_to_end
+from sessions_app.messages import ToolCall
+from sessions_app.session import ToolSettings
+from tools_app.available_tools import ToolOffer
+from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
+from tools_app.toolset import Tool, ToolResult
+
+# Whoever decides wakes the turn; looking again now and then is for signals that got lost.
+LOOK_AGAIN_SECONDS = 2.0
+
+Emit = Callable[[Sequence[Event]], None]
+KeepDigests = Callable[[Sequence[Tool]], Awaitable[None]]
+
+
+class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call and its number within the turn, from 0."""
+
+    call: ToolCall
+    index: int
+
+
+class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of which is known whether it may run.
+
+    Attributes:
+        call: The call as the model wrote it.
+        index: Its number within the turn.
+        arguments: What it runs with: the model's, or what the person made of them.
+        approved: Whether a person was asked and agreed; False also where nobody was asked.
+        was_edited: Whether the person changed the arguments.
+        refusal: What the model is told instead of running it.
+    """
+
+    call: ToolCall
+    index: int
+    arguments: Mapping[str, Any]
+    approved: bool = False
+    was_edited: bool = False
+    refusal: ToolResult | None = None
+
+
+class NobodyToAsk(Exception):
+    """Calls wait for an approval, and the turn has no listener who could be told."""
+
+    def __init__(self, confirmations: Sequence[Confirmation]) -> None:
+        super().__init__(len(confirmations))
+        self.confirmations = confirmations
+
+
+class Approver:
+    """Gets the calls of one turn decided, by the session's policy or by a person.
+
+    Args:
+        store: Where questions and answers are kept.
+        session_id: The session that is asked on behalf of.
+        turn_id: The turn that waits.
+        offer: What the model may call, and who is asked.
+        interactive: Whether somebody listens to the turn's events.
+        keep_digests: Writes down what tools are like that were approved after a change.
+    """
+
+    def __init__(
+        self,
+        store: ConfirmationStore,
+        *,
+        session_id: str,
+        turn_id: str,
+        offer: ToolOffer,
+        interactive: bool,
+        keep_digests: KeepDigests | None = None,
+    ) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._offer = offer
+        self._interactive = interactive
+        self._keep_digests = keep_digests
+        self._agents: list[Approver] = []
+        self._waiting: dict[int, Confirmation] = {}  # by the number of the call
+        self._news = asyncio.Event()
+
+    @property
+    def settings(self) -> ToolSettings:
+        """The session's policies."""
+        return self._offer.settings
+
+    def follow(self, settings: ToolSettings | None) -> None:
+        """Let these policies hold from now on, for the agents that run too."""
+        self._offer = msgspec.structs.replace(self._offer, settings=settings or ToolSettings())
+        for agent in self._agents:
+            agent.follow(settings)
+
+    def notice(self) -> None:
+        """Look for answers now: somebody has decided something."""
+        self._news.set()
+        for agent in self._agents:
+            agent.notice()
+
+    def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "Approver":
+        """Return who decides the calls of an agent that this turn's model calls.
+
+        The same policies hold, and the same person is asked.
+        """
+        agent = Approver(
+            self._store,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            offer=ToolOffer(tools=tools, settings=self._offer.settings, agent_name=agent_name),
+            interactive=self._interactive,
+        )
+        self._agents.append(agent)
+        return agent
+
+    async def decide(
+        self, calls: Sequence[NumberedCall], *, message_id: str, emit: Emit
+    ) -> list[DecidedCall]:
+        """Return the calls in their order once each is decided.
+
+        Whoever must be asked is asked about all of them at once.
+
+        Args:
+            calls: The calls of one assistant message.
+            message_id: That message.
+            emit: Called with the events that ask.
+
+        Raises:
+            NobodyToAsk: A person must be asked and none listens.
+        """
+        asked = [item for item in calls if self._offer.must_ask(item.call.name)]
+        if not asked:
+            return [_free(item) for item in calls]
+        decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id))
+        if questions:
+            emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
+            if not self._interactive:
+                raise NobodyToAsk(questions)
+            self._waiting = {question.call_index: question for question in questions}
+            decisions |= await self._answers()
+        await self._accept_changes(asked, decisions)
+        used = await asyncio.to_thread(self._use, decisions)
+        return [
+            _decided(item, used[item.index]) if item.index in used else _free(item)
+            for item in calls
+        ]
+
+    async def _accept_changes(
+        self, asked: Sequence[NumberedCall], decisions: Mapping[int, Decision]
+    ) -> None:
+        """Take tools that had changed, and were approved, for what they are from now on."""
+        tools = {
+            tool.name: tool
+            for item in asked
+            if decisions[item.index].approved
+            and item.call.name in self._offer.changed
+            and (tool := self._offer.find(item.call.name)) is not None
+        }
+        if tools and self._keep_digests is not None:
+            await self._keep_digests(list(tools.values()))
+            changed = self._offer.changed - tools.keys()
+            self._offer = msgspec.structs.replace(self._offer, changed=changed)
+
+    async def withdraw(self) -> None:
+        """Take the turn's open questions back: it was stopped, and answers would mean nothing."""
+        await asyncio.to_thread(self._withdraw)
+
+    def _withdraw(self) -> None:
+        ids = [
+            question.confirmation_id
+            for question in self._store.pending(self._session_id)
+            if question.turn_id == self._turn_id
+        ]
+        if ids:
+            self._store.withdraw(self._session_id, ids)
+
+    def _ask_all(
+        self, asked: Sequence[NumberedCall], message_id: str
+    ) -> tuple[dict[int, Decision], list[Confirmation]]:
+        """Return answers that are there already (the turn resumes), and questions for the rest."""
+        decisions: dict[int, Decision] = {}
+        questions: list[Confirmation] = []
+        for item in asked:
+            digest = self._offer.digest(item.call.name)
+            given = self._store.find_decided(self._session_id, message_id, item.call, digest)
+            if given is not None:
+                decisions[item.index] = given
+                continue
+            questions.append(
+                self._store.ask(
+                    session_id=self._session_id,
+                    message_id=message_id,
+                    call=item.call,
+                    call_index=item.index,
+                    turn_id=self._turn_id,
+                    agent_name=self._offer.agent_name,
+                    reason="tool_changed" if item.call.name in self._offer.changed else None,
+                    tool_digest=digest,
+                )
+            )
+        return decisions, questions
+
+    async def _answers(self) -> dict[int, Decision]:
+        """Wait until every question is answered, or the time is over, which answers them: no."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._store.timeout_seconds
+        answers: dict[int, Decision] = {}
+        while self._waiting:
+            self._news.clear()
+            over = loop.time() >= deadline
+            found = await asyncio.to_thread(self._look, list(self._waiting.values()), expire=over)
+            for index, answer in found.items():
+                answers[index] = answer
+                self._waiting.pop(index, None)
+            if self._waiting and not over:
+                pause = min(LOOK_AGAIN_SECONDS, max(deadline - loop.time(), 0))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._news.wait()
+        return answers
+
+    def _look(self, questions: Sequence[Confirmation], *, expire: bool) -> dict[int, Decision]:
+        answers = {}
+        for question in questions:
+            look = self._store.expire if expire else self._store.decision_of
+            answer = look(question)
+            if answer is not None:
+                answers[question.call_index] = answer
+        return answers
+
+    def _use(self, decisions: Mapping[int, Decision]) -> dict[int, Decision | None]:
+        """Use up the approvals, each of which is good for one run; None: that one was used."""
+        return {
+            index: decision
+            if not decision.approved
+            or self._store.consume(self._session_id, decision.confirmation_id)
+            else None
+            for index, decision in decisions.items()
+        }
+
+
+def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
+    return ToolConfirmationRequired(
+        tool_name=confirmation.tool_name,
+        arguments=confirmation.arguments,
+        call_index=confirmation.call_index,
+        tool_call_id=confirmation.tool_call_id,
+        confirmation_id=confirmation.confirmation_id,
+        agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
+        reason=UNSET if confirmation.reason is None else confirmation.reason,
+    )
+
+
+def _free(item: NumberedCall) -> DecidedCall:
+    return DecidedCall(call=item.call, index=item.index, arguments=item.call.arguments)
+
+
+def _decided(item: NumberedCall, decision: Decision | None) -> DecidedCall:
+    if decision is None:
+        refusal = _refusal(EXECUTION_DENIED, "The approval of this call was used already.")
+    elif decision.approved:
+        return DecidedCall(
+            call=item.call,
+            index=item.index,
+            arguments=decision.arguments,
+            approved=True,
+            was_edited=decision.edited,
+        )
+    elif decision.reason == "timeout":
+        refusal = _refusal(
+            CONFIRMATION_TIMEOUT, "Nobody approved this call in time. It did not run."
+        )
+    else:
+        refusal = _refusal(EXECUTION_DENIED, "The user denied this call. It did not run.")
+    return DecidedCall(
+        call=item.call, index=item.index, arguments=item.call.arguments, refusal=refusal
+    )
+
+
+def _refusal(code: str, message: str) -> ToolResult:
+    return ToolResult(success=False, error_code=code, error_message=message)

@@ -1,0 +1,114 @@
+"""Answering a turn that asks whether a tool may run, from any worker."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from chat.approvals.confirmation import Confirmation, Decision
+from chat.approvals.store import ConfirmationStore
+from chat.errors import ConfirmationNotFound
+from chat.storage.files.signals import TurnSignals
+from sessions_app.calls import open_calls
+from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
+
+
+class ConfirmationService:
+    """Lists what waits for an approval, and decides it.
+
+    Args:
+        store: Where questions and answers are kept.
+        repository: The sessions.
+        signals: How turns of other processes are told.
+        notice: Tells a turn of this process, by its id; False when it does not run here.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: ConfirmationStore,
+        repository: SessionRepository,
+        signals: TurnSignals,
+        notice: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._repository = repository
+        self._signals = signals
+        self._notice = notice
+
+    async def pending(self, session_id: str) -> Sequence[Confirmation]:
+        """Return the session's questions that wait for an answer, oldest first.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        return await asyncio.to_thread(self._pending, session_id)
+
+    async def decide(
+        self,
+        session_id: str,
+        confirmation_id: str,
+        *,
+        approved: bool,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> tuple[Confirmation, Decision]:
+        """Answer a question, once; the turn that waits for it goes on at once.
+
+        Args:
+            session_id: The session that asked.
+            confirmation_id: The question.
+            approved: Whether the tool may run.
+            arguments: What it shall run with instead of what the model wrote.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            ConfirmationNotFound: The session asks no such question (any more).
+            ConfirmationAlreadyDecided: It was answered before.
+            ConfirmationExpired: It took too long; that was a no.
+        """
+        confirmation, decision = await asyncio.to_thread(
+            self._decide, session_id, confirmation_id, approved, arguments
+        )
+        if not self._notice(confirmation.turn_id):
+            await asyncio.to_thread(self._signal, confirmation)
+        return confirmation, decision
+
+    def _pending(self, session_id: str) -> Sequence[Confirmation]:
+        session = self._repository.load(session_id)
+        return [asked for asked in self._store.pending(session_id) if _still_asked(session, asked)]
+
+    def _decide(
+        self,
+        session_id: str,
+        confirmation_id: str,
+        approved: bool,
+        arguments: Mapping[str, Any] | None,
+    ) -> tuple[Confirmation, Decision]:
+        session = self._repository.load(session_id)
+        gone = [
+            asked.confirmation_id
+            for asked in self._store.pending(session_id)
+            if not _still_asked(session, asked)
+        ]
+        if confirmation_id in gone:
+            self._store.withdraw(session_id, gone)
+            raise ConfirmationNotFound(confirmation_id)
+        return self._store.decide(
+            session_id, confirmation_id, approved=approved, arguments=arguments
+        )
+
+    def _signal(self, confirmation: Confirmation) -> None:
+        """Wake the turn if it runs in another process; one that is suspended reads it later."""
+        claim = self._repository.claim_of(confirmation.session_id)
+        if claim is not None and claim.alive and claim.turn_id == confirmation.turn_id:
+            self._signals.send(confirmation.turn_id, "confirm")
+
+
+def _still_asked(session: Session, asked: Confirmation) -> bool:
+    """Whether the message that asked is still there: it may have been edited away.
+
+    An agent's message is in the agent's session; it asks while a call of an agent is open.
+    """
+    if asked.agent_name is not None:
+        return bool(open_calls(session.messages))
+    return any(message.message_id == asked.message_id for message in session.messages)

@@ -1,0 +1,418 @@
+"""Questions to a person whether a tool call may run, and the answers, each good for one run.
+
+A question is up to three files in ``{directory}/{session_id}/``, seen by every worker process::
+
+    {confirmation_id}.asked      what is asked; replaced when the same call is asked about again
+    {confirmation_id}.decided    the answer; made exclusively, so of many answers exactly one stands
+    {confirmation_id}.used       the approved call was handed to its tool; made exclusively as well
+
+No answer, a late one, a withdrawn question and an unreadable file all mean that the call does not
+run. Each file appears whole or not at all and is on disk when a call returns, so a process may die
+at any point: before ``.decided`` is there nobody has answered, before ``.used`` is there no tool
+has run, and what has a ``.used`` never runs again.
+
+**Time.** Processes share only the wall clock, and that may be set. A question is open from
+``created_at`` to ``expires_at`` and closed at any other time, before ``created_at`` too. So setting
+the clock can close a question early; it can keep one open for longer only when no turn waits, for
+a waiting turn measures by its own monotonic clock and then calls ``expire``. It never answers one,
+but with no.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chat.approvals.confirmation import (
+    VERSION,
+    AskedBecause,
+    Confirmation,
+    Decision,
+    Reason,
+    hash_call,
+    is_of_newer_server,
+    read_moment,
+    written,
+)
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from sessions_app.errors import SessionNotFound
+from sessions_app.messages import ToolCall
+from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
+
+ASKED = ".asked"
+DECIDED = ".decided"
+USED = ".used"
+RECORD_LIMIT = 64 << 20  # a model's arguments may be as long as a line of its answer
+_IN_ORDER_OF_REMOVAL = (ASKED, DECIDED, USED)
+_SESSION_ID = re.compile(r"[0-9a-f]{10}", re.ASCII)
+_CONFIRMATION_ID = re.compile(r"conf_[0-9a-f]{32}", re.ASCII)
+_OURS = re.compile(r"(conf_[0-9a-f]{32})(\.asked|\.decided|\.used)", re.ASCII)
+_OUR_TEMPORARY = re.compile(r"\.conf_[0-9a-f]{32}\.\w+\.[0-9a-f]{16}\.tmp", re.ASCII)
+_UNREADABLE = (UnreadableFileError, msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ConfirmationStore:
+    """The questions and answers of all sessions. All calls block.
+
+    Args:
+        directory: Where they are kept; made when it is needed, with mode 0700.
+        timeout_seconds: How long a question is open, and how long an approval may wait for its
+            turn to be resumed.
+        now: The time, with a time zone.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        timeout_seconds: float,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        self._root = directory
+        self._prefix = f"{directory}{os.sep}"  # as text: every turn looks into its session's folder
+        self.timeout_seconds = timeout_seconds
+        self._timeout = timedelta(seconds=timeout_seconds)
+        self._now = now
+
+    def ask(
+        self,
+        *,
+        session_id: str,
+        message_id: str,
+        call: ToolCall,
+        call_index: int,
+        turn_id: str,
+        agent_name: str | None = None,
+        reason: AskedBecause | None = None,
+        tool_digest: str | None = None,
+    ) -> Confirmation:
+        """Put a question, or put it again: an open one about the same call keeps its id.
+
+        One that is asked again is open for the whole time anew. Somebody may answer just then:
+        look for a decision before waiting for one.
+
+        Raises:
+            SessionNotFound: The session's id is malformed.
+            ValidationFailed: The call's arguments can't be written as JSON.
+            StorageFull: No space is left.
+        """
+        if not _SESSION_ID.fullmatch(session_id):
+            raise SessionNotFound(session_id)
+        now = self._now()
+        question = Confirmation(
+            confirmation_id=f"conf_{secrets.token_hex(16)}",
+            session_id=session_id,
+            message_id=message_id,
+            tool_call_id=call.id,
+            call_index=call_index,
+            tool_name=call.name,
+            arguments=call.arguments,
+            arguments_hash=hash_call(call.name, call.arguments),
+            turn_id=turn_id,
+            created_at=written(now),
+            expires_at=written(now + self._timeout),
+            agent_name=agent_name,
+            reason=reason,
+            tool_digest=tool_digest,
+            version=VERSION,
+        )
+        again = self._ask_again(question)
+        if again is not None:
+            return again
+        self._write(self._path_of(question, ASKED), question, exclusive=True)
+        return question
+
+    def decide(
+        self,
+        session_id: str,
+        confirmation_id: str,
+        *,
+        approved: bool,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> tuple[Confirmation, Decision]:
+        """Answer a question; of many answers exactly one succeeds.
+
+        Args:
+            session_id: The session that asked.
+            confirmation_id: The question.
+            approved: ``True`` and nothing else lets the call run.
+            arguments: What an approved call shall run with; None leaves the model's.
+
+        Returns:
+            The question, with the turn to wake, and the answer.
+
+        Raises:
+            ConfirmationNotFound: This session has no such question, or it was withdrawn.
+            ConfirmationExpired: It is too late; the answer that stands is no.
+            ConfirmationAlreadyDecided: Somebody has answered it.
+            ValidationFailed: The arguments can't be written as JSON; the question stays open.
+            StorageFull: No space is left; the question stays open.
+        """
+        question = self._question(session_id, confirmation_id)
+        if question is None:
+            raise ConfirmationNotFound(confirmation_id)
+        if not self._is_open(question):
+            answer = self._refusal(question, "timeout")
+        elif approved is True:
+            answer = self._approval(question, arguments)
+        else:
+            answer = self._refusal(question, "denied")
+        standing = self._claim(question, answer)
+        if standing.reason == "withdrawn":
+            raise ConfirmationNotFound(confirmation_id)
+        if standing.reason == "timeout":
+            raise ConfirmationExpired(confirmation_id)
+        if standing is not answer:
+            raise ConfirmationAlreadyDecided(confirmation_id)
+        # Read again: a turn that asked again meanwhile either saw the answer or is the one to wake.
+        return self._question(session_id, confirmation_id) or question, answer
+
+    def expire(self, question: Confirmation) -> Decision:
+        """Answer a question with no because the time is over; return the answer that stands."""
+        return self._claim(question, self._refusal(question, "timeout"))
+
+    def decision_of(self, question: Confirmation) -> Decision | None:
+        """Return the answer that stands; None when there is none yet.
+
+        One that can't be read is a no: it must not be given anew.
+        """
+        path = self._path_of(question, DECIDED)
+        try:
+            found = msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=Decision)
+        except FileNotFoundError:
+            return None
+        except _UNREADABLE:
+            return self._refusal(question, "timeout")
+        return found if found.is_answer_to(question) else self._refusal(question, "timeout")
+
+    def find_decided(
+        self, session_id: str, message_id: str, call: ToolCall, tool_digest: str | None = None
+    ) -> Decision | None:
+        """Return the answer that somebody has given to an open call, for a turn that resumes.
+
+        A no counts as long as it is kept; a yes for ``timeout_seconds`` and only if it was not
+        used. What nobody answered in time is asked again, so None is returned for it.
+        """
+        wanted = hash_call(call.name, call.arguments)
+        approvals = []
+        for confirmation_id, kinds in self._kinds(session_id).items():
+            question = self._question(session_id, confirmation_id) if DECIDED in kinds else None
+            if USED in kinds or question is None:
+                continue
+            if not question.is_about(message_id, call.id, wanted, tool_digest):
+                continue
+            decision = self.decision_of(question)
+            if decision is not None and decision.reason == "denied":
+                return decision
+            if decision is not None and decision.approved and self._is_recent(decision):
+                approvals.append(decision)
+        return max(approvals, key=lambda decision: decision.decided_at, default=None)
+
+    def consume(self, session_id: str, confirmation_id: str) -> bool:
+        """Use an approval up; only after that may its tool run. False: it must not.
+
+        It is False for what was used before, is not approved, or is not there.
+        """
+        question = self._question(session_id, confirmation_id)
+        decision = self.decision_of(question) if question is not None else None
+        if question is None or decision is None or not decision.approved:
+            return False
+        return self._use_up(question)
+
+    def withdraw(self, session_id: str, confirmation_ids: Sequence[str]) -> None:
+        """Take questions back: their turn was stopped, and nobody can answer them any more.
+
+        An approval that was faster can't be used any more.
+        """
+        for confirmation_id in confirmation_ids:
+            question = self._question(session_id, confirmation_id)
+            if question is not None:
+                standing = self.decision_of(question)
+                if standing is None:
+                    standing = self._claim(question, self._refusal(question, "withdrawn"))
+                if standing.approved:
+                    self._use_up(question)
+
+    def withdraw_all(self, session_id: str) -> None:
+        """Take back whatever could still let a call of the session run."""
+        kinds_of = self._kinds(session_id)
+        self.withdraw(session_id, [known for known in kinds_of if USED not in kinds_of[known]])
+
+    def pending(self, session_id: str) -> list[Confirmation]:
+        """Return the questions that wait for an answer, oldest first."""
+        return sorted(
+            self._open(session_id), key=lambda question: (question.created_at, question.call_index)
+        )
+
+    def discard_session(self, session_id: str) -> None:
+        """Forget everything about a session."""
+        if _SESSION_ID.fullmatch(session_id):
+            shutil.rmtree(self._root / session_id, ignore_errors=True)
+
+    def sweep(self, older_than_seconds: float) -> int:
+        """Forget questions that have not changed for that long; return how many.
+
+        Those that are open, and approvals that can still be used, are kept whatever the age.
+        """
+        seconds = max(older_than_seconds, self._timeout.total_seconds())
+        newest = self._now().timestamp() - seconds
+        swept = 0
+        with suppress(FileNotFoundError):
+            for directory in self._root.iterdir():
+                if not _SESSION_ID.fullmatch(directory.name):
+                    continue
+                for confirmation_id, kinds in self._kinds(directory.name).items():
+                    paths = [
+                        directory / f"{confirmation_id}{kind}"
+                        for kind in _IN_ORDER_OF_REMOVAL
+                        if kind in kinds
+                    ]
+                    swept += _remove_if_old(paths, newest)
+                _remove_torn_writes(directory, newest)
+                with suppress(OSError):  # there is more, or it is no directory
+                    directory.rmdir()
+        return swept
+
+    def _ask_again(self, question: Confirmation) -> Confirmation | None:
+        """Put an open question about the same call again, if there is one that can be answered."""
+        session_id = question.session_id
+        call = question.message_id, question.tool_call_id, question.arguments_hash
+        for open_one in self._open(session_id):
+            if open_one.is_about(*call, question.tool_digest):
+                again = msgspec.structs.replace(
+                    question,
+                    confirmation_id=open_one.confirmation_id,
+                    created_at=open_one.created_at,
+                )
+                self._write(self._path_of(again, ASKED), again)
+                decision = self.decision_of(again)
+                if decision is None or decision.reason in {"approved", "denied"}:
+                    return again
+            elif open_one.is_about(*call, open_one.tool_digest):
+                # Its tool was another one then: an answer would say nothing of what runs now.
+                self.withdraw(session_id, [open_one.confirmation_id])
+        return None
+
+    def _open(self, session_id: str) -> Iterator[Confirmation]:
+        for confirmation_id, kinds in self._kinds(session_id).items():
+            if kinds == {ASKED}:
+                question = self._question(session_id, confirmation_id)
+                if question is not None and self._is_open(question):
+                    yield question
+
+    def _kinds(self, session_id: str) -> dict[str, set[str]]:
+        """Return which files each question of the session has; names that are not ours are left."""
+        found: dict[str, set[str]] = {}
+        if not _SESSION_ID.fullmatch(session_id):
+            return found
+        try:
+            with os.scandir(self._prefix + session_id) as entries:
+                names = [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):  # the usual case: nothing was ever asked
+            return found
+        for name in names:
+            if ours := _OURS.fullmatch(name):
+                found.setdefault(ours[1], set()).add(ours[2])
+        return found
+
+    def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
+        """Return a question of this session; None when there is none that makes sense."""
+        if not (_SESSION_ID.fullmatch(session_id) and _CONFIRMATION_ID.fullmatch(confirmation_id)):
+            return None  # it must not become a path
+        path = self._root / session_id / f"{confirmation_id}{ASKED}"
+        try:
+            data = read_regular(path, limit=RECORD_LIMIT)
+            question = msgspec.json.decode(data, type=Confirmation)
+        except (FileNotFoundError, *_UNREADABLE):
+            return None
+        named_so = (question.session_id, question.confirmation_id) == (session_id, confirmation_id)
+        return question if named_so and question.is_sound else None
+
+    def _claim(self, question: Confirmation, answer: Decision) -> Decision:
+        """Give an answer; return the one that stands: ``answer`` itself if it was the first."""
+        try:
+            self._write(self._path_of(question, DECIDED), answer, exclusive=True)
+        except FileExistsError:
+            return self.decision_of(question) or self._refusal(question, "timeout")
+        return answer
+
+    def _use_up(self, question: Confirmation) -> bool:
+        try:
+            self._write(self._path_of(question, USED), {"version": VERSION}, exclusive=True)
+        except FileExistsError:
+            return False
+        return True
+
+    def _approval(self, question: Confirmation, arguments: Mapping[str, Any] | None) -> Decision:
+        wanted = question.arguments if arguments is None else arguments
+        wanted_hash = hash_call(question.tool_name, wanted)
+        return Decision(
+            confirmation_id=question.confirmation_id,
+            reason="approved",
+            arguments=wanted,
+            arguments_hash=wanted_hash,
+            decided_at=written(self._now()),
+            edited=wanted_hash != question.arguments_hash,
+            version=VERSION,
+        )
+
+    def _refusal(self, question: Confirmation, reason: Reason) -> Decision:
+        return Decision(
+            confirmation_id=question.confirmation_id,
+            reason=reason,
+            arguments=question.arguments,
+            arguments_hash=question.arguments_hash,
+            decided_at=written(self._now()),
+            version=VERSION,
+        )
+
+    def _is_open(self, question: Confirmation) -> bool:
+        return read_moment(question.created_at) <= self._now() < read_moment(question.expires_at)
+
+    def _is_recent(self, decision: Decision) -> bool:
+        return timedelta(0) <= self._now() - read_moment(decision.decided_at) <= self._timeout
+
+    def _path_of(self, question: Confirmation, kind: str) -> Path:
+        return self._root / question.session_id / f"{question.confirmation_id}{kind}"
+
+    def _write(self, path: Path, record: Any, *, exclusive: bool = False) -> None:
+        data = msgspec.json.encode(record)
+        try:
+            write_atomically(path, data, exclusive=exclusive)
+        except FileNotFoundError:  # a sweep removed the directory just now, because it was empty
+            write_atomically(path, data, exclusive=exclusive)
+
+
+def _remove_if_old(paths: Sequence[Path], newest: float) -> bool:
+    """Remove a question's files unless one is newer; whoever dies half-way leaves no open one."""
+    try:
+        if max(path.lstat().st_mtime for path in paths) > newest:
+            return False
+        with suppress(UnreadableFileError):
+            if any(is_of_newer_server(read_regular(path, limit=RECORD_LIMIT)) for path in paths):
+                return False
+    except FileNotFoundError:
+        return False  # somebody else removes them just now
+    for path in paths:
+        with suppress(IsADirectoryError, PermissionError):  # by hand; as foreign as other names
+            path.unlink(missing_ok=True)
+    return True
+
+
+def _remove_torn_writes(directory: Path, newest: float) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for path in directory.iterdir():
+            with suppress(FileNotFoundError):  # written to its end just now
+                if _OUR_TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= newest:
+                    path.unlink()

@@ -1,0 +1,1 @@
+"""Parses chat requests and encodes the answers."""

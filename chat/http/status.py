@@ -1,0 +1,75 @@
+"""What ``/sessions/{id}/status`` tells (seed 000 section 9.9)."""
+
+import asyncio
+from collections.abc import Sequence
+
+from chat.http.schemas import ActiveTurnOut, StatusOut, WindowStatusOut
+from chat.remote.remote_turns import ActiveTurn
+from sessions_app.session import AgentSettings, Session, ToolSettings
+from tools_app.toolset import ToolSelection, Toolset
+
+GROUP_SECONDS = 2.0
+
+
+async def tools_of_group(session: Session, toolset: Toolset) -> Sequence[str]:
+    """Return the names of the tools of the session's group.
+
+    None when it has no group, or when its tools are not known within two seconds: an MCP server
+    that starts just now must not hold up whoever asks for a status.
+    """
+    group = (session.metadata.tool_settings or ToolSettings()).tool_group
+    if group is None:
+        return ()
+    try:
+        async with asyncio.timeout(GROUP_SECONDS):
+            listing = await toolset.listing(ToolSelection(group=group))
+    except TimeoutError:
+        return ()
+    return listing.groups.get(group, ())
+
+
+def status_of(
+    session: Session,
+    active: ActiveTurn | None,
+    *,
+    max_context: int | None,
+    dynamic_allowed: bool,
+    group_tools: Sequence[str] = (),
+) -> StatusOut:
+    """Gather the status of a session.
+
+    Args:
+        session: The session.
+        active: The turn that runs on it.
+        max_context: The model's longest context in tokens; None when it is not known just now.
+        dynamic_allowed: Whether this server lets windows grow at all.
+        group_tools: The tools of the session's group.
+    """
+    metadata, window = session.metadata, session.window
+    tools = metadata.tool_settings or ToolSettings()
+    agents = list((metadata.agent_settings or AgentSettings()).enabled_agents)
+    return StatusOut(
+        session_id=session.session_id,
+        model=metadata.model,
+        message_count=len(session.messages),
+        context_window=WindowStatusOut(
+            dynamic_enabled=window.dynamic_enabled and dynamic_allowed,
+            current_window=window.current_window,
+            model_max_context=max_context,
+            last_adjustment_reason=window.last_adjustment,
+            manual_override=window.manual_override,
+        ),
+        tools_enabled=bool(tools.tools or tools.tool_group),
+        active_tools=list(dict.fromkeys([*tools.tools, *group_tools])),
+        execution_policy=tools.execution_policy,
+        agents_enabled=bool(agents),
+        enabled_agents=agents,
+        system_prompt_file=session.system_prompt.source_file if session.system_prompt else None,
+        summary=dict(metadata.summary) if metadata.summary else None,
+        summary_model=metadata.summary_model,
+        active_turn=ActiveTurnOut(
+            turn_id=active.turn_id, state=active.state, started_at=active.started_at
+        )
+        if active
+        else None,
+    )

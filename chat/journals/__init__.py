@@ -1,1 +1,0 @@
-"""Where journals are kept: one adapter a file."""

@@ -1,0 +1,343 @@
+"""The registry of this worker's live turns: start, listen, cancel, drain."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from chat.approvals.approver import Approver
+from chat.approvals.store import ConfirmationStore
+from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
+from chat.remote.recovery import TurnRecovery
+from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
+from chat.start.claiming import TurnOpener
+from chat.start.client_turns import ClientTurns, call_at_end
+from chat.start.preparation import TurnPreparer, TurnRequest
+from chat.storage.files.signals import SignalInbox, TurnSignals
+from chat.storage.journal import TurnJournal
+from chat.stream.turn_stream import Subscription, TurnStream
+from chat.turn.engine import TurnEngine
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import FINAL, Input, State
+from chat.turn.tool_calls import ToolCallRunner
+from chat.work_threads import InThread
+from sessions_app.errors import MochiError
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import unmark_cancelled
+from sessions_app.store.repository import SessionRepository
+
+logger = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Somebody who reads a turn's stream."""
+
+    async def next(self) -> bytes:
+        """Wait for the next frames; ``b""`` after the last one."""
+
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Allow that frames are handed to ``sink`` while ``next`` waits; it may refuse them."""
+
+    def close(self) -> None:
+        """Stop listening."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveTurn:
+    """A turn that runs in this worker, as its listeners see it."""
+
+    turn_id: str
+    session_id: str
+    started_at: str
+    detached: bool
+    engine: TurnEngine
+    stream: TurnStream
+    first_subscription: Subscription
+    task: asyncio.Task[Outcome]
+
+    @property
+    def state(self) -> State:
+        """Where the turn is."""
+        return self.engine.state
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the turn ended as a plain error, without a single event."""
+        return self.stream.ended and self.stream.last_number == 0
+
+    async def committed(self) -> None:
+        """Wait for the first event; raises the turn's error when it ended before that."""
+        await asyncio.shield(self.engine.committed)
+
+    async def finished(self) -> Outcome:
+        """Wait for the end of the turn."""
+        return await asyncio.shield(self.task)
+
+    def leave(self, subscription: Subscription) -> None:
+        """Stop listening. A turn that is not detached ends with its last listener."""
+        subscription.close()
+        if not self.detached and self.stream.subscriber_count == 0:
+            self.engine.stop(Input.CANCEL_REQUESTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """How many turns may run at once, and for how long.
+
+    Attributes:
+        active: Turns that may run at once in this worker.
+        seconds: How long a turn may take, in seconds.
+        per_client: Turns that one client may have running in this worker; 0 for any number.
+    """
+
+    active: int
+    seconds: float
+    per_client: int = 0
+
+
+class TurnRegistry:
+    """Starts turns and knows those that run in this worker, one a session.
+
+    ``on_answer`` is called with the session of every final answer, once it is on disk; without it
+    no summary is noted down as due.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        preparer: TurnPreparer,
+        limits: TurnLimits,
+        recovery: TurnRecovery,
+        signals: TurnSignals,
+        remote: RemoteTurns,
+        confirmations: ConfirmationStore,
+        on_answer: Callable[[str], None] | None = None,
+        in_thread: InThread = asyncio.to_thread,
+    ) -> None:
+        self._on_answer = on_answer
+        self._preparer = preparer
+        self._limits = limits
+        self._clients = ClientTurns(limits.per_client)
+        self._remote = remote
+        self._confirmations = confirmations
+        self._inbox = SignalInbox(signals, self._obey)
+        self._opener = TurnOpener(
+            repository=repository,
+            journal=journal,
+            recovery=recovery,
+            confirmations=confirmations,
+            expect=self._inbox.expect,
+            forget=self._inbox.forget,
+            wants_summaries=on_answer is not None,
+            in_thread=in_thread,
+        )
+        self._live: dict[str, LiveTurn] = {}
+        self._starting: set[asyncio.Task[LiveTurn]] = set()
+        self._closing = False
+
+    @property
+    def active_count(self) -> int:
+        """How many turns run in this worker, those that are starting included."""
+        return len(self._live) + len(self._starting)
+
+    def get(self, session_id: str) -> LiveTurn | None:
+        """Return the session's turn if it runs in this worker."""
+        turn = self._live.get(session_id)
+        return turn if turn is not None and turn.state not in FINAL else None
+
+    async def start(
+        self,
+        session_id: str,
+        request: TurnRequest,
+        *,
+        announce: Callable[[str], None] = lambda _: None,
+        client: str | None = None,
+    ) -> LiveTurn:
+        """Claim the session and start a turn on it; ``announce`` is told its id as it begins.
+
+        When the caller is cancelled meanwhile, the turn is still started (its session may be
+        claimed already) and stopped at once, unless it is detached.
+
+        Raises:
+            SessionNotFound, SessionCorrupt, SessionBusy: By the session.
+            ShuttingDown, TooManyTurns: By this worker (of which ``client`` may take a part).
+            NothingToContinue, ModelError, ToolNotFound: By the request (``TurnPreparer``).
+        """
+        if self._closing:
+            raise ShuttingDown
+        if self.active_count >= self._limits.active:
+            raise TooManyTurns(self._limits.active)
+        leave = self._clients.enter(client)
+        starting = asyncio.create_task(self._start(session_id, request, announce))
+        starting.add_done_callback(partial(call_at_end, leave))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(abandon)
+            raise
+
+    async def cancel(self, session_id: str) -> CancelReport:
+        """Stop the session's turn, in whichever process it runs, and wait until it has ended.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            NoActiveTurn: No turn runs, or it ended by itself just now.
+        """
+        turn = self.get(session_id)
+        if turn is None:
+            return await self._remote.cancel(session_id)
+        turn.engine.stop(Input.CANCEL_REQUESTED)
+        outcome = await turn.finished()
+        if outcome.state is not State.CANCELLED or outcome.message is None:
+            raise NoActiveTurn(session_id)
+        return CancelReport(
+            turn_id=turn.turn_id,
+            partial_content=unmark_cancelled(outcome.message.content),
+            stopped=outcome.stopped,
+        )
+
+    async def attach(self, session_id: str, position: tuple[str, int] | None) -> Listener | None:
+        """Listen to the session's running or last turn from an event on; None: nothing is left.
+
+        The turn goes on when its listeners leave, as if it had been started detached.
+
+        Args:
+            session_id: The session.
+            position: The turn and the number of the last event that the listener has.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        turn = self.get(session_id)
+        if turn is None:
+            return await self._remote.follow(session_id, position)
+        turn.detached = True
+        try:
+            await turn.committed()
+        except MochiError:  # told to whoever started it; the turn before it is the last one again
+            return await self._remote.follow(session_id, position)
+        after = position[1] if position is not None and position[0] == turn.turn_id else 0
+        if after > turn.stream.last_number:
+            return None
+        if turn.stream.ended and after == turn.stream.last_number:
+            return None
+        return turn.stream.subscribe(after)
+
+    async def active(self, session_id: str) -> ActiveTurn | None:
+        """Tell which turn runs on the session, in whichever process, and where it is."""
+        turn = self.get(session_id)
+        if turn is not None:
+            return ActiveTurn(
+                turn_id=turn.turn_id, state=turn.state.value, started_at=turn.started_at
+            )
+        claim = await self._remote.running(session_id)
+        return await self._remote.describe(claim) if claim else None
+
+    def notice_decision(self, turn_id: str) -> bool:
+        """Let a turn of this worker look for answers to what it asks; False: it is not here."""
+        for turn in self._live.values():
+            if turn.turn_id == turn_id:
+                turn.engine.notice_decision()
+                return True
+        return False
+
+    async def shutdown(self, grace_seconds: float) -> None:
+        """Refuse new turns, let live ones end within the grace time, then save and end them."""
+        self._closing = True
+        if self._starting:
+            await asyncio.wait(set(self._starting))
+        tasks = {turn.task for turn in self._live.values()}
+        if tasks and grace_seconds > 0:
+            await asyncio.wait(tasks, timeout=grace_seconds)
+        for turn in list(self._live.values()):
+            turn.engine.stop(Input.SHUTDOWN, ShuttingDown())
+        pending = [task for task in tasks if not task.done()]
+        if pending:
+            await asyncio.wait(pending)
+        self._inbox.close()
+
+    async def _start(
+        self, session_id: str, request: TurnRequest, announce: Callable[[str], None]
+    ) -> LiveTurn:
+        opened = await self._opener.open(
+            session_id,
+            partial(self._preparer.prepare, request),
+            self._preparer.find_out,
+            announce=announce,
+        )
+        job, stream, turn_id = opened.job, opened.stream, opened.job.turn_id
+        self._inbox.open()
+        engine = TurnEngine(
+            job,
+            stream=stream,
+            recorder=opened.recorder,
+            tools=ToolCallRunner(
+                self._preparer.toolset,
+                offer=job.offer,
+                session_id=session_id,
+                delegate=self._preparer.delegate,
+            ),
+            approver=Approver(
+                self._confirmations,
+                session_id=session_id,
+                turn_id=turn_id,
+                offer=job.offer,
+                interactive=request.interactive,
+                keep_digests=opened.recorder.keep_digests,
+            ),
+        )
+        subscription = stream.subscribe()
+        turn = LiveTurn(
+            turn_id=turn_id,
+            session_id=session_id,
+            started_at=utc_now(),
+            detached=request.detached,
+            engine=engine,
+            stream=stream,
+            first_subscription=subscription,
+            task=engine.start(),
+        )
+        self._live[session_id] = turn
+        limit = asyncio.get_running_loop().call_later(
+            self._limits.seconds, engine.stop, Input.ERROR, _over_time(self._limits.seconds)
+        )
+
+        turn.task.add_done_callback(partial(self._ended, turn, limit))
+        self._inbox.ready(turn_id)
+        return turn
+
+    def _ended(self, turn: LiveTurn, limit: asyncio.TimerHandle, _: asyncio.Task[Outcome]) -> None:
+        limit.cancel()
+        self._inbox.forget(turn.turn_id)
+        if self._live.get(turn.session_id) is turn:
+            del self._live[turn.session_id]
+        if self._on_answer is not None and turn.state is State.COMPLETED:
+            self._on_answer(turn.session_id)
+
+    def _obey(self, turn_id: str, kind: str) -> None:
+        """Do what another process asks of a turn of this one."""
+        if kind == "confirm":
+            self.notice_decision(turn_id)
+        for turn in self._live.values():
+            if turn.turn_id == turn_id and kind == "cancel":
+                turn.engine.stop(Input.CANCEL_REQUESTED)
+            elif turn.turn_id == turn_id and kind == "detach":
+                turn.detached = True
+
+
+def _over_time(seconds: float) -> TurnLimitReached:
+    return TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
+
+
+def abandon(starting: asyncio.Task[Any]) -> None:
+    """Leave a turn whose client had gone before it was started: a task's done callback."""
+    if not starting.cancelled() and starting.exception() is None:
+        turn = starting.result()
+        if isinstance(turn, LiveTurn):  # else it was another request's, and goes on
+            turn.leave(turn.first_subscription)

@@ -1,0 +1,1 @@
+"""Follows the turns of other processes and recovers those of dead ones."""

@@ -1,0 +1,137 @@
+"""Listening to a turn through its journal: one that runs in another process, or has ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from chat.errors import TurnInterrupted
+from chat.storage.journal import Entry, TurnJournal
+from chat.stream import sse
+from chat.stream.events import Done, Event
+from chat.stream.turn_stream import HEARTBEAT_SECONDS, encode_entries
+from chat.turn.completion import failed
+
+LIVENESS_SECONDS = 1.0
+
+Watch = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class JournalFollower:
+    """Sends everything after an event number, then what is written while the owner lives.
+
+    Args:
+        session_id: The session.
+        turn_id: Its turn.
+        after: The last event number that the listener has.
+        journal: Where the turn is journalled.
+        watch: Calls back from another thread when the journal changed; returns how to stop.
+        settle: Awaited now and then while nothing comes: seals the turn if its owner died, and
+            tells whether it still runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        turn_id: str,
+        after: int,
+        journal: TurnJournal,
+        watch: Watch,
+        settle: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._after = after
+        self._journal = journal
+        self._settle = settle
+        self._position = 0
+        self._last_number = 0
+        self._ended = False
+        self._read_ahead: list[Entry] = []
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
+        self._stop_watching = watch(self._notice)
+
+    async def begun(self) -> bool:
+        """Wait for the turn's first event; False when the turn ends without any."""
+        while (entries := await self._fetch()) is not None:
+            self._read_ahead += entries
+            if any(entry.n for entry in entries):
+                return True
+        return False
+
+    async def next(self) -> bytes:
+        """Wait for the next events and return their frames; ``b""`` after the last one."""
+        while (entries := await self.next_entries()) is not None:
+            events = [entry for entry in entries if entry.n > self._after]
+            if events:
+                self._last_sent = self._loop.time()
+                return encode_entries(self._turn_id, events)
+            if not entries:
+                return sse.HEARTBEAT
+        return b""
+
+    async def next_entries(self) -> Sequence[Entry] | None:
+        """Wait for the next entries, notes too.
+
+        Returns:
+            Nothing after 15 s of silence, and None after the last entry.
+        """
+        if self._read_ahead:
+            entries, self._read_ahead = self._read_ahead, []
+            return entries
+        return await self._fetch()
+
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Nothing is pushed: what comes is read from a journal, in a thread."""
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop_watching()
+
+    async def _fetch(self) -> Sequence[Entry] | None:
+        running = True
+        while not self._ended:
+            self._changed.clear()
+            entries = await self._read()
+            if entries:
+                return entries
+            if not running:  # sealed, or swept, and nothing more came
+                return self._last_words()
+            silence = self._loop.time() - self._last_sent
+            if silence >= HEARTBEAT_SECONDS:
+                self._last_sent = self._loop.time()
+                return []
+            try:
+                async with asyncio.timeout(min(LIVENESS_SECONDS, HEARTBEAT_SECONDS - silence)):
+                    await self._changed.wait()
+            except TimeoutError:
+                running = await self._settle()
+        return None
+
+    async def _read(self) -> Sequence[Entry]:
+        passage = await asyncio.to_thread(
+            self._journal.read, self._session_id, self._turn_id, self._position
+        )
+        self._position = passage.position
+        self._last_number = max(self._last_number, *(entry.n for entry in passage.entries), 0)
+        self._ended = self._ended or any(entry.event == "done" for entry in passage.entries)
+        return passage.entries
+
+    def _last_words(self) -> Sequence[Entry] | None:
+        """Return the end of a turn that nobody can seal yet; its journal gets one later."""
+        self._ended = True
+        if not self._last_number:
+            return None
+        words: tuple[Event, ...] = (failed(TurnInterrupted()), Done(session_id=self._session_id))
+        return [
+            Entry(number, event.event, msgspec.Raw(sse.payload(event).encode()))
+            for number, event in enumerate(words, self._last_number + 1)
+        ]
+
+    def _notice(self) -> None:
+        """Called from the watcher's thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)

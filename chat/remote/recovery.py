@@ -1,0 +1,191 @@
+"""Seals the turns of processes that died: see ``sealing.py`` for what is derived from what."""
+
+import errno
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from chat.remote.replay import Remains, is_sound, read_remains
+from chat.remote.sealing import closing_lines, seal_session
+from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.journal import TurnJournal, whole_journal
+from chat.turn.turn_ids import time_of
+from sessions_app.errors import (
+    MochiError,
+    SessionBusy,
+    SessionNotFound,
+    SessionReadOnly,
+    StorageError,
+)
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.session import Session
+from sessions_app.store.atomic import raise_if_unwritable
+from sessions_app.store.repository import Claim, SessionRepository
+
+logger = logging.getLogger(__name__)
+
+_PASSING = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+)
+"""Why a file can't be read or written although nothing is wrong with it."""
+
+
+class TurnRecovery:
+    """Brings sessions and journals of dead turns to their end. All its calls block."""
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        keys: IdempotencyKeys,
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._keys = keys
+        self._now = now
+
+    def recover(self, session: Session, claim: Claim) -> Session:
+        """Return the session with what its dead turn left; the repository saves it.
+
+        A claim that makes no sense names no turn: then the journals tell which one it was.
+        """
+        sealed = session
+        if claim.turn_id:
+            self._journal.adopt(claim.session_id, claim.turn_id)
+        for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):
+            with self._moved_aside_if_it_fails(claim.session_id, turn_id):
+                sealed = self._with_remains(sealed, turn_id)
+        logger.warning(
+            "sealed a turn whose process died",
+            extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
+        )
+        return sealed
+
+    def _with_remains(self, session: Session, turn_id: str) -> Session:
+        """Return the session with what the turn left, as far as that can be read and saved."""
+        session_id = session.session_id
+        if self._journal.set_aside(session_id, turn_id, is_sound):
+            _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
+        remains = self._remains(session_id, turn_id)
+        sealed = seal_session(session, remains, now=self._now())
+        if sealed is session or self._repository.can_hold(sealed):
+            return sealed
+        self._journal.copy_aside(session_id, turn_id)
+        _warn("a session can't hold what a turn left; it was set aside", session_id, turn_id)
+        without = msgspec.structs.replace(remains, text="", thinking="")
+        sealed = seal_session(session, without, now=self._now())
+        return sealed if self._repository.can_hold(sealed) else session
+
+    def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
+        """End every journal of the session that its writer could not end.
+
+        The caller holds the session's lock or its claim. Returns the session as it is, so that it
+        can be a repository's change that changes nothing.
+
+        Args:
+            session: The session.
+            turns: Its turns with a journal, oldest first, where the caller has just listed them.
+        """
+        for turn_id in self._dead_turns(session.session_id, turns):
+            with self._moved_aside_if_it_fails(session.session_id, turn_id):
+                self._end_journal(session, turn_id)
+        return session
+
+    def _end_journal(self, session: Session, turn_id: str) -> None:
+        remains = self._remains(session.session_id, turn_id)
+        if remains.last_number == 0:  # nobody saw anything of it
+            self._journal.discard(session.session_id, turn_id)
+        else:
+            lines = closing_lines(session, remains, turn_id)
+            self._journal.append(session.session_id, turn_id, lines)
+
+    @contextmanager
+    def _moved_aside_if_it_fails(self, session_id: str, turn_id: str) -> Iterator[None]:
+        """Put a journal aside that can't be dealt with: no session may be lost to it.
+
+        Raises:
+            StorageError: The disk takes nothing now. What is there stays, and is dealt with later.
+        """
+        try:
+            yield
+        except StorageError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _PASSING:
+                raise_if_unwritable(error)
+                raise
+            logger.exception(
+                "a journal could not be dealt with and was set aside",
+                extra={"session_id": session_id, "turn_id": turn_id},
+            )
+            self._journal.move_aside(session_id, turn_id)
+
+    def _dead_turns(self, session_id: str, turns: Sequence[str] | None = None) -> list[str]:
+        """Return the turns whose journal has no end and will get none from its writer.
+
+        A turn lets go of its session a moment before it writes its last events. What is older than
+        an ended journal has been ended too: no turn begins before its predecessors' ends are told.
+        """
+        dead: list[str] = []
+        for turn_id in reversed(self._journal.turns(session_id) if turns is None else turns):
+            if self._journal.has_ended(session_id, turn_id):
+                break
+            if not self._journal.is_being_written(session_id, turn_id):
+                dead.insert(0, turn_id)
+        return dead
+
+    def _remains(self, session_id: str, turn_id: str) -> Remains:
+        return read_remains(whole_journal(self._journal, session_id, turn_id))
+
+    def seal(self, session_id: str) -> None:
+        """Seal the session's dead turn, if there is one; a running turn is left alone.
+
+        The journals of a session that is not there wait for it (it may not be mounted yet, or be in
+        the middle of being replaced), unless it was deleted.
+        """
+        try:
+            self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
+        except SessionBusy:
+            return  # somebody was faster, and a new turn runs
+        except SessionReadOnly:
+            return  # a newer server's: it will seal it
+        except SessionNotFound:
+            deleted_at = self._repository.deleted_at(session_id)
+            if deleted_at is not None:
+                self._discard_before(session_id, deleted_at)
+
+    def _discard_before(self, session_id: str, deleted_at: str) -> None:
+        """Forget the journals of a session's turns that began before it was deleted."""
+        for turn_id in self._journal.turns(session_id):
+            if time_of(turn_id) <= deleted_at:
+                self._journal.discard(session_id, turn_id)
+
+    def seal_all(self) -> None:
+        """Seal every dead turn; one session that can't be sealed does not keep the others."""
+        dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
+        for session_id in sorted(dead | set(self._journal.unended_sessions())):
+            try:
+                self.seal(session_id)
+            except MochiError as error:
+                logger.error(  # noqa: TRY400 - a typed error says it all
+                    "a dead turn could not be sealed",
+                    extra={"session_id": session_id, "code": error.code},
+                )
+            except Exception:  # what lies on the disk may be anything; the others come first
+                logger.exception(
+                    "a dead turn could not be sealed", extra={"session_id": session_id}
+                )
+
+    def sweep(self, older_than_seconds: float) -> None:
+        """Remove journals that ended longer ago than that, and what dead writers left behind."""
+        self._journal.sweep(older_than_seconds)
+        self._repository.sweep()
+        self._keys.sweep(older_than_seconds, known_turns=self._journal.all_turns())
+
+
+def _warn(message: str, session_id: str, turn_id: str) -> None:
+    logger.warning(message, extra={"session_id": session_id, "turn_id": turn_id})

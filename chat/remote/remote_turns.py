@@ -1,0 +1,274 @@
+"""Turns that run in other processes, or ran: found by claim and journal, reached by signals."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from chat.errors import NoActiveTurn
+from chat.remote.journal_follower import JournalFollower
+from chat.remote.recovery import TurnRecovery
+from chat.remote.replay import Remains, read_remains
+from chat.storage.files.signals import TurnSignals
+from chat.storage.journal import Entry, TurnJournal, whole_journal
+from chat.stream.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
+from chat.turn.outcome import Outcome, outcome_of
+from chat.turn.state_machine import State
+from sessions_app.errors import MochiError, SessionError, SessionNotFound
+from sessions_app.store.repository import Claim, SessionRepository
+
+logger = logging.getLogger(__name__)
+
+DETACH_SECONDS = 1.0
+DETACH_POLL_SECONDS = 0.005
+
+# Events of which there are thousands, and which the last one repeats as a whole.
+_PIECES = frozenset({ContentDelta.event, ThinkingContentDelta.event, ToolCallDelta.event})
+
+WatchJournal = Callable[[str, str, Callable[[], None]], Callable[[], None]]
+"""Called with session, turn and what to call, from another thread, when that journal changed;
+returns how to stop."""
+
+
+class CancelReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cancelled turn left, and what was running when it was stopped."""
+
+    turn_id: str
+    partial_content: str
+    stopped: Mapping[str, Any]
+
+
+class ActiveTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A running turn, wherever it runs."""
+
+    turn_id: str
+    state: str
+    started_at: str
+
+
+class RemoteTurns:
+    """Reaches turns through what they leave on disk."""
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        recovery: TurnRecovery,
+        signals: TurnSignals,
+        watch: WatchJournal,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._recovery = recovery
+        self._signals = signals
+        self._watch = watch
+
+    async def running(self, session_id: str) -> Claim | None:
+        """Return the claim of the session's running turn; a dead one is sealed first.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        return await asyncio.to_thread(self._running, session_id)
+
+    async def describe(self, claim: Claim) -> ActiveTurn:
+        """Tell where another process's turn is, from its journal."""
+        remains = await asyncio.to_thread(self._remains, claim)
+        state = State.STARTING
+        if remains.waits_for_approval and not remains.started_calls:
+            state = State.AWAITING_CONFIRMATION
+        elif remains.last_number:
+            state = State.RUNNING_TOOLS if remains.started_calls else State.GENERATING
+        return ActiveTurn(turn_id=claim.turn_id, state=state.value, started_at=claim.started_at)
+
+    async def cancel(self, session_id: str) -> CancelReport:
+        """Ask the owner of the session's turn to stop it, and wait until it has.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            NoActiveTurn: No turn runs, or it ended by itself just now.
+        """
+        claim = await self.running(session_id)
+        if claim is None or not claim.turn_id:  # a newer server's, which can't be reached
+            raise NoActiveTurn(session_id)
+        await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
+        entries = await self._read_to_end(session_id, claim.turn_id)
+        # Not when our caller left meanwhile: others may count on the same signal.
+        await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
+        report = _report(claim.turn_id, entries)
+        if report is None:
+            raise NoActiveTurn(session_id)
+        return report
+
+    async def follow(
+        self, session_id: str, position: tuple[str, int] | None
+    ) -> JournalFollower | None:
+        """Listen to the session's running or last turn; None when nothing is left to send.
+
+        Args:
+            session_id: The session.
+            position: The turn and the number of the last event that the listener has. A position
+                in another turn counts as none.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        while True:
+            claim = await self.running(session_id)
+            if claim is not None and claim.turn_id:
+                turn_id, goes_on = claim.turn_id, True
+                await self._detach(turn_id)
+            else:
+                turns = await asyncio.to_thread(self._journal.turns, session_id)
+                if not turns:
+                    return None
+                turn_id = turns[-1]
+                goes_on = await asyncio.to_thread(self._goes_on, session_id, turn_id)
+            after = position[1] if position is not None and position[0] == turn_id else 0
+            last_number = await asyncio.to_thread(self._last_number, session_id, turn_id)
+            if after > last_number:
+                return None
+            if (
+                last_number
+                and after == last_number
+                and not goes_on
+                and await self._has_ended(session_id, turn_id)
+            ):
+                return None
+            follower = self._follow(session_id, turn_id, after)
+            if last_number or await follower.begun():
+                return follower
+            follower.close()  # it was refused, and the turn before it is the last one again
+
+    async def listen(self, session_id: str, turn_id: str) -> JournalFollower | None:
+        """Listen to a certain turn once it has its first event.
+
+        None when there is no trace of it, or it was refused and had no event.
+
+        Raises:
+            SessionNotFound: The turn's session is not there now (a volume that is not mounted).
+                One that was deleted has taken its journals with it: then there is no trace.
+        """
+        try:
+            claim = await self.running(session_id)
+        except SessionNotFound:
+            if turn_id in await asyncio.to_thread(self._journal.turns, session_id):
+                raise
+            return None
+        runs = claim is not None and claim.turn_id == turn_id
+        if not runs and turn_id not in await asyncio.to_thread(self._journal.turns, session_id):
+            return None
+        follower = self._follow(session_id, turn_id, after=0)
+        begun = False
+        try:
+            begun = await follower.begun()
+        finally:
+            if not begun:
+                follower.close()
+        return follower if begun else None
+
+    async def outcome(self, session_id: str, turn_id: str) -> Outcome:
+        """Wait for the end of a turn that runs elsewhere, or ran, and tell how it was."""
+        entries = await self._read_to_end(session_id, turn_id)
+        session = await asyncio.to_thread(self._repository.load, session_id)
+        return outcome_of(entries, session)
+
+    async def _read_to_end(self, session_id: str, turn_id: str) -> list[Entry]:
+        """Wait for the end of a turn and return its journal, but for the answer's pieces."""
+        follower = self._follow(session_id, turn_id, after=0)
+        entries: list[Entry] = []
+        try:
+            while (news := await follower.next_entries()) is not None:
+                entries += [entry for entry in news if entry.event not in _PIECES]
+        finally:
+            follower.close()
+        return entries
+
+    def _remains(self, claim: Claim) -> Remains:
+        return read_remains(whole_journal(self._journal, claim.session_id, claim.turn_id))
+
+    def _last_number(self, session_id: str, turn_id: str) -> int:
+        entries = whole_journal(self._journal, session_id, turn_id)
+        return max((entry.n for entry in entries), default=0)
+
+    def _follow(self, session_id: str, turn_id: str, after: int) -> JournalFollower:
+        async def goes_on() -> bool:
+            try:
+                return await asyncio.to_thread(self._goes_on, session_id, turn_id)
+            except SessionNotFound:  # deleted meanwhile, and its journal with it
+                return False
+
+        return JournalFollower(
+            session_id=session_id,
+            turn_id=turn_id,
+            after=after,
+            journal=self._journal,
+            watch=partial(self._watch, session_id, turn_id),
+            settle=goes_on,
+        )
+
+    async def _detach(self, turn_id: str) -> None:
+        """Let the turn go on without its first client; when it knows, that client may leave."""
+        await asyncio.to_thread(self._signals.send, turn_id, "detach")
+        deadline = asyncio.get_running_loop().time() + DETACH_SECONDS
+        while await asyncio.to_thread(self._signals.is_waiting, turn_id, "detach"):
+            if asyncio.get_running_loop().time() > deadline:
+                return  # it is ending, or its worker is very busy
+            await asyncio.sleep(DETACH_POLL_SECONDS)
+
+    def _goes_on(self, session_id: str, turn_id: str) -> bool:
+        """Whether more of the turn is to come from its owner; if that is dead, end its journal.
+
+        Asked once a second by every listener, so it reads no session: its claim tells.
+        """
+        claim = self._repository.claim_of(session_id)
+        if claim is not None and claim.alive and claim.turn_id == turn_id:
+            return True
+        if self._journal.is_being_written(session_id, turn_id):
+            return True
+        if not self._journal.has_ended(session_id, turn_id):
+            self._seal(session_id)
+        return False
+
+    def _running(self, session_id: str) -> Claim | None:
+        self._repository.load(session_id)
+        claim = self._repository.claim_of(session_id)
+        if claim is None or claim.alive:
+            return claim
+        self._seal(session_id)
+        return None
+
+    def _seal(self, session_id: str) -> None:
+        """Seal what dead turns of the session left, if that can be done now.
+
+        Whoever asks for a session or a stream gets what there is, sealed or not.
+        """
+        try:
+            self._recovery.seal(session_id)
+        except SessionError:
+            pass  # it is gone, or can't be read: so say those who read it
+        except Exception as error:
+            code = error.code if isinstance(error, MochiError) else type(error).__name__
+            logger.warning(
+                "a dead turn can't be sealed yet",
+                extra={"session_id": session_id, "code": code},
+                exc_info=not isinstance(error, MochiError),
+            )
+
+    async def _has_ended(self, session_id: str, turn_id: str) -> bool:
+        return await asyncio.to_thread(self._journal.has_ended, session_id, turn_id)
+
+
+def _report(turn_id: str, entries: Sequence[Entry]) -> CancelReport | None:
+    payloads = {entry.event: entry for entry in entries}
+    if "cancelled" not in payloads or "stopped" not in payloads:
+        return None
+    return CancelReport(
+        turn_id=turn_id,
+        partial_content=payloads["cancelled"].value()["content"],
+        stopped=payloads["stopped"].value(),
+    )

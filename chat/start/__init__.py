@@ -1,0 +1,1 @@
+"""Turns a request into a claimed turn: preparation, limits, claim."""

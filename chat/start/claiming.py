@@ -1,0 +1,217 @@
+"""Taking a session for a turn: its claim, the user's message, its journal, under one lock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from chat.approvals.store import ConfirmationStore
+from chat.context.history import Continuation
+from chat.remote.recovery import TurnRecovery
+from chat.start.preparation import Known, NotKnown
+from chat.storage.journal import JournalWriter, TurnJournal
+from chat.stream.turn_stream import TurnStream
+from chat.turn.job import TurnJob
+from chat.turn.session_writer import SessionRecorder, open_session
+from chat.turn.turn_ids import new_turn_id
+from chat.work_threads import InThread
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
+
+Prepare = Callable[[str, Session, Known], TurnJob]
+FindOut = Callable[[NotKnown, Known], Awaitable[None]]
+
+
+def _nobody(turn_id: str) -> None:
+    """Nobody wants to know of turns that are about to begin."""
+
+
+class _Overtaken(Exception):
+    """Another turn's journal has a later id, so that this turn's would sort before it."""
+
+    def __init__(self, turn_id: str) -> None:
+        super().__init__(turn_id)
+        self.turn_id = turn_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedTurn:
+    """A turn whose session is claimed, ready to run."""
+
+    job: TurnJob
+    stream: TurnStream
+    recorder: SessionRecorder
+
+
+class TurnOpener:
+    """Takes sessions for turns.
+
+    Args:
+        repository: The sessions.
+        journal: Where turns are journalled.
+        recovery: Seals what dead turns left.
+        confirmations: The questions of earlier turns, which a new turn takes back.
+        expect: Told of a turn's id before others can see the turn; may be called in a thread.
+        forget: Told when such a turn does not begin.
+        wants_summaries: Whether a final answer makes a summary due.
+        in_thread: Where what every turn writes to its session's file is written.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        recovery: TurnRecovery,
+        confirmations: ConfirmationStore,
+        expect: Callable[[str], None] = _nobody,
+        forget: Callable[[str], None] = _nobody,
+        wants_summaries: bool = False,
+        in_thread: InThread = asyncio.to_thread,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._recovery = recovery
+        self._confirmations = confirmations
+        self._expect = expect
+        self._forget = forget
+        self._wants_summaries = wants_summaries
+        self._in_thread = in_thread
+
+    async def open(
+        self,
+        session_id: str,
+        prepare: Prepare,
+        find_out: FindOut,
+        *,
+        announce: Callable[[str], None] = _nobody,
+        stream_type: Callable[..., TurnStream] = TurnStream,
+    ) -> OpenedTurn:
+        """Take the session, finding out first what must be known about the world.
+
+        Args:
+            session_id: The session.
+            prepare: Makes the job, under the session's lock; raises what refuses the turn.
+            find_out: Finds out what ``prepare`` missed, without the lock.
+            announce: Called with the turn's id, in a thread and under the session's lock, once the
+                turn can begin and before anything of it is saved.
+            stream_type: What its events go through.
+
+        Raises:
+            SessionNotFound, SessionCorrupt, SessionBusy: By the session.
+            MochiError: What ``prepare`` and ``find_out`` raise.
+        """
+        known = Known()
+
+        def claim() -> tuple[TurnJob, JournalWriter]:
+            return self._claim(
+                session_id, lambda turn_id, session: prepare(turn_id, session, known), announce
+            )
+
+        while True:
+            try:
+                job, writer = await self._in_thread(claim)
+                break
+            except NotKnown as missing:
+                await find_out(missing, known)
+        read = partial(asyncio.to_thread, self._journal.read, session_id, job.turn_id)
+        discard = partial(asyncio.to_thread, self._journal.discard, session_id, job.turn_id)
+        stream = stream_type(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
+        recorder = SessionRecorder(
+            self._repository,
+            session=job.session,
+            turn_id=job.turn_id,
+            replaced_id=job.continuation.replaced_id,
+            wants_summaries=self._wants_summaries,
+            in_thread=self._in_thread,
+        )
+        return OpenedTurn(job=job, stream=stream, recorder=recorder)
+
+    def _claim(
+        self,
+        session_id: str,
+        prepare: Callable[[str, Session], TurnJob],
+        announce: Callable[[str], None],
+    ) -> tuple[TurnJob, JournalWriter]:
+        """Claim the session under an id that sorts after those of all its turns.
+
+        Ids are compared under the session's lock: in the order of its turns, whoever was slow to
+        begin, and whatever the clock says.
+        """
+        turn_id = new_turn_id()
+        while True:
+            try:
+                return self._claim_as(turn_id, session_id, prepare, announce)
+            except _Overtaken as newer:
+                turn_id = new_turn_id(after=newer.turn_id)
+
+    def _claim_as(
+        self,
+        turn_id: str,
+        session_id: str,
+        prepare: Callable[[str, Session], TurnJob],
+        announce: Callable[[str], None],
+    ) -> tuple[TurnJob, JournalWriter]:
+        turns: Sequence[str] = ()
+        jobs: list[TurnJob] = []
+        writers: list[JournalWriter] = []
+
+        def open_turn(session: Session) -> Session:
+            nonlocal turns
+            turns = self._journal.turns(session_id)
+            if turns and turns[-1] >= turn_id:
+                raise _Overtaken(turns[-1])
+            jobs.append(prepare(turn_id, session))
+            announce(turn_id)
+            opened = open_session(jobs[-1].session, jobs[-1], now=utc_now())
+            # Before the claim: a claim whose journal nobody writes is that of a turn which is over.
+            writers.append(self._journal.open(session_id, turn_id))
+            return opened
+
+        self._expect(turn_id)
+        try:
+            session = self._repository.claim(
+                session_id, turn_id, recover=self._recovery.recover, change=open_turn
+            )
+            self._withdraw_questions(session_id, jobs[-1].continuation)
+            if turns:
+                self._recovery.end_journals(session, turns)
+        except BaseException:
+            self._forget(turn_id)
+            for writer in writers:
+                self._give_up(session_id, turn_id, writer)
+            raise
+        return msgspec.structs.replace(jobs[-1], session=session), writers[-1]
+
+    def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter) -> None:
+        """Undo the claim of a turn that can't begin.
+
+        Where the claim stays (a disk that takes nothing any more), the journal shows that the turn
+        is over, and whoever comes next removes both.
+        """
+        try:
+            self._repository.release(session_id, turn_id)
+        finally:
+            writer.close()
+        self._journal.discard(session_id, turn_id)
+
+    def _withdraw_questions(self, session_id: str, continuation: Continuation) -> None:
+        """Take back what earlier turns asked, but for the calls that this one resumes.
+
+        An agent's questions name a message of the agent's session. They are about calls that this
+        turn resumes: a turn that resumes nothing has taken all others back, the approved ones too,
+        for an agent may come to the same call again on behalf of another one.
+        """
+        if not continuation.open_calls:
+            self._confirmations.withdraw_all(session_id)
+            return
+        stale = [
+            asked.confirmation_id
+            for asked in self._confirmations.pending(session_id)
+            if asked.agent_name is None and asked.message_id != continuation.asking_id
+        ]
+        if stale:
+            self._confirmations.withdraw(session_id, stale)

@@ -1,0 +1,1 @@
+"""Declares the ports to where turns are recorded; each engine has a folder."""

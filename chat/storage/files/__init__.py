@@ -1,0 +1,1 @@
+"""Stores journals, signals and idempotency keys as files."""

@@ -1,0 +1,345 @@
+"""Journals as files: ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
+
+Whatever else lies there (other names, links, pipes, directories) is no journal and left alone. A
+line that is no entry, as a crash of the machine may leave one, is passed over.
+
+A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
+a journal that nobody will go on with is told from one that is being written.
+
+The first line is a header, with the version of the format and the directory of sessions that the
+journal belongs to: servers that share a data directory need not share their sessions. Journals of
+older servers have none, and belong to whoever has their session (docs/decisions/0026).
+"""
+
+import fcntl
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from chat.storage.files import unreadable as aside
+from chat.storage.files.journal_file import (
+    VERSION,
+    FileJournalWriter,
+    Header,
+    header_of,
+    is_header,
+    mark_of,
+    open_journal,
+    opened,
+    remove_unless_locked,
+)
+from chat.storage.files.unreadable import copy_aside, move_aside, set_lines_aside
+from chat.storage.files.watcher import PathWatcher
+from chat.storage.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
+from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".jsonl"
+LAST_ENTRY_LENGTH = 4096
+MOST_KNOWN = 10_000
+_SESSION_ID = re.compile(r"[0-9a-f]{10}", re.ASCII)
+_FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
+_LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
+_decode = msgspec.json.Decoder(Entry).decode
+
+
+class FileTurnJournal:
+    """The journals under one directory, shared by all worker processes of a machine.
+
+    Args:
+        root: The directory.
+        sessions_dir: Where the sessions are to which the journals belong; journals of other
+            sessions are left alone. None makes no difference between them.
+    """
+
+    def __init__(self, root: Path, sessions_dir: Path | None = None) -> None:
+        self._root = root
+        self._prefix = f"{root}{os.sep}"  # putting a Path together costs more than opening it
+        self._sessions_dir = sessions_dir
+        self._known: dict[str, bool] = {}
+
+    @cached_property
+    def _sessions(self) -> str:
+        return "" if self._sessions_dir is None else mark_of(self._sessions_dir, self._root)
+
+    @cached_property
+    def _header(self) -> str:
+        return Header(journal=VERSION, sessions=self._sessions).line
+
+    def open(self, session_id: str, turn_id: str) -> JournalWriter:
+        """Begin the journal of a new turn."""
+        path = self._path(session_id, turn_id)
+        try:
+            while True:
+                try:
+                    writer = FileJournalWriter(path, header=self._header)
+                except FileNotFoundError:  # its first turn, or a sweep removed the empty directory
+                    # Its writer syncs the names of both when a line must survive a power cut.
+                    make_private_directory(self._root / session_id, durable=False)
+                    continue
+                if not writer.is_removed:
+                    self._know(turn_id, ours=True)
+                    return writer
+                writer.close()
+        except OSError as error:
+            raise_if_unwritable(error)
+            raise
+
+    def turns(self, session_id: str) -> Sequence[str]:
+        """Return the session's turns that have a journal, oldest first."""
+        return [turn for turn in self._turns(session_id) if self._is_ours(session_id, turn)]
+
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+        """Return the next passage of whole entries; positions are bytes."""
+        entries: list[Entry] = []
+        try:
+            with opened(self._path(session_id, turn_id)) as file:
+                file.seek(position)
+                while not entries and (whole := _whole_lines(file)):
+                    position += len(whole)
+                    entries = [
+                        entry
+                        for line in whole.split(b"\n")[:-1]
+                        if (entry := _entry_of(line)) is not None
+                    ]
+                    file.seek(position)
+        except FileNotFoundError:
+            return Passage([], position)
+        return Passage(entries, position)
+
+    def has_ended(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal's last entry is ``done``."""
+        try:
+            descriptor, size = open_journal(self._path(session_id, turn_id))
+        except FileNotFoundError:
+            return False
+        try:
+            tail = os.pread(descriptor, LAST_ENTRY_LENGTH, max(0, size - LAST_ENTRY_LENGTH))
+        finally:
+            os.close(descriptor)
+        return tail.endswith(b"\n") and bool(_LAST_ENTRY.match(tail.rsplit(b"\n", 2)[-2]))
+
+    def is_being_written(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal's writer is open, in this or another process."""
+        return self._is_locked(session_id, turn_id) is True
+
+    def was_closed(self, session_id: str, turn_id: str) -> bool:
+        """Whether there is a journal and its writer is gone: nothing more comes from the turn."""
+        return self._is_locked(session_id, turn_id) is False
+
+    def all_turns(self) -> set[str]:
+        """Return every turn that has a journal."""
+        return {turn_id for _, turn_id in self._all()}
+
+    def unended_sessions(self) -> Sequence[str]:
+        """Return the sessions with a journal that has not ended: its turn runs, or died."""
+        return sorted(
+            {
+                session_id
+                for session_id, turn_id in self._all()
+                if self._is_ours(session_id, turn_id) and not self.has_ended(session_id, turn_id)
+            }
+        )
+
+    def adopt(self, session_id: str, turn_id: str) -> None:
+        """Make a journal ours that a claim of ours names, unless it is being written."""
+        path = self._path(session_id, turn_id)
+        header = header_of(path)
+        if header is None or not header.is_known or header.sessions == self._sessions:
+            return
+        if len(header.sessions) == len(self._sessions) and not self.is_being_written(
+            session_id, turn_id
+        ):
+            with open(path, "r+b") as file:  # noqa: PTH123 - the path is text
+                file.write(self._header.encode("ascii"))
+            self._know(turn_id, ours=True)
+
+    def append(self, session_id: str, turn_id: str, lines: str) -> None:
+        """Add lines to a journal whose writer died, after cutting off what it left half-written."""
+        path = self._path(session_id, turn_id)
+        content = Path(path).read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(path, whole)
+        writer = FileJournalWriter(path)
+        try:
+            writer.append(lines)
+        finally:
+            writer.close()
+
+    def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
+        """Put lines that can't be read where nobody reads them; whether there were any."""
+        path = Path(self._path(session_id, turn_id))
+        with suppress(FileNotFoundError):
+            return set_lines_aside(path, self._header, partial(_is_broken, is_sound))
+        return False
+
+    def copy_aside(self, session_id: str, turn_id: str) -> None:
+        """Keep a copy of a journal that nobody removes."""
+        copy_aside(Path(self._path(session_id, turn_id)))
+
+    def move_aside(self, session_id: str, turn_id: str) -> None:
+        """Put a whole journal where nobody reads or removes it."""
+        move_aside(Path(self._path(session_id, turn_id)))
+
+    def broken(self) -> Sequence[str]:
+        """Return where what was set aside is, in words for people."""
+        return sorted(str(path) for path in self._root.glob(f"*/*{aside.SUFFIX}"))
+
+    def discard(self, session_id: str, turn_id: str) -> None:
+        """Forget one turn's journal, and the session's directory with its last one."""
+        path = self._path(session_id, turn_id)
+        while not remove_unless_locked(path):
+            if self.is_being_written(session_id, turn_id):
+                return
+        with suppress(OSError):  # other turns' journals are still there
+            (self._root / session_id).rmdir()
+
+    def discard_session(self, session_id: str) -> None:
+        """Forget all journals of a session."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return
+        for path in (self._root / session_id).glob(f"*{aside.SUFFIX}"):
+            header = header_of(str(path))
+            if header is None or self._is_of_ours(header):
+                path.unlink(missing_ok=True)
+        for turn_id in self.turns(session_id):
+            self.discard(session_id, turn_id)
+
+    def sweep(self, older_than_seconds: float) -> int:
+        """Forget journals that ended longer ago than that; return how many."""
+        swept = 0
+        newest = time.time() - older_than_seconds
+        for session_id, turn_id in self._all():
+            path = self._path(session_id, turn_id)
+            try:
+                if Path(path).stat().st_mtime <= newest and self._is_over(session_id, turn_id):
+                    self.discard(session_id, turn_id)
+                    swept += 1
+            except FileNotFoundError:
+                pass  # another worker sweeps too
+            except OSError:  # one that can't be looked at does not keep the others
+                logger.exception("a journal could not be swept", extra={"turn_id": turn_id})
+        return swept
+
+    def watch(
+        self,
+        watcher: PathWatcher,
+        session_id: str,
+        turn_id: str,
+        changed: Callable[[], object],
+    ) -> Callable[[], None]:
+        """Call ``changed``, in another thread, when the journal grew; return how to stop."""
+        return watcher.watch(Path(self._path(session_id, turn_id)), changed)
+
+    def _is_locked(self, session_id: str, turn_id: str) -> bool | None:
+        """Return whether a writer holds the journal's lock; None where there is no journal."""
+        try:
+            with opened(self._path(session_id, turn_id)) as file:
+                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            return True
+        return False
+
+    def _all(self) -> Iterator[tuple[str, str]]:
+        """Yield the session and the turn of every journal."""
+        with suppress(FileNotFoundError):
+            for directory in self._root.iterdir():
+                for turn_id in self._turns(directory.name):
+                    yield directory.name, turn_id
+
+    def _turns(self, session_id: str) -> list[str]:
+        """Return the session's turns that have a journal, whosever it is, oldest first."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return []  # as everybody else says: it must not become a path
+        try:
+            with os.scandir(self._prefix + session_id) as entries:
+                return sorted(
+                    entry.name.removesuffix(SUFFIX) for entry in entries if _is_journal(entry)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _is_ours(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal belongs to our sessions and can be read.
+
+        One without a header may: it is an older server's, or its writer has not come to it yet.
+        """
+        if (known := self._known.get(turn_id)) is not None:
+            return known
+        header = header_of(self._path(session_id, turn_id))
+        if header is None:
+            return True
+        ours = self._is_of_ours(header)
+        self._know(turn_id, ours=ours)
+        return ours
+
+    def _is_of_ours(self, header: Header) -> bool:
+        return header.is_known and (
+            not (self._sessions and header.sessions) or header.sessions == self._sessions
+        )
+
+    def _know(self, turn_id: str, *, ours: bool) -> None:
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()  # they are read again
+        self._known[turn_id] = ours
+
+    def _is_over(self, session_id: str, turn_id: str) -> bool:
+        """Whether the journal has ended, whosever it is; a newer format's end is not known."""
+        header = header_of(self._path(session_id, turn_id))
+        return (header is None or header.is_known) and self.has_ended(session_id, turn_id)
+
+    def _path(self, session_id: str, turn_id: str) -> str:
+        return f"{self._prefix}{session_id}{os.sep}{turn_id}{SUFFIX}"
+
+
+def _is_journal(entry: "os.DirEntry[str]") -> bool:
+    return bool(_FILE_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
+
+
+def _whole_lines(file: BinaryIO) -> bytes:
+    """Return the next lines that are whole: as many as a passage holds, or one that is longer."""
+    content = file.read(PASSAGE_BYTES)
+    end = content.rfind(b"\n") + 1
+    if end or len(content) < PASSAGE_BYTES:
+        return content[:end]
+    line = content + file.readline()
+    return line if line.endswith(b"\n") else b""
+
+
+def _is_broken(is_sound: Callable[[Entry], bool], line: bytes) -> bool:
+    entry = _entry_of(line)
+    return not is_sound(entry) if entry is not None else not is_header(line)
+
+
+def _entry_of(line: bytes) -> Entry | None:
+    try:
+        entry = _decode(line)
+    except msgspec.MsgspecError:
+        return _entry_with_halves(line)
+    return entry if bytes(entry.data).startswith(b"{") else None
+
+
+def _entry_with_halves(line: bytes) -> Entry | None:
+    """Return an entry with half a character in it, as older servers wrote them down."""
+    if b"\\u" not in line:
+        return None
+    try:
+        raw = json.loads(line)
+        data = msgspec.Raw(json.dumps(raw.pop("data"), separators=(",", ":")).encode("ascii"))
+        entry = msgspec.convert({**raw, "data": data}, Entry)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return entry if bytes(entry.data).startswith(b"{") else None

@@ -1,0 +1,294 @@
+"""The stream of one running turn: numbers its events, journals them, and wakes who listens."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from chat.errors import TurnLimitReached
+from chat.storage.journal import Entry, JournalWriter, Passage, line
+from chat.stream import sse
+from chat.stream.events import Event
+from sessions_app.errors import StorageError
+from sessions_app.store.atomic import raise_if_unwritable
+
+logger = logging.getLogger(__name__)
+
+MAX_PENDING_BYTES = 256 * 1024
+MAX_TURN_BYTES = 64 * 1024 * 1024
+"""Of journal; some 800,000 tokens. Nothing else ends a model that goes on and on, but time."""
+HEARTBEAT_SECONDS = 15.0
+
+ReadJournal = Callable[[int], Awaitable[Passage]]
+
+
+class TurnStream:
+    """Numbers, journals and hands out the events of one turn.
+
+    Everything but ``Subscription.next`` is synchronous, so no event is ever between two states.
+
+    Attributes:
+        last_number: The number of the newest event.
+        journalled: The number of the newest event that can be read again.
+        written: How many bytes of journal there are.
+        failure: Why the journal could not be written, if so. Nothing is sent from then on but the
+            last events: what a client sees must be found again.
+    """
+
+    def __init__(
+        self,
+        turn_id: str,
+        *,
+        writer: JournalWriter,
+        read_journal: ReadJournal,
+        discard_journal: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.turn_id = turn_id
+        self.last_number = 0
+        self.journalled = 0
+        self.written = 0
+        self.ended = False
+        self.failure: OSError | None = None
+        self._is_left = False
+        self._writer = writer
+        self._read_journal = read_journal
+        self._discard_journal = discard_journal
+        self._subscriptions: set[Subscription] = set()
+
+    @property
+    def subscriber_count(self) -> int:
+        """How many listeners there are now."""
+        return len(self._subscriptions)
+
+    def emit(self, events: Sequence[Event]) -> None:
+        """Journal events and send them, in order: one write and one chunk for every listener.
+
+        Nothing is sent that can't be journalled; ``require_room`` tells of that.
+        """
+        self._send(events)
+
+    def finish(self, events: Sequence[Event]) -> None:
+        """Send the last events, journalled or not, and close the stream.
+
+        Those of a turn that was left are not journalled: whoever seals it ends its journal.
+        """
+        if not self._is_left:
+            self.failure = None  # there may be space again, and a journal with an end needs no care
+        self._send(events, always=True)
+        self.close()
+
+    def leave(self) -> None:
+        """Journal nothing more: what the turn left could not be saved, and the journal has it."""
+        self._is_left = True
+
+    def _send(self, events: Sequence[Event], *, always: bool = False) -> None:
+        number = self.last_number
+        turn_id = self.turn_id
+        lines: list[str] = []
+        frames: list[str] = []
+        for event in events:
+            number += 1
+            data = sse.payload(event)
+            name = event.event
+            lines.append(line(number, name, data))
+            frames.append(sse.frame(turn_id, number, name, data))
+        if self._write("".join(lines)):
+            self.journalled = number
+        elif not always:
+            return
+        self.last_number = number
+        if self._subscriptions:
+            chunk = "".join(frames).encode("ascii")
+            for subscription in self._subscriptions:
+                subscription.push(chunk, number)
+
+    def note(self, name: str, value: object) -> None:
+        """Write down something for recovery that clients are not sent."""
+        self._write(line(0, name, sse.ascii_json(value)))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more can be journalled."""
+        return self.failure is None and self.written <= MAX_TURN_BYTES
+
+    def require_room(self) -> None:
+        """Make sure that more can be journalled.
+
+        Raises:
+            StorageError: The journal could not be written.
+            TurnLimitReached: It is as large as a turn's may be.
+        """
+        if self.failure is not None:
+            raise_if_unwritable(self.failure)
+            raise StorageError("The turn can't be recorded.") from self.failure
+        if self.written > MAX_TURN_BYTES:
+            raise TurnLimitReached(
+                f"The turn said more than {MAX_TURN_BYTES // 2**20} MiB; that is the limit."
+            )
+
+    def sync(self) -> None:
+        """Put what was journalled on disk. Blocks."""
+        self._writer.sync()
+
+    async def abandon(self) -> None:
+        """End a stream that never had an event, as if it had never been."""
+        self.close()
+        if self._is_left:  # the journal shows that the turn is over
+            return
+        try:
+            await self._discard_journal()
+        except OSError:  # nobody saw anything of it, so the next turn's beginning removes it
+            logger.exception("the journal of a refused turn could not be removed")
+
+    def _write(self, lines: str) -> bool:
+        if self.failure is not None or self._is_left:
+            return False
+        try:
+            self._writer.append(lines)
+        except OSError as error:  # the engine ends the turn because of it
+            logger.exception("the journal could not be written")
+            self.failure = error
+            return False
+        self.written += len(lines)
+        return True
+
+    def subscribe(self, after: int | None = None) -> "Subscription":
+        """Listen to what comes, or to everything after event number ``after``."""
+        subscription = Subscription(self, self._read_journal, after)
+        if not self.ended:
+            self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: "Subscription") -> None:
+        """Stop sending to a listener; doing it twice is harmless."""
+        self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """End the stream after its last event; listeners get what is left, then the end."""
+        self.ended = True
+        try:
+            self._writer.close()
+        except OSError:  # the descriptor is gone all the same
+            logger.exception("the journal could not be closed")
+        for subscription in self._subscriptions:
+            subscription.wake()
+        self._subscriptions.clear()
+
+
+class Subscription:
+    """One listener of a running turn.
+
+    What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
+    behind reads the rest from the journal, in passages of that size: a slow client costs no more
+    memory and misses nothing.
+    After 15 s of silence it gets a comment, so that nobody between takes the connection for dead.
+    """
+
+    def __init__(self, stream: TurnStream, read_journal: ReadJournal, after: int | None) -> None:
+        self._stream = stream
+        self._read_journal = read_journal
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], bool] | None = None
+        self._behind = after is not None and after < stream.journalled
+        self._fetched = stream.last_number if after is None else after
+        self._position = 0
+        self._pushed = self._fetched
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
+        self._heartbeat = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
+
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Hand chunks to ``sink`` as they come, while ``next`` waits for them.
+
+        That spares waking a task for every token. ``sink`` returns whether it took the chunk; what
+        it did not take, ``next`` returns.
+        """
+        self._sink = sink
+
+    def push(self, chunk: bytes, last_number: int) -> None:
+        """Take in events up to ``last_number``; called by the stream."""
+        journalled = last_number <= self._stream.journalled
+        if self._behind and journalled:
+            return
+        if self._sink is not None and self._is_awaited() and self._sink(chunk):
+            self._fetched = self._pushed = last_number
+            self._last_sent = self._loop.time()
+            return
+        self._pending.append(chunk)
+        self._pending_bytes += len(chunk)
+        if self._pending_bytes > MAX_PENDING_BYTES and journalled:
+            self._pending.clear()
+            self._pending_bytes = 0
+            self._behind = True
+        else:
+            self._pushed = last_number
+        self.wake()
+
+    def _is_awaited(self) -> bool:
+        """Whether ``next`` waits, so that nothing is on its way before what comes now."""
+        return self._waiter is not None and not self._waiter.done()
+
+    def wake(self) -> None:
+        """Let ``next`` look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> bytes:
+        """Wait for the next events and return their frames, all that wait at once.
+
+        Returns:
+            Bytes of whole frames; ``b""`` when the stream has ended and everything was fetched.
+        """
+        while self._behind or not self._pending:
+            if self._behind:
+                if missed := await self._catch_up():
+                    return missed
+            elif self._stream.ended:
+                return b""
+            else:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+        self._last_sent = self._loop.time()
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        self._fetched = self._pushed
+        return pending[0] if len(pending) == 1 else b"".join(pending)
+
+    def close(self) -> None:
+        """Stop listening; doing it twice is harmless."""
+        self._heartbeat.cancel()
+        self._stream.unsubscribe(self)
+
+    def _beat(self) -> None:
+        silent_until = self._last_sent + HEARTBEAT_SECONDS
+        if self._loop.time() >= silent_until:
+            if not self._pending and not self._behind:
+                self._pending.append(sse.HEARTBEAT)
+                self.wake()
+            silent_until = self._loop.time() + HEARTBEAT_SECONDS
+        self._heartbeat = self._loop.call_at(silent_until, self._beat)
+
+    async def _catch_up(self) -> bytes:
+        """Return the next passage of what was missed; there may be more."""
+        missed: list[Entry] = []
+        while not missed:
+            passage = await self._read_journal(self._position)
+            if not passage.entries:
+                break
+            self._position = passage.position
+            missed = [entry for entry in passage.entries if entry.n > self._fetched]
+        if missed:
+            self._fetched = missed[-1].n
+            self._pushed = max(self._pushed, self._fetched)
+        # What should be there and is not (a journal that somebody removed) will not come either.
+        self._behind = bool(missed) and self._fetched < self._stream.journalled
+        self._last_sent = self._loop.time()
+        return encode_entries(self._stream.turn_id, missed)
+
+
+def encode_entries(turn_id: str, entries: Sequence[Entry]) -> bytes:
+    """Return journalled events as the frames that were sent."""
+    return "".join(
+        sse.frame(turn_id, entry.n, entry.event, bytes(entry.data).decode("ascii"))
+        for entry in entries
+    ).encode("ascii")

@@ -1,0 +1,1 @@
+"""Summarizes sessions, in the background or on request."""

@@ -1,0 +1,372 @@
+"""Summaries of conversations: made in the background after an answer, or when somebody asks."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from chat.errors import SummaryNotFound, SummaryNotPossible
+from chat.summaries.failures import SummaryFailure, SummaryFailures
+from chat.summaries.prompt import (
+    ConversationSummary,
+    bare_name,
+    choose_model,
+    wants_summary,
+)
+from chat.summaries.writer import GaveWay, SummaryWriter
+from models_app.errors import ModelError, ModelNotFound
+from models_app.language_model import ModelInfo
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import AssistantMessage
+from sessions_app.session import Session, has_known_format, require_known_format, with_metadata
+from sessions_app.store.repository import SessionRepository
+
+logger = logging.getLogger(__name__)
+
+GAVE_WAY_SECONDS = 10.0
+"""When a summary that gave way to another session's turn is tried again."""
+
+PATIENCE_SECONDS = 600.0
+"""How long a summary that is due gives way to other sessions' turns: on a server where there is
+always one it would never be written."""
+
+TOLERANCE_SECONDS = 0.5
+OVERDUE_SECONDS = 10.0
+QUEUED_AT_ONCE = 50
+GATHER_SECONDS = 0.5
+"""How long the answers are gathered whose summaries are queued together: a queue is a database, and
+opening it for every answer cost more than the answer."""
+
+QUEUED_AGAIN_SECONDS = 900.0
+"""When a summary that was found overdue is queued again, should its task be lost too."""
+
+
+class SummaryQueue(Protocol):
+    """Where summaries wait for the background worker."""
+
+    def add(self, *session_ids: str, delay_seconds: float) -> bool:
+        """Queue the sessions' summaries; False when that can't be done just now. Blocks."""
+        ...
+
+
+class Models(Protocol):
+    """What summaries need to know of models (``ModelCatalogue``)."""
+
+    async def look_up(self, name: str) -> object:
+        """Raise ``ModelNotFound`` for a model that is not there."""
+        ...
+
+    async def list(self) -> Sequence[ModelInfo]:
+        """Return the models that can chat, or raise a ``ModelError``."""
+        ...
+
+
+class MadeSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A summary and who wrote it."""
+
+    summary: str
+    topics: Sequence[str]
+    model_used: str
+
+
+class SummaryService:
+    """Makes summaries.
+
+    Args:
+        repository: The sessions.
+        writer: Who asks models for them.
+        models: Which models there are.
+        queue: Where summaries wait for the worker.
+        failures: What could not be made.
+        unsupported: Models that can't write them (``SUMMARY_UNSUPPORTED_MODELS``).
+        enabled: Whether they are made without being asked for.
+        interval_seconds: How long a session must have been quiet.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        writer: SummaryWriter,
+        models: Models,
+        queue: SummaryQueue,
+        failures: SummaryFailures,
+        unsupported: Collection[str],
+        enabled: bool,
+        interval_seconds: float,
+        now: Callable[[], str] = utc_now,
+    ) -> None:
+        self.enabled = enabled
+        self._repository = repository
+        self._writer = writer
+        self._models = models
+        self._queue = queue
+        self._failures = failures
+        self._unsupported = unsupported
+        self._interval_seconds = interval_seconds
+        self._now = now
+        self._answered: dict[str, None] = {}
+        self._queueing: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._found: dict[str, tuple[tuple[str, int], float]] = {}
+
+    # After an answer
+
+    def notice_answer(self, session_id: str) -> None:
+        """Queue a summary for later, now that an answer is on disk (with ``summary_due``).
+
+        Returns at once. What can't be queued is found again by ``queue_due``.
+        """
+        if self.enabled:
+            self._answered[session_id] = None
+            if self._queueing is None or self._queueing.done():
+                self._queueing = asyncio.create_task(self._queue_answered())
+
+    async def _queue_answered(self) -> None:
+        """Queue the sessions that are answered within a moment, each once."""
+        while self._answered:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self._closing.wait()
+            answered, self._answered = list(self._answered), {}
+            add = partial(self._queue.add, *answered, delay_seconds=self._interval_seconds)
+            try:
+                await asyncio.to_thread(add)
+            except Exception:
+                logger.exception("summaries were not queued", extra={"session_ids": answered})
+
+    async def aclose(self) -> None:
+        """Queue what was gathered; that takes a moment."""
+        self._closing.set()
+        if self._queueing is not None:
+            await self._queueing
+
+    def queue_due(self) -> int:
+        """Queue what is overdue: found in the sessions' files, whatever became of its task.
+
+        Blocks; the keeper of the worker calls it now and then. Returns how many were queued.
+        """
+        if not self.enabled:
+            return 0
+        overdue = {
+            metadata.session_id: metadata.summary_due
+            for metadata in self._repository.list().sessions
+            if metadata.summary_due is not None
+            and has_known_format(metadata)
+            and self._age(metadata.summary_due) >= self._interval_seconds + OVERDUE_SECONDS
+        }
+        self._found = {key: found for key, found in self._found.items() if key in overdue}
+        queued = 0
+        for session_id, due in overdue.items():
+            found = (due, self._failures.attempts(session_id, due))
+            before, until = self._found.get(session_id, (found, 0.0))
+            waits = before == found and time.monotonic() < until
+            if waits or queued >= QUEUED_AT_ONCE or not self._failures.may_try(session_id, due):
+                continue
+            if self._queue.add(session_id, delay_seconds=0):
+                self._found[session_id] = (found, time.monotonic() + QUEUED_AGAIN_SECONDS)
+                queued += 1
+        return queued
+
+    async def run_due(self, session_id: str) -> str:
+        """Make the summary that is due, in the worker; return in a few words what came of it.
+
+        Doing it twice makes one summary. It gives way to a turn that begins meanwhile.
+        """
+        try:
+            session = await asyncio.to_thread(self._repository.load, session_id)
+        except MochiError as error:
+            await asyncio.to_thread(self._failures.forget, session_id)
+            return f"skipped: {error.code}"
+        if reason := await asyncio.to_thread(self._why_not_now, session):
+            return f"skipped: {reason}"
+        model = choose_model(session.metadata, self._unsupported)
+        if not self.enabled or not wants_summary(session.messages) or model is None:
+            await asyncio.to_thread(self._save, session, None, None)
+            return "skipped: none is wanted" if model else "skipped: no suitable model"
+        return await self._try(session, model)
+
+    def _why_not_now(self, session: Session) -> str | None:
+        due = session.metadata.summary_due
+        if due is None:
+            return "nothing is due"
+        if self._writer.is_busy(session.session_id):
+            return "a turn runs"
+        if self._age(due) < self._interval_seconds - TOLERANCE_SECONDS:
+            return "the session is not quiet yet"
+        if not self._failures.may_try(session.session_id, due):
+            return "it failed before"
+        return None
+
+    async def _try(self, session: Session, model: str) -> str:
+        session_id, due = session.session_id, session.metadata.summary_due or ""
+        await asyncio.to_thread(self._failures.begin, session_id, due)
+        try:
+            summary = await self._writer.write(session, model, gives_way=self._is_patient(session))
+            await asyncio.to_thread(self._save, session, summary, model)
+        except GaveWay:
+            await asyncio.to_thread(self._failures.withdraw, session_id)
+            await asyncio.to_thread(self._queue.add, session_id, delay_seconds=GAVE_WAY_SECONDS)
+            return "gave way to a turn of another session"
+        except SessionBusy:
+            await asyncio.to_thread(self._failures.withdraw, session_id)
+            return "gave way to a turn"
+        except SessionNotFound:
+            await asyncio.to_thread(self._failures.forget, session_id)
+            return "skipped: the session is gone"
+        except MochiError as error:
+            logger.warning("a summary failed", extra={"session_id": session_id, "code": error.code})
+            await asyncio.to_thread(
+                self._failures.failed,
+                session_id,
+                code=error.code,
+                message=error.message,
+                again=error.retryable,
+            )
+            return f"failed: {error.code}"
+        await asyncio.to_thread(self._failures.forget, session_id)
+        return "done"
+
+    # When somebody asks
+
+    async def summarize(self, session_id: str, model: str | None = None) -> MadeSummary:
+        """Make a summary now, and remember the model that was named for it.
+
+        Raises:
+            SessionNotFound, SessionCorrupt, SessionReadOnly: By the session.
+            SessionBusy: A turn runs, or began meanwhile.
+            SummaryNotPossible: There is nothing to summarise, or no model that can.
+            ModelError: The model can't be asked, or gave no usable answer.
+        """
+        session = await asyncio.to_thread(self._repository.load, session_id)
+        require_known_format(session)
+        answered = any(isinstance(message, AssistantMessage) for message in session.messages)
+        if not answered:
+            raise SummaryNotPossible(
+                f"Session {session_id} has no answer yet that could be summarised.",
+                session_id=session_id,
+            )
+        if model is not None:
+            await self.check_model(model)
+        chosen = model or choose_model(session.metadata, self._unsupported)
+        if chosen is None:
+            raise SummaryNotPossible(
+                f"Model '{session.metadata.model}' can't write summaries. Name one that can.",
+                field="model",
+                unsupported=sorted(self._unsupported),
+            )
+        if await asyncio.to_thread(self._writer.is_busy, session_id):
+            raise SessionBusy(session_id)
+        summary = await self._writer.write(session, chosen)
+        await asyncio.to_thread(self._save, session, summary, chosen, named=model is not None)
+        await asyncio.to_thread(self._failures.forget, session_id)
+        return MadeSummary(summary=summary.summary, topics=summary.topics, model_used=chosen)
+
+    async def check_model(self, name: str, *, field: str = "model") -> None:
+        """Refuse a model that can't write summaries, or that is not there.
+
+        Raises:
+            SummaryNotPossible: With the models that can, where they can be had.
+        """
+        if bare_name(name) in self._unsupported:
+            raise SummaryNotPossible(
+                f"Model '{name}' can't write summaries.", field=field, **await self._allowed()
+            )
+        try:
+            await self._models.look_up(name)
+        except ModelNotFound as error:
+            raise SummaryNotPossible(error.message, field=field, **await self._allowed()) from error
+
+    async def _allowed(self) -> Mapping[str, Any]:
+        try:
+            names = [info.name for info in await self._models.list()]
+        except ModelError:  # who can't be asked allows nothing, and has refused nothing
+            return {}
+        return {"allowed": [name for name in names if bare_name(name) not in self._unsupported]}
+
+    async def get(self, session_id: str) -> MadeSummary:
+        """Return the summary that is there.
+
+        Raises:
+            SessionNotFound, SessionCorrupt: By the session.
+            SummaryNotFound: There is none.
+        """
+        session = await asyncio.to_thread(self._repository.load, session_id)
+        summary = session.metadata.summary or {}
+        text, topics = summary.get("summary"), summary.get("topics")
+        if not isinstance(text, str):
+            raise SummaryNotFound(session_id, due=session.metadata.summary_due is not None)
+        return MadeSummary(
+            summary=text,
+            topics=[topic for topic in topics if isinstance(topic, str)]
+            if isinstance(topics, list)
+            else [],
+            model_used=session.metadata.summary_model or "",
+        )
+
+    def failing(self) -> Sequence[SummaryFailure]:
+        """Return what could not be made, the last failure first. Blocks."""
+        return self._failures.list()
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that was deleted. Blocks."""
+        self._failures.forget(session_id)
+
+    # Both
+
+    def _save(
+        self,
+        session: Session,
+        summary: ConversationSummary | None,
+        model: str | None,
+        *,
+        named: bool = False,
+    ) -> None:
+        """Merge a summary of ``session`` as it was into what it is now.
+
+        A conversation that was cut off meanwhile gets none, and a summary that somebody else wrote
+        meanwhile stays; an answer that was given meanwhile is still due.
+        """
+        before = session.metadata
+        last_id = session.messages[-1].message_id if session.messages else ""
+
+        def merge(current: Session) -> Session:
+            metadata = current.metadata
+            if all(message.message_id != last_id for message in current.messages):
+                return current
+            changes: dict[str, Any] = {}
+            if metadata.summary_due == before.summary_due:
+                changes["summary_due"] = None
+            if summary is not None and metadata.summary == before.summary:
+                changes["summary"] = {"summary": summary.summary, "topics": summary.topics}
+                if named or metadata.summary_model is None:
+                    changes["summary_model"] = model
+            # Not `now`: a summary is no reason for a session to come first in the list.
+            return with_metadata(current, now=metadata.updated_at, **changes)
+
+        self._repository.update(session.session_id, merge)
+
+    def _is_patient(self, session: Session) -> bool:
+        """Whether its summary is not due for so long that it gives way to nobody any more."""
+        due = session.metadata.summary_due
+        return due is not None and self._age(due) <= PATIENCE_SECONDS
+
+    def _age(self, timestamp: str) -> float:
+        """Return the seconds since then; a time that makes no sense is long ago."""
+        try:
+            then = datetime.fromisoformat(timestamp)
+        except ValueError:
+            return float("inf")
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=UTC)
+        age = (datetime.fromisoformat(self._now()) - then).total_seconds()
+        # A clock that was set back must not keep a summary for ever.
+        return age if age > -OVERDUE_SECONDS else float("inf")

@@ -1,0 +1,154 @@
+"""Asks models for summaries, and gives way to turns (docs/decisions/0031)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from chat.approvals.confirmation import Confirmation
+from chat.errors import SummaryTimedOut
+from chat.summaries.prompt import ConversationSummary, bare_name, question_for, smaller_share
+from models_app.errors import ContextOverflow
+from models_app.structured import StructuredAnswers
+from sessions_app.errors import MochiError, SessionBusy
+from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
+
+logger = logging.getLogger(__name__)
+
+WATCH_SECONDS = 0.25
+LONGEST_SECONDS = 300.0
+
+
+class GaveWay(Exception):
+    """The model is wanted by a turn of another session."""
+
+
+class WantedModels:
+    """Tells whether turns run on a model, in whatever process. All calls block.
+
+    A turn's claim and its questions are seen from every process, so turns need not say anything.
+    That it runs tools just now, and leaves the model alone, can't be seen.
+
+    Args:
+        repository: The sessions, with their claims.
+        answers_one_by_one: Whether requests for a model wait for each other (Ollama's do).
+        pending: Returns the questions of a session that wait for an answer.
+    """
+
+    def __init__(
+        self,
+        repository: SessionRepository,
+        answers_one_by_one: Callable[[str], bool],
+        pending: Callable[[str], Sequence[Confirmation]],
+    ) -> None:
+        self._repository = repository
+        self._answers_one_by_one = answers_one_by_one
+        self._pending = pending
+        self._models: dict[str, str | None] = {}
+
+    def is_wanted(self, model: str, *, but_not_by: str) -> bool:
+        """Whether a turn of any session but this one runs on the model."""
+        if not self._answers_one_by_one(model):
+            return False
+        turns = {
+            claim.turn_id: claim.session_id
+            for claim in self._repository.claims()
+            if claim.alive and claim.session_id != but_not_by
+        }
+        self._models = {turn_id: name for turn_id, name in self._models.items() if turn_id in turns}
+        for turn_id, session_id in turns.items():
+            if turn_id not in self._models:
+                self._models[turn_id] = self._model_of(session_id)
+        wanted = bare_name(model)
+        return any(
+            self._models[turn_id] == wanted and not self._waits_for_person(session_id, turn_id)
+            for turn_id, session_id in turns.items()
+        )
+
+    def _waits_for_person(self, session_id: str, turn_id: str) -> bool:
+        """Whether the turn does nothing but wait; beside a question of an agent others may run."""
+        return any(
+            question.turn_id == turn_id and question.agent_name is None
+            for question in self._pending(session_id)
+        )
+
+    def _model_of(self, session_id: str) -> str | None:
+        try:
+            return bare_name(self._repository.load(session_id).metadata.model)
+        except MochiError:
+            return None
+
+
+class SummaryWriter:
+    """Asks models for summaries.
+
+    Args:
+        repository: The sessions.
+        answers: Gets structured answers out of models.
+        wanted: Which models turns of other sessions wait for.
+    """
+
+    def __init__(
+        self, repository: SessionRepository, answers: StructuredAnswers, wanted: WantedModels
+    ) -> None:
+        self._repository = repository
+        self._answers = answers
+        self._wanted = wanted
+
+    async def write(
+        self, session: Session, model: str, *, gives_way: bool = False
+    ) -> ConversationSummary:
+        """Return a summary that the model wrote.
+
+        Args:
+            session: The session.
+            model: Who writes it.
+            gives_way: Whether turns of other sessions come first; those of its own always do.
+
+        Raises:
+            SessionBusy: A turn of the session began meanwhile.
+            GaveWay: A turn of another session wants the model.
+            ModelError: The model can't be asked, or gave no usable answer.
+        """
+        if gives_way:
+            await asyncio.to_thread(self._give_way, session, model)
+        task = asyncio.create_task(self._ask(session, model))
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                while True:
+                    await asyncio.wait({task}, timeout=WATCH_SECONDS)
+                    if task.done():
+                        return task.result()
+                    if await asyncio.to_thread(self.is_busy, session.session_id):
+                        raise SessionBusy(session.session_id)
+                    if gives_way:
+                        await asyncio.to_thread(self._give_way, session, model)
+        except TimeoutError as error:
+            raise SummaryTimedOut(model) from error
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    def is_busy(self, session_id: str) -> bool:
+        """Whether a turn of the session runs. Blocks."""
+        claim = self._repository.claim_of(session_id)
+        return claim is not None and claim.alive
+
+    def _give_way(self, session: Session, model: str) -> None:
+        if self._wanted.is_wanted(model, but_not_by=session.session_id):
+            raise GaveWay
+
+    async def _ask(self, session: Session, model: str) -> ConversationSummary:
+        """Ask the model, with less of the conversation where it can't hold what was estimated."""
+        share = 1.0
+        while True:
+            question = question_for(session, model, share=share)
+            try:
+                return await self._answers.ask(model, question, ConversationSummary)
+            except ContextOverflow as overflow:
+                share = smaller_share(share, overflow, question.context_window)
+                logger.info(
+                    "a summary is given less of its conversation, which did not fit",
+                    extra={"session_id": session.session_id, "share": round(share, 2)},
+                )

@@ -1,0 +1,1 @@
+"""Runs a turn: state machine, model calls, tool calls, session writes."""

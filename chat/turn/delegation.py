@@ -1,0 +1,63 @@
+"""The port to tools that are turns themselves: calls which think, ask and stream (agents)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from chat.approvals.approver import Approver, Emit
+from chat.turn.call_queues import CallQueues
+from sessions_app.errors import MochiError
+from sessions_app.session import Session
+from tools_app.toolset import ToolInvocation, ToolListing, ToolResult
+
+
+class Running(Protocol):
+    """Something that runs and can be stopped."""
+
+    def running_now(self) -> dict[str, Any]:
+        """Tell what would be stopped: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingTurn:
+    """The turn on whose behalf a delegated call runs.
+
+    Attributes:
+        session: The calling session: its model and its policies hold for the call too.
+        approver: Who decides which calls may run, and asks.
+        emit: Sends events to whoever listens to the calling turn.
+        queues: Where its tool calls wait for each other; the call's own tool calls join them.
+        children: The turns that run for it; each is added while it runs.
+        why_stopped: After a cancellation: why the turn was stopped; None if somebody asked for it.
+    """
+
+    session: Session
+    approver: Approver
+    emit: Emit
+    queues: CallQueues
+    children: set[Running]
+    why_stopped: Callable[[], MochiError | None]
+
+
+class Delegate(Protocol):
+    """Runs tool calls as turns of their own."""
+
+    async def listing(self, agents: Sequence[str]) -> ToolListing:
+        """Return the tools through which these agents are called."""
+        ...
+
+    async def run(self, invocation: ToolInvocation, turn: CallingTurn) -> ToolResult:
+        """Run a call; when the caller is cancelled, everything has ended and is saved first.
+
+        A call that was suspended goes on where it was when it is run again.
+
+        Raises:
+            MochiError: It can't be run, and nobody was told of it.
+            NobodyToAsk: A call of the call waits for an approval, and nobody listens.
+        """
+        ...
+
+    def describe(self, arguments: Mapping[str, Any]) -> str:
+        """Return the name that tells people whom a call is delegated to."""
+        ...

@@ -1,0 +1,74 @@
+"""Everything a turn needs to know before it starts, as a value."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from chat.context.compaction import ContextRules, RequestFitter
+from chat.context.history import Continuation
+from chat.context.plan import ContextPlan
+from chat.context.window import Decision
+from chat.stream.events import TurnStarted
+from chat.turn.phases import PlainScript, TurnScript
+from models_app.language_model import LanguageModel, Think
+from sessions_app.messages import UserMessage
+from sessions_app.session import Session
+from tools_app.available_tools import NO_OFFER, ToolOffer
+
+
+class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a turn needs to know before it starts.
+
+    Attributes:
+        turn_id: The turn.
+        session: The claimed session as it was when the turn began.
+        continuation: What happens to the history first.
+        message: The user message to append, if any.
+        language_model: Who answers.
+        model: The model's name as the provider knows it.
+        think: Whether and how hard to reason; None leaves it to the provider.
+        window: The context window to ask for.
+        offer: The tools that the model may call.
+        max_rounds: How many times the model is asked at most.
+        script: How its rounds follow each other.
+        follows_settings: Whether the session's own policies hold, as they are by then; an agent's
+            session has none.
+        rules: How its requests are made to fit.
+        plan: What the first of them sends; made while the session is claimed, in that thread.
+    """
+
+    turn_id: str
+    session: Session
+    continuation: Continuation
+    message: UserMessage | None
+    language_model: LanguageModel
+    model: str
+    think: Think | None
+    window: Decision
+    offer: ToolOffer = NO_OFFER
+    max_rounds: int = 25
+    script: TurnScript = msgspec.field(default_factory=PlainScript)
+    follows_settings: bool = True
+    rules: ContextRules = ContextRules()
+    plan: ContextPlan | None = None
+
+    @property
+    def first_event(self) -> TurnStarted:
+        """The event that its stream begins with."""
+        return TurnStarted(
+            turn_id=self.turn_id,
+            session_id=self.session.session_id,
+            model=self.session.metadata.model,
+        )
+
+    def fitter(self, now: Callable[[], str]) -> RequestFitter:
+        """Return what makes this turn's requests fit."""
+        return RequestFitter(
+            self.rules,
+            language_model=self.language_model,
+            model=self.model,
+            tools=self.offer.specs,
+            # Open calls run first, and the first request has their results.
+            first=None if self.continuation.open_calls else self.plan,
+            now=now,
+        )

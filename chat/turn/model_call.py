@@ -1,0 +1,168 @@
+"""One model call within a turn: deltas come in, events go out, the answer so far is kept. Pure."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from chat.stream.events import (
+    ContentDelta,
+    Event,
+    StatusChanged,
+    ThinkingContentDelta,
+    ToolCallDelta,
+)
+from models_app.cleaning import StreamCleaner, WholeCharacters
+from models_app.language_model import (
+    CallArgumentsDelta,
+    CallDelta,
+    Delta,
+    Finished,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    WindowGrown,
+)
+from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
+from sessions_app.surrogates import join_surrogates, mend_call, mend_call_id
+
+
+class Round:
+    """The answer of one model call while it arrives.
+
+    Args:
+        message_id: The id that the answer is saved under, fixed before the model is asked.
+        first_call_index: The number within the turn of the first call it asks for.
+
+    Attributes:
+        message_id: The id that the answer is saved under.
+        calls: The tool calls so far, in order.
+        finished: The last delta, once it is there.
+        context_window: The window that the provider grew to, if it did.
+    """
+
+    def __init__(self, message_id: str, first_call_index: int = 0) -> None:
+        self.message_id = message_id
+        self.calls: list[ToolCall] = []
+        self.finished: Finished | None = None
+        self.context_window: int | None = None
+        self.has_output = False
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._cleaner = StreamCleaner()
+        self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
+        self._first_call_index = first_call_index
+        self._before: Finished | None = None
+
+    @property
+    def raw_text(self) -> str:
+        """The clean text so far as it came, which a model can go on from."""
+        return "".join(self._text)
+
+    @property
+    def text(self) -> str:
+        """The clean text so far, without white space at its edges."""
+        return "".join(self._text).strip()
+
+    @property
+    def thinking(self) -> str | None:
+        """The clean reasoning so far, or None where there is none."""
+        return "".join(self._thinking).strip() or None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model came to an end by itself and said nothing, but for reasoning."""
+        by_itself = self.finished is not None and self.finished.done_reason != "length"
+        return by_itself and not self.calls and not self.text
+
+    def go_on(self) -> None:
+        """Take what a further request says for the rest of this answer.
+
+        Reasoning that led to no text is begun anew: no model goes on from the middle of it.
+        """
+        self._before = self.finished if self.text else None
+
+    def absorb(self, batch: Sequence[Delta]) -> list[Event]:
+        """Take in what one read brought and return the events that it makes."""
+        events: list[Event] = []
+        for delta in batch:
+            if type(delta) is TextDelta:
+                self._add(events, *self._cleaner.feed_text(delta.text))
+            elif type(delta) is ThinkingDelta:
+                self._add(events, "", self._cleaner.feed_thinking(delta.text))
+            elif type(delta) is CallArgumentsDelta:
+                self.has_output = True
+                events.append(self._arguments(delta))
+            elif type(delta) is CallDelta:
+                self.calls.append(mend_call(delta.call))
+                self.has_output = True
+            elif type(delta) is Finished:
+                self._add(events, *self._cleaner.finish())
+                self.finished = _together(self._before, delta)
+                self.has_output = True
+            elif type(delta) is WindowGrown:
+                self.context_window = delta.context_window
+            elif type(delta) is Retrying:
+                events.append(StatusChanged(state="retrying"))
+        return events
+
+    def absorb_text(self, batch: Sequence[Delta]) -> list[Event] | None:
+        """Like ``absorb``, but None, and nothing taken in, if there is anything but text."""
+        for delta in batch:
+            if type(delta) is not TextDelta and type(delta) is not ThinkingDelta:
+                return None
+        return self.absorb(batch)
+
+    def message(
+        self,
+        *,
+        model: str,
+        timestamp: str,
+        cancelled: bool = False,
+        interrupted: bool = False,
+    ) -> AssistantMessage:
+        """Return the answer as it is saved. A cancelled one loses its calls: nothing ran."""
+        finished = self.finished or Finished()
+        return AssistantMessage(
+            content=mark_cancelled(self.text) if cancelled else self.text,
+            message_id=self.message_id,
+            timestamp=timestamp,
+            model=model,
+            eval_count=finished.eval_count,
+            prompt_eval_count=finished.prompt_eval_count,
+            tool_calls=() if cancelled or interrupted else tuple(self.calls),
+            thinking=self.thinking,
+            done_reason=finished.done_reason and join_surrogates(finished.done_reason),
+            cancelled=cancelled,
+            interrupted=interrupted,
+        )
+
+    def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:
+        return ToolCallDelta(
+            call_index=self._first_call_index + delta.call_index,
+            tool_call_id=mend_call_id(delta.call_id),
+            arguments=self._arguments_of[delta.call_index].feed(delta.arguments),
+        )
+
+    def _add(self, events: list[Event], text: str, thinking: str) -> None:
+        if thinking:
+            self._thinking.append(thinking)
+            self.has_output = True
+            events.append(ThinkingContentDelta(content=thinking))
+        if text:
+            self._text.append(text)
+            self.has_output = True
+            events.append(ContentDelta(content=text))
+
+
+def _together(before: Finished | None, last: Finished) -> Finished:
+    """Return the end of an answer that came in two parts, the second request repeating the first.
+
+    Its request is the first part's, its tokens are those of both.
+    """
+    if before is None:
+        return last
+    known = before.eval_count is not None and last.eval_count is not None
+    return Finished(
+        last.done_reason,
+        before.prompt_eval_count,
+        (before.eval_count or 0) + (last.eval_count or 0) if known else None,
+    )

@@ -1,0 +1,236 @@
+"""Asks the model for one answer of a turn and streams it (docs/decisions/0032)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+
+import msgspec
+
+from chat.context.window import Decision, grow
+from chat.errors import TurnLimitReached
+from chat.stream.events import StatusChanged
+from chat.stream.first_event import Opening
+from chat.stream.turn_stream import TurnStream
+from chat.turn.job import TurnJob
+from chat.turn.model_call import Round
+from chat.turn.session_writer import SessionRecorder
+from models_app.errors import ModelError
+from models_app.language_model import Delta, ModelRequest
+from models_app.window_sizes import fills_window
+from sessions_app.messages import AssistantMessage, UserMessage
+
+logger = logging.getLogger(__name__)
+
+LOADING_SECONDS = 2.0
+MAX_CALLS_AT_ONCE = 128
+LIMITS = ("num_predict", "max_tokens")
+EMPTY = "The model gave an empty answer; it is asked again."
+
+
+class ModelCaller:
+    """Asks the model of one turn, once a round.
+
+    Args:
+        job: The turn: its model, its tools, its script.
+        stream: Where the answer's events go.
+        opening: When the first of them may go out.
+        recorder: The session as the turn wrote it.
+        is_stopped: Whether the turn shall end: asked with every batch, because a library between
+            here and the model may have swallowed the cancellation.
+
+    Attributes:
+        rounds: How many times the model was asked.
+        window: The context window of the next request.
+    """
+
+    def __init__(
+        self,
+        job: TurnJob,
+        *,
+        stream: TurnStream,
+        opening: Opening,
+        recorder: SessionRecorder,
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        self.rounds = 0
+        self.window = job.window
+        self._job = job
+        self._stream = stream
+        self._opening = opening
+        self._recorder = recorder
+        self._is_stopped = is_stopped
+        self._fitter = job.fitter(recorder.now)
+
+    async def ask(self, answer: Round) -> None:
+        """Ask for an answer, which fills as it arrives; ask once more if it stays empty.
+
+        Raises:
+            ModelError: By the model.
+            TurnLimitReached: It asks for too many tools at once, or says too much.
+            StorageError: What it says can't be journalled.
+        """
+        self._stream.require_room()
+        self.rounds += 1
+        begun = {"message_id": answer.message_id, "model": self._job.model}
+        if self._job.continuation.replaced_id is not None:
+            begun["replaced_id"] = self._job.continuation.replaced_id
+        self._stream.note("round", begun)
+        request = await self._request(answer)
+        await self._stream_answer(answer, request)
+        await self._go_on_in_larger_windows(answer, request)
+        if answer.is_empty:
+            self._opening.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
+            await self._stream_answer(answer, asked_again(request, self.window.window))
+            self._note_growth(answer)
+
+    async def _go_on_in_larger_windows(self, answer: Round, request: ModelRequest) -> None:
+        """Go on with an answer that came to the end of the window, where the model can hold more.
+
+        The model goes on from its own last message. If it can't be asked, the answer ends there.
+        """
+        self._note_growth(answer)
+        while (larger := self._larger_window(answer)) is not None:
+            rest = rest_of(request, answer, larger)
+            if rest is None:
+                return
+            cut = answer.finished
+            said = answer.raw_text
+            answer.go_on()
+            try:
+                await self._stream_answer(answer, rest)
+            except ModelError as error:
+                if answer.raw_text != said or answer.finished is not cut:
+                    raise
+                logger.info("an answer was not continued", extra={"code": error.code})
+                return
+            self.window = larger
+            self._note_growth(answer)
+
+    def _larger_window(self, answer: Round) -> Decision | None:
+        """Return the next window if this one was filled by the answer, and may grow."""
+        done, window = answer.finished, self.window.window
+        if done is None or done.done_reason != "length" or answer.calls:
+            return None
+        if not fills_window(done.prompt_eval_count, done.eval_count, window):
+            return None
+        larger = grow(
+            self.window,
+            max_context=self._job.rules.max_context,
+            usage_tokens=(done.prompt_eval_count or 0) + (done.eval_count or 0),
+        )
+        return larger if (larger.window or 0) > (window or 0) else None
+
+    def _note_growth(self, answer: Round) -> None:
+        """Keep the window that the provider grew to, if it did."""
+        grown, answer.context_window = answer.context_window, None
+        if grown is not None:
+            self.window = Decision(window=grown, reason="usage_threshold")
+
+    async def _stream_answer(self, answer: Round, request: ModelRequest) -> None:
+        loading = asyncio.get_running_loop().call_later(
+            LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
+        )
+        try:
+            async with aclosing(self._job.language_model.stream(request)) as batches:
+                async for batch in batches:
+                    if self._is_stopped():
+                        raise asyncio.CancelledError
+                    if self._take(answer, batch):
+                        loading.cancel()
+        finally:
+            loading.cancel()
+
+    async def _request(self, answer: Round) -> ModelRequest:
+        fitted = await self._fitter.fit(
+            self._recorder.session,
+            self.window,
+            keep=self._recorder.keep_context,
+            announce=self._announce_compression,
+        )
+        self.window = fitted.window
+        script = self._job.script
+        return ModelRequest(
+            model=self._job.model,
+            messages=script.request(fitted.messages),
+            tools=self._job.offer.specs if script.offers_tools() else (),
+            think=self._job.think,
+            context_window=self.window.window,
+            options=self._job.session.metadata.options or {},
+            sink=partial(self._take_at_once, answer),
+        )
+
+    def _take(self, answer: Round, batch: Sequence[Delta]) -> bool:
+        """Take in a batch and pass its events on; return whether the answer has any output."""
+        events = answer.absorb(batch)
+        if len(answer.calls) > MAX_CALLS_AT_ONCE:
+            raise TurnLimitReached(
+                f"The model asked for more than {MAX_CALLS_AT_ONCE} tools at once."
+            )
+        if not answer.has_output:
+            self._opening.send_or_hold(events)
+            return False
+        if not self._opening.is_committed:
+            self._opening.commit(events)
+        elif events:
+            self._stream.emit(events)
+        self._stream.require_room()
+        return True
+
+    def _take_at_once(self, answer: Round, batch: Sequence[Delta]) -> bool:
+        """Pass text on from where it arrived; what may decide anything goes through the loop."""
+        if not (self._opening.is_committed and answer.has_output and self._stream.has_room):
+            return False
+        if self._is_stopped():
+            return False
+        events = answer.absorb_text(batch)
+        if events:
+            self._stream.emit(events)
+        return events is not None
+
+    def _announce_compression(self) -> None:
+        self._opening.send_or_hold([StatusChanged(state="compressing_context")])
+
+
+def rest_of(request: ModelRequest, answer: Round, larger: Decision) -> ModelRequest | None:
+    """Return the request for the rest of an answer; None if the session's limit is used up."""
+    options = dict(request.options)
+    said = answer.finished.eval_count if answer.finished else None
+    for name in LIMITS:
+        limit = options.get(name)
+        if isinstance(limit, int) and limit > 0:
+            if limit <= (said or 0):
+                return None
+            options[name] = limit - (said or 0)
+    messages = request.messages
+    if answer.text:
+        begun = AssistantMessage(content=answer.raw_text, message_id="", timestamp="")
+        messages = [*messages, begun]
+    return msgspec.structs.replace(
+        request, messages=messages, context_window=larger.window, options=options
+    )
+
+
+def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
+    """Return the request with a note that its answer was empty, and which tools there are.
+
+    A call of any other tool is dropped by Ollama, and the model would make it again.
+    """
+    names = ", ".join(tool.name for tool in request.tools)
+    note = (
+        "(Your last answer was empty. "
+        + (
+            f"You can call these tools and no others: {names}. "
+            if names
+            else "There are no tools. "
+        )
+        + "Answer now, in words if no tool is needed.)"
+    )
+    messages = list(request.messages)
+    last = messages[-1] if messages else None
+    if isinstance(last, UserMessage):  # some models want question and answer by turns
+        messages[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
+    else:
+        messages.append(UserMessage(content=note, message_id="", timestamp=""))
+    return msgspec.structs.replace(request, messages=messages, context_window=window)

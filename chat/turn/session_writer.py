@@ -1,0 +1,151 @@
+"""What a turn writes into its session's file, each write whole or not at all."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from chat.context.window import Decision, record_decision
+from chat.summaries.prompt import with_summary_due
+from chat.turn.job import TurnJob
+from chat.work_threads import InThread, run_to_end
+from sessions_app.context_state import ContextState
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import AssistantMessage, Message
+from sessions_app.session import Session, append_messages, with_metadata
+from sessions_app.store.repository import SessionRepository
+from sessions_app.variants import extend_answer, prefer_whole, without_replaced
+from tools_app.digests import with_approved
+from tools_app.toolset import Tool
+
+
+class SessionRecorder:
+    """Writes one turn's messages, in a thread, and hands the claim back at its end.
+
+    A write that has begun is waited for even when the turn is stopped meanwhile, so that messages
+    are never out of order; a message whose id is there already is not written again.
+
+    An answer that the turn makes again stays in the file until a message takes its place, and then
+    stays as a variant of the new one.
+    """
+
+    def __init__(
+        self,
+        repository: SessionRepository,
+        *,
+        session: Session,
+        turn_id: str,
+        replaced_id: str | None = None,
+        wants_summaries: bool = False,
+        now: Callable[[], str] = utc_now,
+        in_thread: InThread = asyncio.to_thread,
+    ) -> None:
+        self.now = now
+        self._in_thread = in_thread
+        self._repository = repository
+        self._session = session
+        self._turn_id = turn_id
+        self._replaced_id = replaced_id
+        self._wants_summaries = wants_summaries
+        self._released = False
+        self._is_secured = False
+
+    def history(self) -> tuple[Message, ...]:
+        """Return the messages so far."""
+        return self.session.messages
+
+    @property
+    def session(self) -> Session:
+        """The session as this turn wrote it last, without the answer that it makes again."""
+        return without_replaced(self._session, self._replaced_id)
+
+    async def keep_context(self, state: ContextState | None) -> Session:
+        """Write down what of the history is not sent any more; return the session with it."""
+        await self._write(
+            lambda session: with_metadata(
+                session, now=session.metadata.updated_at, context_state=state
+            )
+        )
+        return self.session
+
+    async def keep_digests(self, tools: Sequence[Tool]) -> None:
+        """Write down what tools are like now that a person has approved them."""
+        await self._write(lambda session: _with_approved(session, tools))
+
+    async def append(self, *messages: Message) -> None:
+        """Append messages that are not there yet."""
+        if messages:
+            await self._write(lambda session: self._extended(session, *messages))
+
+    async def finish(self, message: AssistantMessage | None, window: Decision) -> None:
+        """Append the last message, if there is one, and release the session.
+
+        A message that can't be saved leaves the session claimed: what remains of it may be tried.
+        """
+        now = self.now()
+
+        def close_turn(session: Session) -> Session:
+            closed = session if message is None else self._extended(session, message)
+            if self._wants_summaries and closed is not session:
+                closed = with_summary_due(closed, now=now)
+            return _with_window(prefer_whole(closed, now=now), window, now)
+
+        def write_and_release() -> None:
+            if message is not None:
+                self._update(close_turn, release=True)
+                self._released = True
+            self._release()
+
+        await run_to_end(write_and_release, self._in_thread)
+
+    async def secure(self, sync_journal: Callable[[], None]) -> None:
+        """Let the turn's claim and journal survive a power cut."""
+
+        def sync() -> None:
+            sync_journal()
+            if not self._is_secured:
+                self._repository.sync_claims()
+                self._is_secured = True
+
+        await run_to_end(sync, self._in_thread)
+
+    async def release(self) -> None:
+        """Let the next turn start; doing it twice is harmless."""
+        await run_to_end(self._release, self._in_thread)
+
+    def _extended(self, session: Session, *messages: Message) -> Session:
+        return extend_answer(session, *messages, now=self.now(), replaced_id=self._replaced_id)
+
+    async def _write(self, change: Callable[[Session], Session]) -> None:
+        await run_to_end(lambda: self._update(change), self._in_thread)
+
+    def _update(self, change: Callable[[Session], Session], *, release: bool = False) -> None:
+        self._session = self._repository.update(
+            self._session.session_id, change, turn_id=self._turn_id, release=release
+        )
+
+    def _release(self) -> None:
+        if not self._released:
+            self._repository.release(self._session.session_id, self._turn_id)
+            self._released = True
+
+
+def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
+    """Append the user's message and note the context window."""
+    opened = session
+    if job.message is not None:
+        opened = append_messages(opened, job.message, now=now)
+    if job.offer.first_uses is not None:
+        opened = with_metadata(opened, now=now, tool_settings=job.offer.first_uses)
+    return _with_window(opened, job.window, now)
+
+
+def _with_approved(session: Session, tools: Sequence[Tool]) -> Session:
+    settings = session.metadata.tool_settings
+    if settings is None:
+        return session
+    approved = with_approved(settings, tools)
+    return with_metadata(session, now=session.metadata.updated_at, tool_settings=approved)
+
+
+def _with_window(session: Session, decision: Decision, now: str) -> Session:
+    config = record_decision(session.window, decision, model=session.metadata.model, now=now)
+    return with_metadata(session, now=now, context_window_config=config)

@@ -1,0 +1,319 @@
+"""Runs the tool calls of a turn: side by side or in a queue, results in the order of the calls."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from chat.approvals.approver import DecidedCall, Emit, NobodyToAsk, NumberedCall
+from chat.approvals.confirmation import Confirmation
+from chat.stream.events import StatusChanged, ToolCallStarted, ToolResultReceived
+from chat.turn.call_queues import CallQueues
+from chat.turn.completion import ToolCallRecord
+from chat.turn.delegation import CallingTurn, Delegate
+from sessions_app.errors import MochiError
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.messages import ToolCall, ToolMessage
+from sessions_app.surrogates import is_unicode, join_surrogates
+from tools_app.available_tools import ToolOffer
+from tools_app.errors import ToolNotFound
+from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
+
+SUMMARY_LENGTH = 200
+QUIET_SECONDS = 2.0
+PROGRESS_SECONDS = 0.1
+
+Note = Callable[[str, object], None]
+
+
+class Secure(Protocol):
+    """Makes sure that it is on record which calls have started."""
+
+    def __call__(self, *, durable: bool) -> Awaitable[None]:
+        """Raise what keeps them from running; ``durable``: after a power cut too."""
+
+
+class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one call.
+
+    Attributes:
+        message: What the session keeps.
+        event: What clients are told.
+        is_shown: Whether the event is sent; an agent that ran has told of its end by itself.
+        record: The entry of ``tool_calls_executed``.
+    """
+
+    message: ToolMessage
+    event: ToolResultReceived
+    is_shown: bool
+    record: ToolCallRecord
+
+
+class ToolCallRunner:
+    """Runs calls and counts them through the turn.
+
+    Args:
+        toolset: Who runs tools.
+        offer: What the model may call.
+        session_id: The session.
+        delegate: Who runs the calls that are turns of their own, if anybody.
+        queues: Where calls wait that could undo each other's work; those of the calling turn for
+            an agent's.
+
+    Attributes:
+        running: The calls that were announced and have no result that is saved; some may wait in a
+            queue.
+        next_index: The number that the next call gets.
+    """
+
+    def __init__(
+        self,
+        toolset: Toolset,
+        *,
+        offer: ToolOffer,
+        session_id: str,
+        delegate: Delegate | None = None,
+        queues: CallQueues | None = None,
+    ) -> None:
+        self.queues = queues or CallQueues()
+        self.running: list[ToolCall] = []
+        self._toolset = toolset
+        self._offer = offer
+        self._session_id = session_id
+        self._delegate = delegate
+        self.next_index = 0
+
+    def number(self, calls: Sequence[ToolCall]) -> list[NumberedCall]:
+        """Give the calls of a round their numbers within the turn."""
+        first = self.next_index
+        self.next_index += len(calls)
+        return [NumberedCall(call=call, index=index) for index, call in enumerate(calls, first)]
+
+    async def run(
+        self,
+        calls: Sequence[DecidedCall],
+        turn: CallingTurn,
+        *,
+        message_id: str,
+        note: Note,
+        secure: Secure,
+    ) -> AsyncGenerator[CallOutcome, None]:
+        """Run the calls of one round and yield what came of each, in order.
+
+        Calls of tools that share a queue run one at a time, in the model's order; all others run
+        side by side. When the iteration is stopped early, so are the tools, and what waits in a
+        queue never starts.
+
+        Args:
+            calls: What was decided of each.
+            turn: The turn that calls.
+            message_id: The message that holds the calls.
+            note: Journals, for recovery, the start of a call that clients are not told of: one that
+                they approved shows by its result, and an agent by its own events.
+            secure: Awaited before they run; what it raises keeps them from running.
+
+        Raises:
+            NobodyToAsk: At the end: calls of agents wait for an approval, and nobody listens.
+        """
+        self.running = [item.call for item in calls if item.refusal is None]
+        self._announce(calls, turn.emit, note)
+        await secure(durable=any(self._offer.is_destructive(call.name) for call in self.running))
+        tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
+        quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
+        unasked: list[Confirmation] = []
+        try:
+            for item, task in zip(calls, tasks, strict=True):
+                # To await the task would pass a cancellation on to it alone, and let the next call
+                # of its queue begin.
+                await asyncio.wait([task])
+                try:
+                    result, milliseconds, is_told = task.result()
+                except NobodyToAsk as nobody:
+                    unasked += nobody.confirmations
+                    self.running.remove(item.call)
+                    continue
+                yield _outcome(item, result, milliseconds, is_shown=not is_told)
+                if item.refusal is None:  # not before it is saved: else it would run once more
+                    self.running.remove(item.call)
+        finally:
+            quiet.cancel()
+            await _stop(tasks)
+        if unasked:
+            raise NobodyToAsk(unasked)
+
+    def names_of_running(self) -> tuple[list[str], list[str]]:
+        """Return the names of the tools, and of the agents, that run now."""
+        tools: list[str] = []
+        agents: list[str] = []
+        for call in self.running:
+            if self._delegate is not None and self._offer.delegates(call.name):
+                agents.append(self._delegate.describe(call.arguments))
+            else:
+                tools.append(call.name)
+        return tools, agents
+
+    def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
+        """Return results with this text for calls that are running, and for others."""
+        return [_message(call, content) for call in (*self.running, *others)]
+
+    def _tell_wait(self, emit: Emit) -> None:
+        """Say that tools take their time; agents are heard of by themselves."""
+        if not all(self._offer.delegates(call.name) for call in self.running):
+            emit([StatusChanged(state="waiting_for_tool")])
+
+    def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
+        shown = []
+        for item in calls:
+            if item.refusal is not None:
+                continue
+            if item.approved or self._offer.delegates(item.call.name):
+                note(ToolCallStarted.event, msgspec.structs.asdict(_started(item)))
+            else:
+                shown.append(_started(item))
+        if shown:
+            emit(shown)
+
+    async def _call_in_turn(
+        self, item: DecidedCall, turn: CallingTurn, message_id: str
+    ) -> tuple[ToolResult, float, bool]:
+        """Run a call once the calls before it in its queue have ended, however that went.
+
+        Returns:
+            What came of it, the milliseconds that it ran, and whether an agent told of it.
+        """
+        if item.refusal is not None:
+            return item.refusal, 0.0, False
+        async with self.queues.turn(self._offer.queue(item.call.name)):
+            return await self._call(item, turn, message_id)
+
+    async def _call(
+        self, item: DecidedCall, turn: CallingTurn, message_id: str
+    ) -> tuple[ToolResult, float, bool]:
+        is_told = False
+        started = time.perf_counter()
+        invocation = ToolInvocation(
+            name=item.call.name,
+            arguments=item.arguments,
+            session_id=self._session_id,
+            message_id=message_id,
+            tool_call_id=item.call.id,
+            call_index=item.index,
+            digest=self._offer.digest(item.call.name),
+            report=_ProgressReport(item.call.id, turn.emit),
+        )
+        try:
+            if not self._offer.allows(item.call.name):
+                raise ToolNotFound(item.call.name)
+            if self._delegate is not None and self._offer.delegates(item.call.name):
+                result = await self._delegate.run(invocation, turn)
+                is_told = True
+            else:
+                result = await self._toolset.call_tool(invocation)
+        except MochiError as error:
+            result = ToolResult(success=False, error_message=error.message, error_code=error.code)
+        return result, round((time.perf_counter() - started) * 1000, 3), is_told
+
+
+async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _ProgressReport:
+    """Tells listeners how far a tool is, ten times a second at most."""
+
+    def __init__(self, tool_call_id: str, emit: Emit) -> None:
+        self._tool_call_id = tool_call_id
+        self._emit = emit
+        self._next = 0.0
+
+    def __call__(self, progress: ToolProgress) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + PROGRESS_SECONDS
+        self._emit(
+            [
+                StatusChanged(
+                    state="waiting_for_tool",
+                    tool_call_id=self._tool_call_id,
+                    progress=progress.progress,
+                    total=UNSET if progress.total is None else progress.total,
+                    message=UNSET
+                    if progress.message is None
+                    else progress.message[:SUMMARY_LENGTH],
+                )
+            ]
+        )
+
+
+def _started(item: DecidedCall) -> ToolCallStarted:
+    return ToolCallStarted(
+        tool_name=item.call.name,
+        arguments=item.arguments,
+        call_index=item.index,
+        tool_call_id=item.call.id,
+    )
+
+
+def _outcome(
+    item: DecidedCall, result: ToolResult, milliseconds: float, *, is_shown: bool
+) -> CallOutcome:
+    call = item.call
+    result = _mended(result)
+    text = (result.error_message or "") if result.result is None else result.result
+    event = ToolResultReceived(
+        tool_name=call.name,
+        success=result.success,
+        result=result.result,
+        error_message=result.error_message,
+        call_index=item.index,
+        tool_call_id=call.id,
+        summary=text[:SUMMARY_LENGTH],
+        execution_time_ms=milliseconds,
+        error_code=UNSET if result.error_code is None else result.error_code,
+        server=UNSET if result.server is None else result.server,
+    )
+    record = ToolCallRecord(
+        tool_name=call.name,
+        tool_call_id=call.id,
+        call_index=item.index,
+        arguments=dict(item.arguments),
+        success=result.success,
+        result=result.result,
+        error_message=result.error_message,
+        execution_time_ms=milliseconds,
+    )
+    failed_silently = not result.success and result.result is None
+    content = f"Error: {text}" if failed_silently else text
+    if item.was_edited:  # or the model would take the result for one of what it asked for
+        ran_with = msgspec.json.encode(item.arguments).decode()
+        content = f"(The user changed the arguments to {ran_with}.)\n{content}"
+    message = _message(call, content)
+    return CallOutcome(message=message, event=event, is_shown=is_shown, record=record)
+
+
+def _mended(result: ToolResult) -> ToolResult:
+    """Return what a tool host, an MCP server or an agent returned so that it can be saved."""
+    if is_unicode(f"{result.result}{result.error_message}"):
+        return result
+    said, failed = result.result, result.error_message
+    return msgspec.structs.replace(
+        result,
+        result=None if said is None else join_surrogates(said),
+        error_message=None if failed is None else join_surrogates(failed),
+    )
+
+
+def _message(call: ToolCall, content: str) -> ToolMessage:
+    return ToolMessage(
+        content=content,
+        message_id=new_message_id(),
+        timestamp=utc_now(),
+        tool_name=call.name,
+        tool_call_id=call.id,
+    )

@@ -1,0 +1,1 @@
+"""Runs the background worker, and queues its tasks."""

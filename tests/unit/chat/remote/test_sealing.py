@@ -1,0 +1,291 @@
+"""Sealing: wherever a turn died, its session and its journal come to the same good end."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.http.schemas import ExecutedToolCallOut
+from chat.remote.replay import read_remains
+from chat.remote.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, seal_session
+from chat.storage.journal import Entry, line
+from chat.stream import sse
+from chat.stream.events import (
+    ContentDelta,
+    Done,
+    Event,
+    MessageComplete,
+    ThinkingContentDelta,
+    ToolCallStarted,
+    ToolContinuationStarted,
+    ToolResultReceived,
+    TurnStarted,
+)
+from sessions_app.calls import open_calls, pair_calls
+from sessions_app.format.codec import decode, encode
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from sessions_app.session import (
+    Session,
+    SessionMetadata,
+    append_messages,
+)
+from sessions_app.variants import extend_answer, find_answer, prefer_whole
+
+NOW = "2026-11-21T10:00:00.000000+00:00"
+SESSION_ID, TURN_ID = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
+TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Z"]), max_size=8)
+Step = Message | str  # a message that is saved, or lines that are journalled with one write
+
+
+def entries_of(journal: str) -> list[Entry]:
+    whole = journal[: journal.rfind("\n") + 1]
+    return [msgspec.json.decode(text, type=Entry) for text in whole.splitlines()]
+
+
+class Script:
+    """Writes down what a turn does, in the engine's order."""
+
+    def __init__(self, replaced_id: str | None = None) -> None:
+        self.also = {"replaced_id": replaced_id} if replaced_id else {}
+        self.steps: list[Step] = []
+        self._number = 0
+
+    def emit(self, *events: Event) -> None:
+        lines = ""
+        for event in events:
+            self._number += 1
+            lines += line(self._number, event.event, sse.payload(event))
+        self.steps.append(lines)
+
+    def round(self, message_id: str, deltas: Sequence[tuple[bool, str]]) -> None:
+        self.steps.append(
+            line(0, "round", sse.ascii_json({"message_id": message_id, "model": "m", **self.also}))
+        )
+        for is_text, text in deltas:
+            self.emit(ContentDelta(content=text) if is_text else ThinkingContentDelta(content=text))
+
+    def tools(self, message: AssistantMessage, first_index: int) -> None:
+        self.steps.append(message)
+        self.emit(
+            *[
+                ToolCallStarted(
+                    tool_name=call.name,
+                    arguments=call.arguments,
+                    call_index=index,
+                    tool_call_id=call.id,
+                )
+                for index, call in enumerate(message.tool_calls, first_index)
+            ]
+        )
+        for index, call in enumerate(message.tool_calls, first_index):
+            self.steps.append(tool_result(call, f"result{index}"))
+            self.emit(
+                ToolResultReceived(
+                    tool_name=call.name,
+                    success=True,
+                    result="r",
+                    error_message=None,
+                    call_index=index,
+                    tool_call_id=call.id,
+                    summary="r",
+                    execution_time_ms=1.0,
+                )
+            )
+        self.emit(ToolContinuationStarted())
+
+    def end(self, message: AssistantMessage) -> None:
+        self.steps.append(message)
+        complete = MessageComplete(
+            message_id=message.message_id,
+            model="m",
+            eval_count=1,
+            prompt_eval_count=1,
+            context_window={},
+            content=message.content,
+            thinking=None,
+            tool_calls=[],
+            turn_id=TURN_ID,
+            done_reason="stop",
+            usage={},
+        )
+        self.emit(complete, Done(session_id=SESSION_ID))
+
+
+def tool_result(call: ToolCall, message_id: str) -> ToolMessage:
+    return ToolMessage(
+        content="r", message_id=message_id, timestamp=NOW, tool_name=call.name, tool_call_id=call.id
+    )
+
+
+def answer(message_id: str, deltas: Sequence[tuple[bool, str]], calls: int = 0) -> AssistantMessage:
+    return AssistantMessage(
+        content="".join(text for is_text, text in deltas if is_text).strip(),
+        message_id=message_id,
+        timestamp=NOW,
+        model="m",
+        done_reason="stop",
+        # Some models count their calls from 0 in every round.
+        tool_calls=tuple(ToolCall(id=f"call_{n}", name="t", arguments={}) for n in range(calls)),
+    )
+
+
+DELTAS = st.lists(st.tuples(st.booleans(), TEXTS.filter(bool)), max_size=4)
+
+
+@st.composite
+def turns(draw: st.DrawFn, replaced_id: str | None = None) -> tuple[list[Step], str]:
+    """A whole turn, and the lines of its journal cut in two for a writer that dies in between."""
+    script = Script(replaced_id)
+    script.emit(TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m"))
+    index = 0
+    for number in range(draw(st.integers(0, 2))):
+        deltas, calls = draw(DELTAS), draw(st.integers(1, 3))
+        script.round(f"round{number}", deltas)
+        script.tools(answer(f"round{number}", deltas, calls), index)
+        index += calls
+    deltas = draw(DELTAS)
+    script.round("final", deltas)
+    script.end(answer("final", deltas))
+    cut = draw(st.integers(0, len(script.steps)))
+    torn = ""
+    if cut < len(script.steps) and isinstance(script.steps[cut], str):
+        torn = script.steps[cut][: draw(st.integers(0, len(script.steps[cut]) - 1))]
+    return script.steps[:cut], torn
+
+
+def left_behind(steps: list[Step], torn: str) -> tuple[Session, str]:
+    """Return the session file and the journal of a turn that died after these steps."""
+    question = UserMessage(content="q", message_id="user", timestamp=NOW)
+    metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    session = append_messages(Session(metadata=metadata), question, now=NOW)
+    saved = [step for step in steps if not isinstance(step, str)]
+    if saved:
+        session = append_messages(session, *saved, now=NOW)
+    return session, "".join(step for step in steps if isinstance(step, str)) + torn
+
+
+@given(turns())
+def test_wherever_a_turn_dies_its_session_parses_and_holds_what_clients_saw(turn):
+    session, journal = left_behind(*turn)
+    entries = entries_of(journal)
+    sealed = seal_session(session, read_remains(entries), now=NOW)
+    assert decode(encode(sealed), SESSION_ID).messages == sealed.messages
+    assert sealed.messages[: len(session.messages)] == session.messages
+    ids = [message.message_id for message in sealed.messages]
+    assert len(ids) == len(set(ids))
+    rounds = [number for number, entry in enumerate(entries) if entry.event == "round"]
+    for begin, end in pairwise([*rounds, len(entries)]):
+        message_id = entries[begin].value()["message_id"]
+        seen = "".join(
+            entry.value()["content"]
+            for entry in entries[begin:end]
+            if entry.event == "content_delta"
+        )
+        kept = [m.content for m in sealed.messages if m.message_id == message_id]
+        assert kept == [seen.strip()] or (not kept and not seen.strip())
+
+
+@given(turns())
+def test_every_call_that_started_has_one_result_and_no_other_has_any(turn):
+    session, journal = left_behind(*turn)
+    entries = entries_of(journal)
+    sealed = seal_session(session, read_remains(entries), now=NOW)
+    started = [entry for entry in entries if entry.event == "tool_call"]
+    results = [message for message in sealed.messages if isinstance(message, ToolMessage)]
+    assert len(started) == len(results)
+    asked = [m.tool_calls for m in sealed.messages if isinstance(m, AssistantMessage)]
+    # A call that nobody began may still be run.
+    assert len(open_calls(sealed.messages)) == sum(map(len, asked)) - len(results)
+    # What a model is sent pairs each call with its own result, nothing made up but for open calls.
+    paired = [
+        message for message in pair_calls(sealed.messages) if isinstance(message, ToolMessage)
+    ]
+    assert [m.message_id for m in paired][: len(results)] == [m.message_id for m in results]
+    assert sum(message.content == INTERRUPTED_CALL for message in results) == len(results) - sum(
+        isinstance(message, ToolMessage) for message in session.messages
+    )
+
+
+@given(turns())
+def test_sealing_twice_is_sealing_once(turn):
+    session, journal = left_behind(*turn)
+    remains = read_remains(entries_of(journal))
+    sealed = seal_session(session, remains, now=NOW)
+    assert seal_session(sealed, remains, now="2030-01-01T00:00:00+00:00") is sealed
+
+
+@given(turns("old"))
+def test_wherever_a_turn_dies_the_answer_that_it_makes_again_is_there_and_what_clients_saw(turn):
+    question = UserMessage(content="q", message_id="user", timestamp=NOW)
+    metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    old = answer("old", [(True, "Old")])
+    session = append_messages(Session(metadata=metadata), question, old, now=NOW)
+    steps, torn = turn
+    for step in steps:
+        if not isinstance(step, str):
+            session = extend_answer(session, step, now=NOW, replaced_id="old")
+    entries = entries_of("".join(step for step in steps if isinstance(step, str)) + torn)
+    remains = read_remains(entries)
+    sealed = seal_session(session, remains, now=NOW)
+
+    assert decode(encode(sealed), SESSION_ID).messages == sealed.messages
+    assert seal_session(sealed, remains, now="2030-01-01T00:00:00+00:00") is sealed
+    found = find_answer(sealed, "old")
+    assert found is not None
+    assert found.content == "Old"
+    if remains.text and remains.message_id:
+        kept = find_answer(sealed, remains.message_id)
+        assert kept is not None
+        assert kept.content == remains.text
+        # What was broken off stands nowhere in the place of what was whole.
+        assert not kept.interrupted or sealed.messages == (question, sealed.messages[1])
+    assert prefer_whole(sealed, now=NOW) is sealed
+
+
+@given(turns(), st.data())
+def test_a_journal_ends_once_even_when_those_who_end_it_die_too(turn, data):
+    session, journal = left_behind(*turn)
+    sealed = seal_session(session, read_remains(entries_of(journal)), now=NOW)
+    for attempt in range(3):
+        journal = journal[: journal.rfind("\n") + 1]
+        remains = read_remains(entries_of(journal))
+        if remains.last_event == "done":
+            break
+        lines = closing_lines(sealed, remains, TURN_ID)
+        written = len(lines) if attempt == 2 else data.draw(st.integers(0, len(lines)))
+        journal += lines[:written]
+    events = [entry for entry in entries_of(journal) if entry.n]
+    assert [event.n for event in events] == list(range(1, len(events) + 1))
+    names = [event.event for event in events]
+    assert names.count("done") == 1
+    assert names[-1] == "done"
+    assert sum(name in LAST_WORDS for name in names) == 1
+    assert names[-2] in LAST_WORDS
+    # An answer that was saved whole is told as one, an unfinished one is not.
+    whole = any(
+        message.message_id == "final" and message in session.messages for message in sealed.messages
+    )
+    assert names[-2] == ("message_complete" if whole else "error")
+
+
+def test_an_answer_that_was_saved_and_not_told_is_told_with_its_calls():
+    call = ToolCall(id="c1", name="add", arguments={"a": 1})
+    asked = msgspec.structs.replace(answer("round0", []), tool_calls=(call,))
+    script = Script()
+    script.emit(TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m"))
+    script.round("round0", [])
+    script.tools(asked, 0)
+    script.round("final", [(True, "3")])
+    saved = answer("final", [(True, "3")])
+    journal = "".join(step for step in script.steps if isinstance(step, str))
+    metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    session = append_messages(Session(metadata=metadata), asked, saved, now=NOW)
+
+    lines = closing_lines(session, read_remains(entries_of(journal)), TURN_ID)
+
+    told = entries_of(lines)[0].value()
+    assert [ExecutedToolCallOut.model_validate(each).arguments for each in told["tool_calls"]] == [
+        {"a": 1}
+    ]

@@ -1,0 +1,74 @@
+"""Files that other processes change are noticed, however fast they change."""
+
+import os
+import queue
+import time
+
+import pytest
+
+from chat.storage.files.watcher import PathWatcher
+
+SECONDS = 5
+QUIET = 0.3
+
+
+@pytest.fixture
+def changes(tmp_path):
+    """Watch a directory; return the queue that hears of its changes."""
+    heard = queue.Queue()
+    stop = PathWatcher().watch(tmp_path, lambda: heard.put(None))
+    heard.get(timeout=SECONDS)  # once at the beginning
+    yield heard
+    stop()
+
+
+def drain(heard):
+    """Wait until nothing has been heard for a while."""
+    try:
+        while True:
+            heard.get(timeout=QUIET)
+    except queue.Empty:
+        return
+
+
+def test_a_change_is_heard_and_silence_is_silence(changes, tmp_path):
+    drain(changes)
+    (tmp_path / "a").touch()
+    changes.get(timeout=SECONDS)
+    drain(changes)
+
+
+def test_a_second_change_within_the_same_tick_of_the_clock_is_heard(changes, tmp_path):
+    drain(changes)
+    now = time.time_ns()
+    (tmp_path / "a").touch()
+    os.utime(tmp_path, ns=(now, now))
+    changes.get(timeout=SECONDS)
+    (tmp_path / "a").rename(tmp_path / "b")
+    os.utime(tmp_path, ns=(now, now))  # as a coarse clock has it
+    changes.get(timeout=0.2)
+
+
+def test_nothing_is_heard_after_the_watching_stopped(tmp_path):
+    heard = queue.Queue()
+    stop = PathWatcher().watch(tmp_path, lambda: heard.put(None))
+    heard.get(timeout=SECONDS)
+    drain(heard)
+    stop()
+    (tmp_path / "a").touch()
+    with pytest.raises(queue.Empty):
+        heard.get(timeout=QUIET)
+
+
+def test_a_listener_whose_loop_is_closed_does_not_deafen_the_others(tmp_path):
+    def gone():
+        raise RuntimeError("Event loop is closed")
+
+    watcher, heard = PathWatcher(), queue.Queue()
+    stops = [watcher.watch(tmp_path, gone), watcher.watch(tmp_path, lambda: heard.put(None))]
+    heard.get(timeout=SECONDS)
+    drain(heard)
+    (tmp_path / "a").touch()
+    heard.get(timeout=SECONDS)
+    for stop in stops:
+        stop()

@@ -1,0 +1,219 @@
+"""Numbering, handing out and falling behind; the first event; signals; draining."""
+
+import asyncio
+from functools import partial
+from unittest.mock import patch
+
+import pytest
+
+from chat.http.event_stream import Frames
+from chat.storage.files.journals import FileTurnJournal
+from chat.storage.files.signals import SignalInbox, TurnSignals
+from chat.storage.files.watcher import PathWatcher
+from chat.stream import first_event
+from chat.stream import turn_stream as stream
+from chat.stream.events import ContentDelta, Done, StatusChanged, TurnStarted
+from chat.stream.first_event import Opening
+from chat.stream.turn_stream import TurnStream
+from models_app.errors import OllamaError
+
+STARTED = TurnStarted(turn_id="t1", session_id="s", model="m")
+
+
+@pytest.fixture
+async def turn_stream(tmp_path):
+    journal = FileTurnJournal(tmp_path)
+    writer = await asyncio.to_thread(journal.open, "s", "t1")
+    made = TurnStream(
+        "t1",
+        writer=writer,
+        read_journal=partial(asyncio.to_thread, journal.read, "s", "t1"),
+        discard_journal=partial(asyncio.to_thread, journal.discard, "s", "t1"),
+    )
+    yield made
+    if not made.ended:
+        made.close()
+
+
+def delta(text):
+    return ContentDelta(content=text)
+
+
+async def everything(subscription):
+    received = b""
+    while chunk := await subscription.next():
+        received += chunk
+    subscription.close()
+    return received
+
+
+async def test_every_listener_gets_the_same_bytes(turn_stream):
+    first = turn_stream.subscribe()
+    turn_stream.emit([STARTED, delta("a")])
+    late = turn_stream.subscribe(after=0)
+    turn_stream.emit([delta("b"), Done(session_id="s")])
+    turn_stream.close()
+    after_all = turn_stream.subscribe(after=0)
+    received = [await everything(each) for each in (first, late, after_all)]
+    assert received[0] == received[1] == received[2]
+    assert received[0].count(b"\n\n") == 4
+
+
+async def test_a_listener_after_an_event_gets_the_rest_once(turn_stream):
+    turn_stream.emit([STARTED, *[delta(str(number)) for number in range(20)]])
+    subscription = turn_stream.subscribe(after=10)
+    waiting = asyncio.create_task(everything(subscription))
+    await asyncio.sleep(0)
+    turn_stream.emit([Done(session_id="s")])
+    turn_stream.close()
+    received = await waiting
+    ids = [line for line in received.split(b"\n") if line.startswith(b"id: ")]
+    assert ids == [b"id: t1:%d" % number for number in range(11, 23)]
+
+
+async def test_what_waits_is_sent_at_once(turn_stream):
+    subscription = turn_stream.subscribe()
+    turn_stream.emit([STARTED])
+    turn_stream.emit([delta("a")])
+    chunk = await subscription.next()
+    subscription.close()
+    assert chunk.count(b"\n\n") == 2
+
+
+async def test_silence_is_broken_by_a_comment_that_is_no_event(turn_stream):
+    with patch.object(stream, "HEARTBEAT_SECONDS", 0.02):
+        subscription = turn_stream.subscribe()
+        assert await subscription.next() == b": keep-alive\n\n"
+        assert await subscription.next() == b": keep-alive\n\n"
+        turn_stream.emit([STARTED])
+        assert (await subscription.next()).startswith(b"id: t1:1\n")
+        subscription.close()
+
+
+async def test_the_stream_opens_with_what_waited_for_it(turn_stream):
+    subscription = turn_stream.subscribe()
+    first = Opening(turn_stream, STARTED)
+    first.send_or_hold([StatusChanged(state="retrying")])
+    assert turn_stream.last_number == 0
+    first.commit()
+    first.commit()
+    assert turn_stream.last_number == 2
+    assert (await subscription.next()).startswith(b"id: t1:1\nevent: turn_started\n")
+    subscription.close()
+
+
+async def test_the_stream_opens_by_itself_after_a_while(turn_stream):
+    with patch.object(first_event, "COMMIT_SECONDS", 0.02):
+        first = Opening(turn_stream, STARTED)
+        await first.committed
+    assert turn_stream.last_number == 1
+
+
+async def test_a_refused_turn_has_no_event_even_later(turn_stream):
+    first = Opening(turn_stream, STARTED)
+    first.refuse(OllamaError("no"))
+    first.commit()
+    with pytest.raises(OllamaError):
+        await first.committed
+    assert turn_stream.last_number == 0
+
+
+async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
+    signals = TurnSignals(tmp_path / "signals", PathWatcher(interval_seconds=0.001))
+    obeyed = asyncio.Queue()
+    inbox = SignalInbox(signals, lambda turn_id, kind: obeyed.put_nowait((turn_id, kind)))
+    inbox.expect("t1")
+    inbox.open()
+    await asyncio.to_thread(signals.send, "t1", "cancel")
+    await asyncio.to_thread(signals.send, "other", "cancel")
+    path = tmp_path / "signals" / "t1.cancel"
+    async with asyncio.timeout(5):
+        while await asyncio.to_thread(path.exists):
+            await asyncio.sleep(0.001)
+        inbox.ready("t1")
+        assert await obeyed.get() == ("t1", "cancel")
+    inbox.forget("t1")
+    assert obeyed.empty()
+    assert await asyncio.to_thread((tmp_path / "signals" / "other.cancel").exists)
+
+
+async def test_while_the_listener_waits_chunks_go_straight_to_its_sink(turn_stream):
+    taken, takes = [], [True, True, False]
+
+    def sink(chunk):
+        if takes.pop(0):
+            taken.append(chunk)
+            return True
+        return False
+
+    subscription = turn_stream.subscribe()
+    subscription.push_to(sink)
+    turn_stream.emit([STARTED])  # nobody waits yet
+    assert b"turn_started" in await subscription.next()
+    waiting = asyncio.create_task(subscription.next())
+    await asyncio.sleep(0)
+    turn_stream.emit([delta("a")])
+    turn_stream.emit([delta("b")])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    turn_stream.emit([delta("c")])  # it can't take this one
+    turn_stream.emit([delta("d")])  # and must not take what comes after it
+
+    assert [b'"a"' in taken[0], b'"b"' in taken[1], len(taken)] == [True, True, 2]
+    rest = await waiting
+    assert rest.index(b'"c"') < rest.index(b'"d"')
+    turn_stream.close()
+    assert await subscription.next() == b""
+
+
+async def test_what_a_sink_took_is_not_read_again_from_the_journal(turn_stream):
+    subscription = turn_stream.subscribe()
+    taken = []
+    subscription.push_to(lambda chunk: not taken.append(chunk))
+    waiting = asyncio.create_task(subscription.next())
+    await asyncio.sleep(0)
+    turn_stream.emit([delta("taken")])
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    turn_stream.emit([ContentDelta(content="x" * stream.MAX_PENDING_BYTES)])  # falls behind
+
+    caught_up = await subscription.next()
+
+    assert b"taken" in taken[0]
+    assert b"taken" not in caught_up
+    assert caught_up.count(b"content_delta") == 1
+    turn_stream.close()
+
+
+async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_stream):
+    left = []
+    frames = Frames(turn_stream.subscribe(), lambda: left.append(True))
+    await frames.aclose()
+    assert left == [True]
+    turn_stream.close()
+
+
+async def test_a_delivery_begins_with_the_time_to_reconnect(turn_stream):
+    turn_stream.emit([STARTED])
+    turn_stream.close()
+    frames = [frame async for frame in Frames(turn_stream.subscribe(after=0), lambda: None)]
+    assert len(frames) == 1
+    assert frames[0].startswith(b"retry: 2000\n\nid: t1:1\n")
+
+
+async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
+    subscription = turn_stream.subscribe()
+    turn_stream.emit([STARTED])
+    for _ in range(3000):
+        turn_stream.emit([delta("x" * 1000)])
+    late = turn_stream.subscribe(after=2500)
+    turn_stream.emit([Done(session_id="s")])
+    turn_stream.close()
+    for listener, first in ((subscription, 1), (late, 2501)):
+        pieces = []
+        while chunk := await listener.next():
+            pieces.append(chunk)
+        listener.close()
+        assert max(map(len, pieces)) < 2 * stream.MAX_PENDING_BYTES
+        ids = [line for line in b"".join(pieces).split(b"\n") if line.startswith(b"id: ")]
+        assert ids == [b"id: t1:%d" % number for number in range(first, 3003)]

@@ -1,0 +1,211 @@
+"""Calls of the model within a turn: what is tried again, and with what."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from chat.start.preparation import TurnRequest
+from models_app.errors import OllamaError
+from models_app.language_model import Finished, TextDelta, ThinkingDelta
+from models_app.ollama.language_model import OllamaModel
+from models_app.scripted.replies import BLOCK_END, BLOCK_START
+from models_app.scripted.server import ScriptedModelServer
+from sessions_app.session import override_window
+from tests.unit.chat.test_registry import Calculator, call, names, run
+
+
+@pytest.fixture
+async def scripted():
+    server = ScriptedModelServer(words_per_second=0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+EMPTY = ([ThinkingDelta("I call delete_all.")], [Finished(done_reason="stop", eval_count=9)])
+
+
+async def test_a_model_that_says_nothing_is_told_its_tools_and_asked_once_more(make_house):
+    house = make_house(Calculator())
+    house.model.say(*EMPTY)
+    house.model.say_text("Sorry.")
+    session_id = await house.new_session(tools=["add"])
+
+    events, _ = await run(house, session_id)
+
+    assert names(events) == [
+        "turn_started",
+        "thinking_delta",
+        "status",
+        "content_delta",
+        "message_complete",
+        "done",
+    ]
+    status = next(data for name, data in events if name == "status")
+    assert (status["state"], "empty answer" in status["message"]) == ("retrying", True)
+    first, second = house.model.requests
+    (told,) = second.messages
+    assert told.content.startswith("Hello!")
+    assert "these tools and no others: add" in told.content
+    assert [spec.name for spec in second.tools] == ["add"]
+    assert first.messages[0].content == "Hello!"
+    question, answer = await house.messages(session_id)  # and nothing of this is saved
+    assert (question.content, answer.content) == ("Hello!", "Sorry.")
+
+
+async def test_an_answer_that_stays_empty_is_an_error_in_its_place(house):
+    house.model.say(*EMPTY)
+    house.model.say(*EMPTY)
+    session_id = await house.new_session()
+
+    events, _ = await run(house, session_id)
+
+    assert names(events)[-2:] == ["error", "done"]
+    error = events[-2][1]
+    assert error["code"] == "EMPTY_ANSWER"
+    assert "none was offered" in error["message"]
+    assert error["details"]["retryable"]
+    assert len(house.model.requests) == 2
+    assert len(await house.messages(session_id)) == 1
+
+
+async def test_an_empty_answer_after_a_tool_is_asked_for_again_and_runs_no_tool_again(make_house):
+    house = make_house(Calculator())
+    house.model.say([call("c1", a=1, b=2)], [Finished()])
+    house.model.say(*EMPTY)
+    house.model.say_text("Three.")
+    session_id = await house.new_session(tools=["add"])
+
+    events, outcome = await run(house, session_id)
+
+    assert names(events)[-1] == "done"
+    assert outcome.message.content == "Three."
+    assert len(outcome.tool_calls) == 1
+    assert house.model.requests[2].messages[-1].role == "user"
+    assert [message.role for message in await house.messages(session_id)] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+
+
+async def test_an_answer_that_was_cut_before_its_first_word_is_not_asked_for_again(house):
+    house.model.say([ThinkingDelta("Hm")], [Finished(done_reason="length")])
+    session_id = await house.new_session()
+    _, outcome = await run(house, session_id)
+    assert outcome.message.done_reason == "length"
+    assert len(house.model.requests) == 1
+
+
+CUT = Finished(done_reason="length", prompt_eval_count=8000, eval_count=190)  # of 8192
+
+
+async def test_an_answer_that_fills_the_window_goes_on_in_a_larger_one(house):
+    house.model.say([TextDelta("One, ")], [TextDelta("tw")], [CUT])
+    house.model.say([TextDelta("o.")], [Finished("stop", 8190, 10)])
+    session_id = await house.new_session()
+
+    events, outcome = await run(house, session_id)
+
+    first, second = house.model.requests
+    assert (first.context_window, second.context_window) == (8192, 16384)
+    assert second.messages[:-1] == first.messages
+    assert (second.messages[-1].role, second.messages[-1].content) == ("assistant", "One, tw")
+    shown = "".join(data["content"] for name, data in events if name == "content_delta")
+    assert shown == outcome.message.content == "One, two."
+    assert outcome.message.done_reason == "stop"
+    assert (outcome.message.prompt_eval_count, outcome.message.eval_count) == (8000, 200)
+    assert outcome.context_window["current_window"] == 16384
+    assert len(await house.messages(session_id)) == 2
+
+
+async def test_reasoning_that_fills_the_window_is_begun_anew_in_a_larger_one(house):
+    house.model.say([ThinkingDelta("Well")], [CUT])
+    house.model.say([ThinkingDelta("Well, yes.")], [TextDelta("Yes.")], [Finished("stop", 8000, 9)])
+
+    _, outcome = await run(house, await house.new_session())
+
+    first, second = house.model.requests
+    assert second.messages == first.messages
+    assert second.context_window == 16384
+    assert (outcome.message.content, outcome.message.eval_count) == ("Yes.", 9)
+
+
+async def test_a_window_grows_as_often_as_the_model_can_hold_more(house):
+    for prompt, window in ((8000, 8192), (8190, 16384), (16380, 32768), (32760, 36864)):
+        spoken = window - prompt
+        house.model.say([TextDelta("x")], [Finished("length", prompt, spoken)])
+
+    _, outcome = await run(house, await house.new_session())
+
+    windows = [request.context_window for request in house.model.requests]
+    assert windows == [8192, 16384, 32768, 36864]
+    assert (outcome.message.content, outcome.message.done_reason) == ("xxxx", "length")
+
+
+async def test_a_window_set_by_hand_and_a_limit_of_ones_own_end_an_answer(house):
+    house.model.say([TextDelta("One")], [Finished("length", 100, 50)])  # num_predict, say
+    _, outcome = await run(house, await house.new_session())
+    assert outcome.message.done_reason == "length"
+    assert len(house.model.requests) == 1
+
+    session_id = await house.new_session()
+    await asyncio.to_thread(
+        house.sessions.repository.update,
+        session_id,
+        lambda session: override_window(session, 8192, now=session.metadata.updated_at),
+    )
+    house.model.say([TextDelta("One")], [CUT])
+    _, outcome = await run(house, session_id)
+    assert outcome.message.done_reason == "length"
+    assert len(house.model.requests) == 2
+
+
+async def test_an_answer_that_can_not_go_on_ends_where_it_was_cut(house):
+    house.model.say([TextDelta("One")], [CUT])
+    house.model.say(OllamaError("assistant prefill is not supported"))
+    _, outcome = await run(house, await house.new_session())
+    assert (outcome.message.content, outcome.message.done_reason) == ("One", "length")
+    assert outcome.context_window["current_window"] == 8192
+
+
+async def test_an_answer_that_breaks_off_after_it_went_on_is_an_error(house):
+    house.model.say([TextDelta("One")], [CUT])
+    house.model.say([TextDelta(", two")], OllamaError("the runner died"))
+    session_id = await house.new_session()
+    events, _ = await run(house, session_id)
+    assert names(events)[-2:] == ["error", "done"]
+    assert (await house.messages(session_id))[-1].content == "One, two"
+
+
+async def test_an_ollama_that_keeps_to_its_window_goes_on_where_it_stopped(house, scripted):
+    """With the real client, against a server that keeps ``shift: false`` as Ollama does."""
+    block = json.dumps(
+        {
+            "per_request": True,
+            "messages": [
+                {"text_message": {"length": 8000}},
+                {"text_message": {"text": " and the end"}},
+            ],
+        }
+    )
+    ollama = OllamaModel(scripted.url)
+    house.model.stream = lambda request: ollama.stream(
+        msgspec.structs.replace(request, model="qwen3:14b")
+    )
+    request = TurnRequest(message=f"{BLOCK_START}{block}{BLOCK_END}")
+    try:
+        _, outcome = await run(house, await house.new_session(), request)
+    finally:
+        await ollama.aclose()
+    assert all(sent["shift"] is False for sent in scripted.requests)
+    windows = [sent["options"]["num_ctx"] for sent in scripted.requests]
+    assert windows == sorted(set(windows))
+    assert len(windows) == 2
+
+    assert outcome.message.content.startswith("lorem ipsum")
+    assert outcome.message.content.endswith(" and the end")
+    assert outcome.message.done_reason == "stop"
