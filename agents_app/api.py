@@ -13,8 +13,8 @@ from agents_app.schemas import (
     AgentDetailOut,
     AgentListOut,
 )
-from mochi_project.answers import answer_by_reading
-from mochi_project.services import get_services
+from mochi_project.http.large_json import answer_by_reading
+from mochi_project.wiring.services import get_services
 from sessions_app.http.error_schemas import ENVELOPE
 
 router = Router(tags=["agents"])

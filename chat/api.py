@@ -37,9 +37,9 @@ from chat.start.preparation import TurnRequest
 from chat.stream import sse
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
-from mochi_project.answers import answer_by_reading
-from mochi_project.clients import client_of
-from mochi_project.services import get_services
+from mochi_project.http.clients import client_of
+from mochi_project.http.large_json import answer_by_reading
+from mochi_project.wiring.services import get_services
 from models_app.language_model import ModelInfo
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE

@@ -5,7 +5,7 @@ A task gets names only, and reads everything else anew.
 
 import asyncio
 
-from mochi_project.services import get_services
+from mochi_project.wiring.services import get_services
 
 
 def summarize(session_id: str) -> str:

@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
-from mochi_project.docs import PackagedSwagger
-from mochi_project.edge.operation import without_detours
-from mochi_project.error_handlers import install_error_handlers
-from mochi_project.health import VERSION, health
-from mochi_project.openapi import describe_common_answers
-from mochi_project.parsing import StrictJsonParser
+from mochi_project.errors.handlers import install_error_handlers
+from mochi_project.fast_django.ninja_operation import without_detours
+from mochi_project.http.docs_page import PackagedSwagger
+from mochi_project.http.health import VERSION, health
+from mochi_project.http.openapi import describe_common_answers
+from mochi_project.http.strict_json import StrictJsonParser
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mochi_project.config import MochiSettings
+    from mochi_project.configuration.config import MochiSettings
 
 FLAG_VARIABLES = {
     "host": "MOCHI_HOST",
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # the start. WebServer turns it on when it listens.
         gc.disable()
     # Everything else is imported after --help and --version have been answered.
-    from mochi_project.config import ConfigurationError  # noqa: PLC0415
+    from mochi_project.configuration.config import ConfigurationError  # noqa: PLC0415
 
     for name, variable in FLAG_VARIABLES.items():
         if (value := getattr(flags, name)) is not None:
@@ -84,7 +84,7 @@ def _run(command: Sequence[str]) -> int:
     os.environ["DJANGO_SETTINGS_MODULE"] = "mochi_project.settings"
     from django.core.management import ManagementUtility  # noqa: PLC0415
 
-    from mochi_project.trust.telling import say_what_is_ignored  # noqa: PLC0415
+    from mochi_project.process.trust_notice import say_what_is_ignored  # noqa: PLC0415
 
     say_what_is_ignored(command[0])
     ManagementUtility(["mochi-server", *command]).execute()
@@ -92,16 +92,16 @@ def _run(command: Sequence[str]) -> int:
 
 
 def _serve() -> int:
-    from mochi_project.logs import logging_config  # noqa: PLC0415
-    from mochi_project.scratch import with_fresh_data_dir  # noqa: PLC0415
-    from mochi_project.server import (  # noqa: PLC0415
+    from mochi_project.configuration.logs import logging_config  # noqa: PLC0415
+    from mochi_project.configuration.test_mode_data import with_fresh_data_dir  # noqa: PLC0415
+    from mochi_project.process.server import (  # noqa: PLC0415
         WebServer,
         allow_many_connections,
         listening,
         server_config,
     )
-    from mochi_project.startup import announce, prepare_data_dir  # noqa: PLC0415
-    from mochi_project.workers import WorkerPool  # noqa: PLC0415
+    from mochi_project.process.startup import announce, prepare_data_dir  # noqa: PLC0415
+    from mochi_project.process.web_workers import WorkerPool  # noqa: PLC0415
 
     settings = _settings()
     allow_many_connections()
@@ -128,14 +128,14 @@ def _serve() -> int:
 
 def _settings() -> "MochiSettings":
     """Read the settings, once a person was asked what may be read, and say what is odd in them."""
-    from mochi_project.config import (  # noqa: PLC0415
+    from mochi_project.configuration.config import (  # noqa: PLC0415
         load_settings,
         unknown_variables,
         variables_of_file,
     )
-    from mochi_project.startup import warn_without_auth  # noqa: PLC0415
+    from mochi_project.process.startup import warn_without_auth  # noqa: PLC0415
+    from mochi_project.process.trust_question import ask_at_start  # noqa: PLC0415
     from mochi_project.trust.decision import pass_on  # noqa: PLC0415
-    from mochi_project.trust.question import ask_at_start  # noqa: PLC0415
 
     ask_at_start()
     settings = load_settings()

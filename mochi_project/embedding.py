@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from mochi_project.config import (
+from mochi_project.configuration.config import (
     ENV_PREFIX,
     AlreadyConfiguredError,
     ConfigurationError,
@@ -17,7 +17,7 @@ from mochi_project.config import (
 )
 
 if TYPE_CHECKING:
-    from mochi_project.application import MochiApplication
+    from mochi_project.process.lifespan import MochiApplication
 
 SETTINGS_MODULE = "mochi_project.settings"
 

@@ -1,13 +1,13 @@
-"""Django's settings, all derived from :mod:`mochi_project.config`.
+"""Django's settings, all derived from :mod:`mochi_project.configuration.config`.
 
 Importing this module opens no file and no database: the secret key is read (or made) when it is
 first used, so that commands that need neither run in a read-only directory.
 """
 
-from mochi_project.config import ConfigurationError, load_settings
-from mochi_project.logs import logging_config
-from mochi_project.scratch import with_fresh_data_dir
-from mochi_project.state import SECRET_KEY_FILE, LazySecret
+from mochi_project.configuration.config import ConfigurationError, load_settings
+from mochi_project.configuration.logs import logging_config
+from mochi_project.configuration.secrets import SECRET_KEY_FILE, LazySecret
+from mochi_project.configuration.test_mode_data import with_fresh_data_dir
 from mochi_project.trust.decision import pass_on
 
 try:
@@ -20,16 +20,16 @@ pass_on(MOCHI.trust.decided)  # to web workers, the background worker and the re
 SECRET_KEY = LazySecret(MOCHI.resolved_private_dir / SECRET_KEY_FILE)
 
 DEBUG = False
-# The guard (mochi_project/edge/guard.py) has checked the Host header before Django sees a request:
+# The guard (mochi_project/guard/guard.py) has checked the Host header before Django sees a request:
 # it also knows about IP literals, which this list can't express.
 ALLOWED_HOSTS = ["*"]
 
 INSTALLED_APPS = [
     "mochi_project",  # before all others: its management commands replace theirs
-    "mochi_project.queue_app.TaskQueueConfig",
+    "mochi_project.background.django_app.TaskQueueConfig",
 ]
 # Async functions only: Django runs the hooks of other middleware in a thread, for every request.
-MIDDLEWARE = ["mochi_project.middleware.envelope_middleware"]
+MIDDLEWARE = ["mochi_project.errors.middleware.envelope_middleware"]
 ROOT_URLCONF = "mochi_project.urls"
 ASGI_APPLICATION = "mochi_project.asgi.application"
 APPEND_SLASH = False

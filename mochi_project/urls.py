@@ -3,8 +3,8 @@
 from django.urls import path, re_path
 
 from mochi_project.api import api
-from mochi_project.docs import asset_view
-from mochi_project.error_handlers import unknown_path_view
+from mochi_project.errors.handlers import unknown_path_view
+from mochi_project.http.docs_page import asset_view
 
 urlpatterns = [
     path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
@@ -13,7 +13,7 @@ urlpatterns = [
     re_path(r"", unknown_path_view),
 ]
 
-handler400 = "mochi_project.error_handlers.bad_request_view"
-handler403 = "mochi_project.error_handlers.forbidden_view"
-handler404 = "mochi_project.error_handlers.not_found_view"
-handler500 = "mochi_project.error_handlers.server_error_view"
+handler400 = "mochi_project.errors.handlers.bad_request_view"
+handler403 = "mochi_project.errors.handlers.forbidden_view"
+handler404 = "mochi_project.errors.handlers.not_found_view"
+handler500 = "mochi_project.errors.handlers.server_error_view"

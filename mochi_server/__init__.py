@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mochi_project.application import MochiApplication
+    from mochi_project.process.lifespan import MochiApplication
 
 __all__ = ["__version__", "create_app"]
 

@@ -5,7 +5,7 @@ import asyncio
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from mochi_project.services import get_services
+from mochi_project.wiring.services import get_services
 from models_app.catalogue import ModelListing
 from models_app.language_model import ModelInfo
 from models_app.profile_schemas import (

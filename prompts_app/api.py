@@ -5,7 +5,7 @@ import asyncio
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from mochi_project.services import get_services
+from mochi_project.wiring.services import get_services
 from prompts_app.prompts import Prompt, PromptSummary
 from prompts_app.schemas import (
     PromptCreateIn,

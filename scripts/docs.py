@@ -27,9 +27,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup()
 
 from chat.stream.events import EVENTS  # noqa: E402 - after setup
-from mochi_project import reference  # noqa: E402
 from mochi_project.api import api  # noqa: E402
-from mochi_project.errors import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
+from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
+from scripts import reference  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -8,8 +8,8 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
 from chat.context.strategy import STRATEGIES
-from mochi_project.answers import answer, answer_by_reading
-from mochi_project.services import get_services
+from mochi_project.http.large_json import answer, answer_by_reading
+from mochi_project.wiring.services import get_services
 from sessions_app.errors import ValidationFailed
 from sessions_app.format.to_json import (
     many_messages,

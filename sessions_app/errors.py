@@ -18,7 +18,8 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
         * VariantNotFound         VARIANT_NOT_FOUND
         * SystemPromptNotSet      PROMPT_NOT_FOUND
 
-Nothing here knows HTTP: ``mochi_project.errors`` holds the one table from ``code`` to status.
+Nothing here knows HTTP: ``mochi_project.errors.statuses`` holds the one table from ``code`` to
+status.
 """
 
 from typing import Any, ClassVar

@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from mochi_project.services import get_services
+from mochi_project.wiring.services import get_services
 from sessions_app.http.error_schemas import ENVELOPE
 from tools_app.execution_log import statistics
 from tools_app.payloads import listing_payload, tool_payload

@@ -7,7 +7,7 @@ from typing import TypeVar
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from mochi_project.services import Services, build_services
+from mochi_project.wiring.services import Services, build_services
 from tools_app.toolset import ToolSelection
 
 ENDED_BY_SIGNAL = 130  # what shells report of a command that CTRL-C ended

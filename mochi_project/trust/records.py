@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mochi_project.own_files import UnsafeFileError, read_own_file
+from mochi_project.trust.own_files import UnsafeFileError, read_own_file
 from sessions_app.errors import StorageError
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 

@@ -32,7 +32,7 @@ NOT_FOR_HEALTH = (
     "django_q.models",
     "dotenv",
     "mochi_project.api",
-    "mochi_project.edge.handler",
+    "mochi_project.fast_django.handler",
     "ninja",
     "psutil",
     "sqlite3",
@@ -72,7 +72,7 @@ def test_only_the_api_assembly_imports_routes(graph: grimp.ImportGraph) -> None:
 def test_only_routes_commands_and_the_shell_ask_the_composition_root(
     graph: grimp.ImportGraph,
 ) -> None:
-    importers = graph.find_modules_that_directly_import("mochi_project.services")
+    importers = graph.find_modules_that_directly_import("mochi_project.wiring.services")
 
     strangers = {
         module
@@ -109,7 +109,8 @@ print([name for name in {LATE!r} if name in sys.modules])
 def test_the_first_health_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     code = f"""
 import asyncio, sys
-import mochi_project.cli, mochi_project.server, mochi_project.startup, mochi_project.workers
+import mochi_project.cli, mochi_project.process.server, mochi_project.process.startup
+import mochi_project.process.web_workers
 from mochi_project.asgi import application
 
 SCOPE = {{

@@ -34,7 +34,7 @@ def echo(text: str) -> str:
     """
     return text
 '''
-HELPERS = {"worker": "mochi_project.worker", "hosts": "tools_app.hosts.fork_server"}
+HELPERS = {"worker": "mochi_project.background.worker", "hosts": "tools_app.hosts.fork_server"}
 
 
 class Server:

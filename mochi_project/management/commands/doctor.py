@@ -11,13 +11,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from agents_app.folders import read_folders
-from mochi_project.assembly.storage import build_agent_storage, build_storage
-from mochi_project.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
+from mochi_project.configuration.config import ConfigurationError, MochiSettings, unknown_variables
 from mochi_project.management.reports import ReportCommand, printable
-from mochi_project.services import Services, build_services
-from mochi_project.startup import prepare_data_dir
+from mochi_project.process.startup import prepare_data_dir
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
-from mochi_project.worker_lock import WORKER_LOCK_FILE, worker_state
+from mochi_project.wiring.services import Services, build_services
+from mochi_project.wiring.storage import build_agent_storage, build_storage
 from sessions_app.errors import MochiError
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}

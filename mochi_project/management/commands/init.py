@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from mochi_project.config import start_here
-from mochi_project.example_data import Copied, copy_examples
+from mochi_project.configuration.config import start_here
+from mochi_project.management.example_data import Copied, copy_examples
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import judge, remember, shown

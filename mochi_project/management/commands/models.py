@@ -9,9 +9,9 @@ import msgspec
 from django.conf import settings as django_settings
 from rich.table import Column, Table
 
+from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.management.reports import ReportCommand
-from mochi_project.scripted import scripted_model
-from mochi_project.services import build_services
+from mochi_project.wiring.services import build_services
 from models_app.language_model import ModelInfo
 
 

@@ -8,7 +8,7 @@ import msgspec
 from rich.table import Table
 
 from mochi_project.management.reports import ReportCommand
-from mochi_project.services import get_services
+from mochi_project.wiring.services import get_services
 from prompts_app.prompts import Prompt, PromptSummary
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from mochi_project.config import ConfigurationError
-from mochi_project.services import get_services
-from mochi_project.startup import prepare_data_dir
-from mochi_project.worker_keeper import WorkerKeeper
+from mochi_project.background.supervisor import WorkerKeeper
+from mochi_project.configuration.config import ConfigurationError
+from mochi_project.process.startup import prepare_data_dir
+from mochi_project.wiring.services import get_services
 
 ASK_SECONDS = 1.0
 

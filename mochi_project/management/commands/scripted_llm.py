@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from mochi_project.draining import STOP_SIGNALS
+from mochi_project.process.graceful_stop import STOP_SIGNALS
 
 
 class Command(BaseCommand):

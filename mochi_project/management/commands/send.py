@@ -16,9 +16,9 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from chat.errors import NoActiveTurn
 from chat.service import ChatRequest
 from chat.start.preparation import TurnRequest
-from mochi_project.draining import STOP_SIGNALS
-from mochi_project.scripted import scripted_model
-from mochi_project.services import Services, build_services
+from mochi_project.configuration.test_mode import scripted_model
+from mochi_project.process.graceful_stop import STOP_SIGNALS
+from mochi_project.wiring.services import Services, build_services
 from sessions_app.errors import MochiError
 
 NEW_SESSION = "new"

@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 from rich.table import Column, Table
 
 from mochi_project.management.reports import ReportCommand, printable
-from mochi_project.services import get_services
+from mochi_project.wiring.services import get_services
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager

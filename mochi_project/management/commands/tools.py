@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from mochi_project.management.asking import ask, start_servers
 from mochi_project.management.reports import ReportCommand, printable
-from mochi_project.services import Services
+from mochi_project.wiring.services import Services
 from tools_app.diagnosis import FileDiagnosis, diagnose
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolResult

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from httpx_sse import connect_sse
 
-from mochi_project.example_data import copy_examples
+from mochi_project.management.example_data import copy_examples
 
 ROOT = Path(__file__).parents[3]
 TOOLS = (ROOT / "docs/tools.md").read_text()

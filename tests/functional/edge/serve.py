@@ -15,11 +15,11 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.edge.guard import Guard  # noqa: E402
-from mochi_project.edge.handler import LeanHandler  # noqa: E402
-from mochi_project.edge.protocol import BoundedHttpToolsProtocol  # noqa: E402
-from mochi_project.edge.waiting_connections import WaitingConnections  # noqa: E402
-from mochi_project.services import get_services  # noqa: E402
+from mochi_project.fast_django.handler import LeanHandler  # noqa: E402
+from mochi_project.guard.guard import Guard  # noqa: E402
+from mochi_project.uvicorn_protocol.protocol import BoundedHttpToolsProtocol  # noqa: E402
+from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections  # noqa: E402
+from mochi_project.wiring.services import get_services  # noqa: E402
 
 
 def main() -> None:

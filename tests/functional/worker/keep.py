@@ -11,8 +11,8 @@ django.setup()
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.startup import prepare_data_dir  # noqa: E402
-from mochi_project.worker_keeper import WorkerKeeper  # noqa: E402
+from mochi_project.background.supervisor import WorkerKeeper  # noqa: E402
+from mochi_project.process.startup import prepare_data_dir  # noqa: E402
 
 prepare_data_dir(settings.MOCHI)
 keeper = WorkerKeeper(settings.MOCHI, lambda: print("running", flush=True))

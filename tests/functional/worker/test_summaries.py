@@ -26,9 +26,9 @@ def runs(chat):
 def web_and_worker(server):
     """Return the web processes, and the first process of each worker."""
     children = psutil.Process(server.process.pid).children(recursive=True)
-    workers = [c for c in children if "mochi_project.worker" in c.cmdline()]
+    workers = [c for c in children if "mochi_project.background.worker" in c.cmdline()]
     first = [c for c in workers if c.ppid() not in {other.pid for other in workers}]
-    return [c for c in children if "mochi_project.workers" in c.cmdline()], first
+    return [c for c in children if "mochi_project.process.web_workers" in c.cmdline()], first
 
 
 def test_an_answer_is_summarised_in_the_background(start):

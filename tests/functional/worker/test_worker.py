@@ -13,8 +13,8 @@ from django_q.models import Failure, OrmQ, Success
 from django_q.signing import SignedPackage
 from model_bakery import baker
 
-from mochi_project.task_queue import QueueUnavailable, TaskQueue
-from mochi_project.worker_lock import worker_state
+from mochi_project.background.lock import worker_state
+from mochi_project.background.task_queue import QueueUnavailable, TaskQueue
 
 STATE_DIR = settings.MOCHI.resolved_state_dir
 DATABASE = Path(settings.DATABASES["default"]["NAME"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents_app.catalogue import AgentCatalogue
-from mochi_project.example_data import copy_examples
+from mochi_project.management.example_data import copy_examples
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
 from tools_app.folder_snapshots import FolderLooks
 from tools_app.hosts.fork_server_client import HostLauncher

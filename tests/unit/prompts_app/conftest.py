@@ -9,7 +9,7 @@ import pytest
 from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
-from mochi_project.services import install_services
+from mochi_project.wiring.services import install_services
 from prompts_app.service import SystemPromptService
 
 

@@ -10,10 +10,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from agents_app import prompts
-from mochi_project import example_data
+from mochi_project.management import example_data
 from prompts_app.service import SystemPromptService
 
-EXAMPLES = Path(example_data.__file__).parent / "examples"
+EXAMPLES = Path(example_data.__file__).parents[1] / "examples"
 AGENT_PROMPTS = Path(prompts.__file__).parent / "default_prompts"
 FILES = {
     str(path.relative_to(EXAMPLES)): path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.services import install_services
+from mochi_project.wiring.services import install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.example_data import copy_examples
+from mochi_project.management.example_data import copy_examples
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking

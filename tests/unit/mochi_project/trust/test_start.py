@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.assembly.models import build_models
-from mochi_project.config import ConfigurationError, load_settings, start_here
+from mochi_project.configuration.config import ConfigurationError, load_settings, start_here
+from mochi_project.process.trust_question import ask_at_start
 from mochi_project.trust.decision import pass_on
 from mochi_project.trust.gate import TrustGate
-from mochi_project.trust.question import ask_at_start
 from mochi_project.trust.records import TrustRecords
+from mochi_project.wiring.models import build_models
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo, ModelRequest
 from models_app.vendors.language_model import VendorModels
@@ -200,7 +200,7 @@ def test_a_running_server_notices_that_it_may(here: Path, decided: Decided) -> N
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Yield what types an answer on a terminal."""
     ours, theirs = pty.openpty()
-    monkeypatch.setattr("mochi_project.trust.question.is_on_terminal", lambda: True)
+    monkeypatch.setattr("mochi_project.process.trust_question.is_on_terminal", lambda: True)
     with os.fdopen(theirs) as stdin, os.fdopen(ours, "w") as keyboard:
         monkeypatch.setattr(sys, "stdin", stdin)
         yield lambda text: print(text, end="", file=keyboard, flush=True)

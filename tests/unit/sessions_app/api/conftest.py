@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from agents_app.errors import AgentInvalid, AgentNotFound
 from chat.summaries.service import SummaryService
-from mochi_project.services import install_services
+from mochi_project.wiring.services import install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo

@@ -1,1 +1,0 @@
-"""The parts of the composition root: each builds the services of one room, and opens nothing."""

@@ -1,0 +1,109 @@
+"""The background worker: django-q2's cluster, in a process tree of its own.
+
+``python -m mochi_project.background.worker <lifeline>`` is started by ``supervisor.py``, by exec.
+The lifeline is one end of a socket pair: over it the worker says that it runs, its closing tells
+the keeper that the worker is gone, and the keeper's end closing (even by ``kill -9``) tells the
+worker to stop.
+
+django-q2 forks: this process, a sentinel that watches over the rest, one that fetches tasks, one
+that runs them and one that saves their results. None of them outlives this process: each waits on a
+pipe of which this process alone has the other end.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mochi_project.background.cluster import WholeCluster
+
+RUNNING = b"."
+NICENESS = 19
+ASK_SECONDS = 1.0
+
+
+class ForkWatch:
+    """Sees to it that nothing that this process forks outlives it."""
+
+    def __init__(self, lifeline: socket.socket) -> None:
+        self._lifeline = lifeline
+        self._read_end, self._write_end = os.pipe()
+
+    def install(self) -> None:
+        """Watch every fork from now on, those of forked processes too."""
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def _in_child(self) -> None:
+        self._lifeline.close()
+        if self._write_end >= 0:
+            os.close(self._write_end)
+            self._write_end = -1
+        threading.Thread(target=self._end_with_parent, daemon=True).start()
+
+    def _end_with_parent(self) -> None:
+        os.read(self._read_end, 1)  # returns when the first process has ended, however it did
+        os._exit(1)
+
+
+def work(lifeline: socket.socket, stop_seconds: float) -> int:
+    """Run tasks until told to stop, until the keeper is gone, or until something dies.
+
+    Args:
+        lifeline: This end of the lifeline.
+        stop_seconds: How long a running task may hold up the end once the keeper is gone; a keeper
+            that lives decides that itself.
+
+    Returns:
+        The exit code: 0 when told to stop.
+    """
+    import django  # noqa: PLC0415 - only this process may import it after reading its arguments
+
+    django.setup()
+    from django.conf import settings  # noqa: PLC0415 - set up now
+
+    from mochi_project.background.cluster import WholeCluster  # noqa: PLC0415 - needs Django
+    from mochi_project.background.database import prepare_queue_database  # noqa: PLC0415
+
+    prepare_queue_database(Path(str(settings.DATABASES["default"]["NAME"])))
+    ForkWatch(lifeline).install()
+    gc.collect()
+    gc.freeze()  # what was imported is shared with the forked processes, and stays shared
+    cluster = WholeCluster()
+    cluster.start()
+    return _supervise(cluster, lifeline, stop_seconds)
+
+
+def _supervise(cluster: "WholeCluster", lifeline: socket.socket, stop_seconds: float) -> int:
+    with contextlib.suppress(BrokenPipeError):  # the keeper is gone, as select says too
+        lifeline.send(RUNNING)
+    # Not the sentinel's own pipe: its children have it too, and may outlive it.
+    while cluster.sentinel.is_alive():
+        keeper_is_gone, _, _ = select.select([lifeline], [], [], ASK_SECONDS)
+        if keeper_is_gone:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, max(stop_seconds, 0.1))
+            cluster.stop()
+            return 0
+    return 1
+
+
+def main() -> None:
+    """Run the worker; the arguments are the lifeline's descriptor and ``work``'s seconds."""
+    os.umask(0o077)
+    os.nice(NICENESS)  # its work is never in the way of a chat
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
+    lifeline = socket.socket(fileno=int(sys.argv[1]))
+    lifeline.set_inheritable(False)
+    # Nothing of use is left to be taken apart, and the forked processes end with this one.
+    os._exit(work(lifeline, float(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()

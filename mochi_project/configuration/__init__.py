@@ -1,0 +1,1 @@
+"""Reads and validates settings, secrets, logging and test mode."""

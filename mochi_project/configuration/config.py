@@ -1,0 +1,370 @@
+"""Every ``MOCHI_`` variable, typed. The only place that reads the environment."""
+
+import difflib
+import ipaddress
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+)
+
+from mochi_project.configuration.constants import (
+    DEFAULT_PORT,
+    SUMMARY_UNSUPPORTED_MODELS,
+    TEST_MODE_PORT,
+)
+from mochi_project.configuration.setting_errors import sentences_on
+from mochi_project.configuration.setting_types import (
+    DataPath,
+    HttpUrl,
+    List,
+    LogLevel,
+    OllamaUrl,
+    Origins,
+    Proxies,
+    Seconds,
+    Token,
+    VariableNames,
+)
+from mochi_project.configuration.start import Start
+from mochi_project.configuration.variables import merged, parse_file, read_file, variables_of
+from mochi_project.trust.decision import ALL_TRUSTED, Trust
+from mochi_project.trust.records import private_directory
+from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
+from sessions_app.session import ContextStrategy
+
+ENV_PREFIX = "MOCHI_"
+ENV_FILE = ".env"
+OBJECTS = frozenset({"providers"})
+
+
+class ProviderConfig(BaseModel):
+    """``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``.
+
+    The name of a known vendor changes where it is or where its key is found; any other is an
+    OpenAI-compatible server of one's own, which needs a base URL.
+    """
+
+    base_url: HttpUrl | None
+    api_key_env: str | None = None
+
+
+class ConfigurationError(Exception):
+    """A variable or flag has an unusable value; the message names it and says what is allowed."""
+
+
+class AlreadyConfiguredError(ConfigurationError):
+    """The process has been configured otherwise, and can't be configured twice."""
+
+
+class MochiSettings(BaseModel):
+    """The configuration of one server; :func:`load_settings` reads it.
+
+    Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute.
+    """
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+        allow_inf_nan=False,
+    )
+
+    host: str = Field("127.0.0.1", description="Address to listen on")
+    port: int = Field(
+        DEFAULT_PORT,
+        ge=0,
+        le=65535,
+        description="Port to listen on (5099 in test mode; 0 takes a free one)",
+    )
+    unix_socket: DataPath | None = Field(
+        None, description="Unix socket to listen on instead, for this system's user alone (0600)"
+    )
+    workers: int = Field(1, ge=1, le=256, description="Number of web processes")
+    log_level: LogLevel = Field("INFO", description="Least severe level that is logged")
+    log_format: Literal["auto", "text", "json"] = Field(
+        "auto", description="Log lines for people or as JSON; auto: text on a terminal, else JSON"
+    )
+
+    ollama_host: OllamaUrl = Field("http://localhost:11434", description="URL of the Ollama server")
+    providers: dict[str, ProviderConfig] = Field(
+        default_factory=dict,
+        description=(
+            "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
+            "`openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
+        ),
+    )
+
+    data_dir: DataPath = Field(Path(), description="Base directory of all data")
+    sessions_dir: DataPath = Field(Path("chat_sessions"), description="Session files")
+    tools_dir: DataPath = Field(Path("tools"), description="Tool modules")
+    agents_dir: DataPath = Field(Path("agents"), description="Agents")
+    agent_chats_dir: DataPath = Field(Path("agents/agent_chats"), description="Sessions of agents")
+    system_prompts_dir: DataPath = Field(Path("system_prompts"), description="System prompt files")
+    workspace: DataPath = Field(
+        Path("workspace"), description="Folder that the example agent `coder` works in"
+    )
+    mcp_config_path: DataPath = Field(Path("mcp.json"), description="Configuration of MCP servers")
+    planning_prompt_path: DataPath = Field(
+        Path("docs/agents/agent_prompt_planning.md"), description="Agents' planning prompt"
+    )
+    execution_prompt_path: DataPath = Field(
+        Path("docs/agents/agent_prompt_execution.md"), description="Agents' execution prompt"
+    )
+
+    summarization_enabled: bool = Field(True, description="Summarise sessions in the background")
+    summarization_interval_seconds: float = Field(
+        3, ge=0, le=86_400, description="Least time between two summaries of a session"
+    )
+    summary_unsupported_models: List = Field(
+        default=list(SUMMARY_UNSUPPORTED_MODELS),
+        description="Models that can't write structured summaries",
+    )
+    dynamic_context_window_enabled: bool = Field(
+        True, description="Let the context window grow with the conversation"
+    )
+    context_strategy: ContextStrategy = Field(
+        "summarize_history", description="How a conversation that is too long is made to fit"
+    )
+    worker: bool = Field(True, description="Keep the background worker running beside the server")
+
+    max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
+    max_agent_iterations: int = Field(50, ge=1, le=1000, description="Rounds of one agent run")
+    max_active_turns: int = Field(1000, ge=1, description="Turns that may run at once in a worker")
+    max_turns_per_client: int = Field(
+        0, ge=0, description="Turns that one address may have running in a worker; 0: any number"
+    )
+    turn_timeout_seconds: Seconds = Field(1800, description="Longest time a turn may take")
+    upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
+    turn_retention_seconds: float = Field(
+        600, ge=0, description="How long a finished turn can be re-attached to"
+    )
+    shutdown_grace_seconds: float = Field(
+        5, ge=0, le=3600, description="Time that running turns get when the server stops"
+    )
+    write_timeout_seconds: Seconds = Field(
+        30, description="How long a client may read nothing before it is dropped"
+    )
+    tool_timeout_seconds: Seconds = Field(60, description="Longest time of one tool call")
+    tool_memory_mb: int = Field(
+        4096, ge=64, description="Address space of a process that runs tools, where the system can"
+    )
+    tool_environment: VariableNames = Field(
+        default_factory=list, description="Variables that tools see although they hold keys"
+    )
+    tool_confirmation_timeout_seconds: Seconds = Field(
+        300, description="Time to answer a tool confirmation"
+    )
+
+    allowed_hosts: List = Field(
+        default_factory=list, description="Host names beside loopback and IP addresses"
+    )
+    cors_origins: Origins = Field(
+        default_factory=list, description="Origins of front ends elsewhere"
+    )
+    max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body in bytes")
+    api_token: Token | None = Field(
+        None, description="Bearer token; one is made when the server listens beyond loopback"
+    )
+    trusted_proxies: Proxies = Field(
+        default_factory=list,
+        description=(
+            "Proxies that may pass requests on without a token, and tell for whom: addresses, "
+            "networks, `unix`"
+        ),
+    )
+    insecure_no_auth: bool = Field(False, description="Listen beyond loopback without a token")
+
+    test_mode: bool = Field(False, description="Answer from a scripted model, offline")
+    test_words_per_second: float = Field(
+        50, ge=0, description="Pace of the scripted model; 0 is unpaced"
+    )
+
+    _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
+
+    def with_trust(self, trust: Trust) -> "MochiSettings":
+        """Return these settings, with a decision on what of the data folder may be used."""
+        copy = self.model_copy()
+        copy._trust = trust  # noqa: SLF001 - of this class
+        return copy
+
+    @field_validator("providers", mode="before")
+    @classmethod
+    def _known_ones_need_no_address(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic's way
+        known = {vendor.name for vendor in KNOWN_VENDORS}
+        return {
+            name: {"base_url": None, **item} if name in known and isinstance(item, dict) else item
+            for name, item in value.items()
+        }
+
+    @field_validator("providers")
+    @classmethod
+    def _names_are_free(cls, value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
+        for name in sorted(RESERVED_NAMES & value.keys()):
+            raise ValueError(f"can't hold a provider named {name}")
+        return value
+
+    @property
+    def resolved_data_dir(self) -> Path:
+        """The base directory, absolute."""
+        return self.data_dir.resolve()
+
+    @property
+    def resolved_sessions_dir(self) -> Path:
+        """The directory of session files, absolute."""
+        return self._resolve(self.sessions_dir)
+
+    @property
+    def resolved_tools_dir(self) -> Path:
+        """The directory of tool modules, absolute."""
+        return self._resolve(self.tools_dir)
+
+    @property
+    def resolved_agents_dir(self) -> Path:
+        """The directory of agents, absolute."""
+        return self._resolve(self.agents_dir)
+
+    @property
+    def resolved_agent_chats_dir(self) -> Path:
+        """The directory of agents' sessions, absolute."""
+        return self._resolve(self.agent_chats_dir)
+
+    @property
+    def resolved_system_prompts_dir(self) -> Path:
+        """The directory of system prompt files, absolute."""
+        return self._resolve(self.system_prompts_dir)
+
+    @property
+    def resolved_workspace(self) -> Path:
+        """The folder that the example agent ``coder`` works in, absolute."""
+        return self._resolve(self.workspace)
+
+    @property
+    def resolved_mcp_config_path(self) -> Path:
+        """The MCP servers' configuration file, absolute."""
+        return self._resolve(self.mcp_config_path)
+
+    @property
+    def resolved_planning_prompt_path(self) -> Path:
+        """The planning prompt's file, absolute."""
+        return self._resolve(self.planning_prompt_path)
+
+    @property
+    def resolved_execution_prompt_path(self) -> Path:
+        """The execution prompt's file, absolute."""
+        return self._resolve(self.execution_prompt_path)
+
+    @property
+    def resolved_unix_socket(self) -> Path | None:
+        """The Unix socket to listen on, absolute; relative ones are taken from where it starts."""
+        return self.unix_socket.absolute() if self.unix_socket else None
+
+    @property
+    def resolved_state_dir(self) -> Path:
+        """Where the server keeps its own state (``.mochi``), absolute."""
+        return self.resolved_data_dir / ".mochi"
+
+    @property
+    def resolved_private_dir(self) -> Path:
+        """Where secrets and queued tasks are: the state directory of a trusted folder, absolute."""
+        if self.trust.trusted:
+            return self.resolved_state_dir
+        return private_directory(self.resolved_data_dir)
+
+    @property
+    def trust(self) -> Trust:
+        """What of the data folder may be used; all of one that a program put in its place."""
+        is_about_it = self._trust.folder in {None, self.resolved_data_dir}
+        return self._trust if is_about_it else ALL_TRUSTED
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.unix_socket is not None or is_loopback(self.host)
+
+    def _resolve(self, path: Path) -> Path:
+        return (self.resolved_data_dir / path).resolve()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (a name or an address) is this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def load_settings(**overrides: Any) -> MochiSettings:
+    """Read the configuration from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
+
+    An empty variable counts as one that is not set: compose files pass "" for what nobody set. In
+    test mode the port is 5099 unless one was given. ``.env`` is read where its folder is trusted.
+
+    Raises:
+        ConfigurationError: A value can't be used; the message names the variable.
+    """
+    start = start_here(**overrides)
+    settings = start.settings
+    if settings.test_mode and "port" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"port": TEST_MODE_PORT})
+    return settings.with_trust(start.trust)
+
+
+def start_here(**overrides: Any) -> Start:
+    """Return what is known of a start in the current directory: which folders need trust.
+
+    Raises:
+        ConfigurationError: A value can't be used; the message names the variable.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    named = merged(variables_of(os.environ, ENV_PREFIX, objects=OBJECTS), given)
+    return Start(named, _validated)
+
+
+def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSettings:
+    try:
+        if isinstance(env, OSError):
+            raise env
+        below = variables_of(parse_file(env), ENV_PREFIX, objects=OBJECTS) if env else {}
+        return MochiSettings.model_validate(merged(below, named))
+    except ValidationError as error:
+        raise ConfigurationError(sentences_on(error, ENV_PREFIX)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
+
+
+def variables_of_file(path: str = ENV_FILE) -> list[str]:
+    """Return the names of the variables that a ``.env`` file sets; none where there is no file."""
+    return [name.upper() for name in read_file(path)]
+
+
+def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
+    """Return each ``MOCHI_`` variable (default: of the environment's) nobody reads, with a hint.
+
+    A typo must not pass silently, and a variable of a later version must not stop the start.
+    """
+    known = [f"{ENV_PREFIX}{field.upper()}" for field in MochiSettings.model_fields]
+    sentences = {}
+    for name in sorted(os.environ if names is None else names):
+        # MOCHI_E2E_... belongs to the test suite, a double underscore to a nested value.
+        if not name.startswith(ENV_PREFIX) or name.startswith(f"{ENV_PREFIX}E2E_"):
+            continue
+        if name.split("__")[0] in known:
+            continue
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        sentences[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"
+    return sentences

@@ -1,0 +1,92 @@
+"""Types of settings, with the checks of their values."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from mochi_project.guard.proxies import checked_proxies
+
+_OWN_TOKEN = "MOCHI_API_TOKEN"  # noqa: S105 - its name
+_OLLAMA_PORT = 11434
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _http_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL")
+    _ = parts.port  # raises ValueError when it is no port number
+    return value.rstrip("/")
+
+
+def _expanded(value: Path) -> Path:
+    try:
+        return value.expanduser()
+    except RuntimeError as error:  # ~nobody/data
+        raise ValueError(f"can't be used: {error}") from error
+
+
+def _split(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise ValueError("must be a JSON list or a comma-separated list") from error
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def _checked_names(names: list[str]) -> list[str]:
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError("must list names of environment variables")
+        if name.upper() == _OWN_TOKEN:
+            raise ValueError(f"can't list {_OWN_TOKEN}: whoever has it can approve its own calls")
+    return names
+
+
+def _as_ollama_reads_it(value: Any) -> Any:
+    """Return ``host`` or ``host:port``, as Ollama's own ``OLLAMA_HOST`` may be, as a URL."""
+    if not isinstance(value, str) or "://" in value:
+        return value
+    url = f"http://{value.strip()}"
+    return url if urlsplit(url).port else f"{url.rstrip('/')}:{_OLLAMA_PORT}"
+
+
+def _checked_origins(origins: list[str]) -> list[str]:
+    for origin in origins:
+        parts = urlsplit(origin)
+        if not parts.scheme or not parts.netloc or parts.path.strip("/"):
+            raise ValueError("must list origins, each as scheme://host[:port]")
+    return [origin.rstrip("/") for origin in origins]
+
+
+def _fitting_a_header(value: SecretStr) -> SecretStr | None:
+    """Return a token that can be sent in a header; None for an empty one."""
+    secret = value.get_secret_value()
+    if not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise ValueError("must be ASCII without spaces, so that it fits an HTTP header")
+    return value if secret else None
+
+
+def _upper_case(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
+List = Annotated[list[str], BeforeValidator(_split)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+VariableNames = Annotated[List, AfterValidator(_checked_names)]
+Proxies = Annotated[List, AfterValidator(checked_proxies)]
+OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
+Origins = Annotated[List, AfterValidator(_checked_origins)]
+Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
+]
+DataPath = Annotated[Path, AfterValidator(_expanded)]

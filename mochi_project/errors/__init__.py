@@ -1,0 +1,1 @@
+"""Maps exceptions to HTTP statuses and the one error envelope."""

@@ -1,0 +1,202 @@
+"""Every exception and every bare error response becomes the one envelope, never a traceback."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.core.exceptions import SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+
+from mochi_project.errors.statuses import (
+    INTERNAL_ERROR_MESSAGE,
+    RETRY_AFTER_OF_CODE,
+    STATUS_OF_CODE,
+    envelope,
+)
+from sessions_app.errors import MochiError, StorageError
+from sessions_app.store.atomic import raise_if_unwritable
+
+logger = logging.getLogger(__name__)
+
+_PLAIN_ERRORS: dict[int, tuple[str, str]] = {
+    400: ("BAD_REQUEST", "The request makes no sense to this server."),
+    401: ("UNAUTHENTICATED", "This server wants to know who asks."),
+    403: ("FORBIDDEN", "This request is not allowed."),
+    404: ("NOT_FOUND", "There is nothing at this path; /api/v1/docs lists what there is."),
+    405: ("METHOD_NOT_ALLOWED", "This method is not allowed here."),
+    408: ("REQUEST_TIMEOUT", "The request took too long to arrive."),
+    413: ("PAYLOAD_TOO_LARGE", "The request's body is too large."),
+    415: ("UNSUPPORTED_MEDIA_TYPE", "Bodies must be JSON in UTF-8."),
+    422: ("VALIDATION_ERROR", "The request has the wrong shape or value."),
+    500: ("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE),
+}
+
+
+def install_error_handlers(api: NinjaAPI) -> None:
+    """Make every exception that leaves a route an envelope."""
+    for kind, handler in _HANDLERS.items():
+        api.add_exception_handler(kind, handler)
+
+
+def answer_to(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return what a route that raises this error answers."""
+    kind = next(kind for kind in type(error).__mro__ if kind in _HANDLERS)
+    return _HANDLERS[kind](request, error)
+
+
+def error_response(
+    code: str,
+    message: str,
+    *,
+    status: int | None = None,
+    retryable: bool = False,
+    details: dict[str, Any] | None = None,
+) -> HttpResponse:
+    """Return the envelope as a response; the status is the code's unless given."""
+    body = json.dumps(
+        envelope(code, message, retryable=retryable, details=details), default=str
+    ).encode()
+    response = HttpResponse(
+        body,
+        status=status or STATUS_OF_CODE.get(code, 500),
+        content_type="application/json; charset=utf-8",
+    )
+    if code in RETRY_AFTER_OF_CODE:
+        response["Retry-After"] = str(RETRY_AFTER_OF_CODE[code])
+    return response
+
+
+def plain_error(status: int, message: str | None = None) -> HttpResponse:
+    """Return the envelope for a status of which nothing more is known."""
+    fallback = _PLAIN_ERRORS[500] if status >= 500 else _PLAIN_ERRORS[400]
+    code, default_message = _PLAIN_ERRORS.get(status, fallback)
+    return error_response(code, message or default_message, status=status)
+
+
+def not_allowed(method: str | None, allowed: Iterable[str]) -> HttpResponse:
+    """Return 405 with the methods that are allowed, in the envelope and in ``Allow``."""
+    methods = sorted(allowed)
+    response = error_response(
+        "METHOD_NOT_ALLOWED",
+        f"{method} is not allowed here; use {' or '.join(methods)}.",
+        details={"allowed": methods},
+    )
+    response["Allow"] = ", ".join(methods)
+    return response
+
+
+def on_mochi_error(_request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer an error of the domain with its own code and message."""
+    response = error_response(
+        error.code, error.message, retryable=error.retryable, details=error.details
+    )
+    if response.status_code >= 500:
+        logger.warning("%s: %s", error.code, error.message)
+        # Django would log the status alone, as an error of this server's.
+        vars(response)["_has_been_logged"] = True
+    return response
+
+
+def on_validation_error(_request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer a request whose parameters or body have the wrong shape or value."""
+    errors = [
+        {"field": field_of(item["loc"]), "message": _sentence(item), "type": item["type"]}
+        for item in error.errors
+    ]
+    message = "; ".join(f"{item['field']}: {item['message']}" for item in errors[:3])
+    if len(errors) > 3:
+        message += f"; and {len(errors) - 3} more"
+    return error_response(
+        "VALIDATION_ERROR", message, details={"field": errors[0]["field"], "errors": errors}
+    )
+
+
+def on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer what Ninja itself refuses: above all a body that can't be parsed."""
+    if isinstance(error.__cause__, MochiError):
+        return on_mochi_error(request, error.__cause__)
+    return plain_error(error.status_code, error.message)
+
+
+def on_not_found(_request: HttpRequest, _error: Any) -> HttpResponse:
+    """Answer Django's own not-found exception."""
+    return plain_error(404)
+
+
+def on_suspicious_operation(_request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer a request that Django itself finds malformed."""
+    logger.warning("suspicious request: %s", error)
+    return plain_error(400)
+
+
+def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer a disk that is full or read-only, wherever that showed, with the error for it."""
+    try:
+        raise_if_unwritable(error)
+    except StorageError as storage_error:
+        logger.warning("%s %s failed", request.method, request.path, exc_info=error)
+        return on_mochi_error(request, storage_error)
+    return on_unexpected_error(request, error)
+
+
+def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
+    """Answer a bug: the traceback goes to the log, and nothing of it to the client."""
+    logger.error("%s %s failed", request.method, request.path, exc_info=error)
+    return plain_error(500)
+
+
+_HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
+    MochiError: on_mochi_error,
+    ValidationError: on_validation_error,
+    HttpError: on_http_error,
+    Http404: on_not_found,
+    SuspiciousOperation: on_suspicious_operation,
+    OSError: on_os_error,
+    Exception: on_unexpected_error,
+}
+
+
+def field_of(loc: Iterable[str | int]) -> str:
+    """Return the dotted path of a field, as the caller sees it.
+
+    Ninja puts where it was sent in front (``body``, ``query``, ...), and for a body the name of
+    the route's parameter too: ``("body", "payload", "options", "seed")`` is ``options.seed``.
+    """
+    source, *path = loc
+    if source in {"body", "form"}:
+        path = path[1:]
+    return ".".join(str(part) for part in path) or str(source)
+
+
+def bad_request_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """``handler400``."""
+    return plain_error(400)
+
+
+def forbidden_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """``handler403``."""
+    return plain_error(403)
+
+
+def not_found_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """``handler404``."""
+    return plain_error(404)
+
+
+def server_error_view(_request: HttpRequest) -> HttpResponse:
+    """``handler500``; Django has logged the exception."""
+    return plain_error(500)
+
+
+async def unknown_path_view(_request: HttpRequest) -> HttpResponse:
+    """Answer every path that is no route: the last entry of the URL configuration."""
+    return plain_error(404)
+
+
+def _sentence(item: dict[str, Any]) -> str:
+    if item["type"] == "extra_forbidden":
+        return "is no field of this request; check how it is spelt"
+    return str(item["msg"]).removeprefix("Value error, ")

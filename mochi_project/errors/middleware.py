@@ -1,0 +1,36 @@
+"""The one Django middleware: what Ninja and Django leave in other shapes at the edge."""
+
+from collections.abc import Awaitable, Callable
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase, HttpResponseNotAllowed
+from django.utils.decorators import async_only_middleware
+
+from mochi_project.errors.handlers import not_allowed, plain_error
+
+GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+
+@async_only_middleware
+def envelope_middleware(get_response: GetResponse) -> GetResponse:
+    """Let a POST without a body mean ``{}``, and put every bare error response into the envelope.
+
+    An async function and not a class with hooks: Django runs hooks in a thread.
+    """
+
+    async def middleware(request: HttpRequest) -> HttpResponseBase:
+        if request.method == "POST" and not request.body:
+            # Ninja doesn't parse an empty body at all, so that no parser could say what it means.
+            request._body = b"{}"  # noqa: SLF001 - where Django keeps it
+        response = await get_response(request)
+        if response.status_code < 400 or response.streaming or _is_json(response):
+            return response
+        if isinstance(response, HttpResponseNotAllowed):
+            return not_allowed(request.method, response["Allow"].split(", "))
+        return plain_error(response.status_code)
+
+    return middleware
+
+
+def _is_json(response: HttpResponseBase) -> bool:
+    return response.get("Content-Type", "").startswith("application/json")

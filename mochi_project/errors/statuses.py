@@ -1,0 +1,83 @@
+"""The one table from a domain error to an HTTP status, and the one error envelope.
+
+Nothing here knows Django or Ninja: ``handlers.py`` turns exceptions into responses with it.
+"""
+
+from typing import Any
+
+STATUS_OF_CODE: dict[str, int] = {
+    "VALIDATION_ERROR": 422,
+    "SESSION_NOT_FOUND": 404,
+    "SESSION_EXISTS": 409,
+    "SESSION_CORRUPT": 500,
+    "SESSION_READ_ONLY": 409,
+    "SESSION_BUSY": 409,
+    "INVALID_MESSAGE_INDEX": 400,
+    "MESSAGE_CHANGED": 409,
+    "VARIANT_NOT_FOUND": 404,
+    "STORAGE_FULL": 507,
+    "STORAGE_READ_ONLY": 507,
+    "PROMPT_NOT_FOUND": 404,
+    "PROMPT_EXISTS": 409,
+    "PROFILE_NOT_FOUND": 404,
+    "PROFILE_EXISTS": 409,
+    "MODEL_NOT_FOUND": 404,
+    "OLLAMA_UNREACHABLE": 502,
+    "OLLAMA_ERROR": 502,
+    "CONTEXT_OVERFLOW": 502,
+    "CONTENT_REFUSED": 502,
+    "UNAUTHORIZED": 502,
+    "RATE_LIMITED": 502,
+    "NETWORK_ERROR": 502,
+    "AGENT_NOT_FOUND": 404,
+    "AGENT_INVALID": 422,
+    "TOOL_NOT_FOUND": 404,
+    "TOOL_EXECUTION_DENIED": 403,
+    "TOOL_EXECUTION_FAILED": 500,
+    "TOOL_CONFIRMATION_TIMEOUT": 408,
+    "CONFIRMATION_NOT_FOUND": 404,
+    "CONFIRMATION_ALREADY_DECIDED": 409,
+    "SERVICE_UNAVAILABLE": 502,
+    "SUMMARY_NOT_FOUND": 404,
+    "NO_ACTIVE_TURN": 409,
+    "TURN_LIMIT_REACHED": 502,
+    "EMPTY_ANSWER": 502,
+    "TURN_INTERRUPTED": 503,
+    "SHUTTING_DOWN": 503,
+    "TOO_MANY_TURNS": 503,
+    "TOO_MANY_LARGE_ANSWERS": 503,
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "PAYLOAD_TOO_LARGE": 413,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
+    "FORBIDDEN": 403,
+    "UNAUTHENTICATED": 401,
+    "REQUEST_TIMEOUT": 408,
+    "HEADERS_TOO_LARGE": 431,
+    "BAD_REQUEST": 400,
+    "INTERNAL_ERROR": 500,
+}
+
+
+# Seconds after which it makes sense to try again; sent as ``Retry-After``.
+RETRY_AFTER_OF_CODE: dict[str, int] = {
+    "SESSION_BUSY": 1,
+    "TOO_MANY_TURNS": 5,
+    "TOO_MANY_LARGE_ANSWERS": 5,
+    "SHUTTING_DOWN": 5,
+}
+
+INTERNAL_ERROR_MESSAGE = "Something went wrong in this server. Its log says what."
+
+
+def envelope(
+    code: str, message: str, *, retryable: bool = False, details: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the body of an error answer (seed 000 section 19.1)."""
+    return {
+        "error": {
+            "code": code,
+            "message": message,
+            "details": {**(details or {}), "retryable": retryable},
+        }
+    }

@@ -1,0 +1,1 @@
+"""Runs Django and Ninja with fewer steps per request."""

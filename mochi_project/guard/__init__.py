@@ -1,0 +1,1 @@
+"""Decides before Django whether a request may come in."""

@@ -1,0 +1,250 @@
+"""The guard: decides before Django whether a request may come in (DESIGN section 12).
+
+Pure ASGI, and cheap: one pass over the raw headers, everything that can be known beforehand is
+computed once. A request's body is read here, against its limit and its deadline, so that neither
+a large nor a slow one ever occupies Django. Every refusal is the one JSON envelope.
+"""
+
+import hmac
+import logging
+
+import orjson
+
+from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.guard.origins import AccessPolicy
+from mochi_project.guard.proxies import TrustedProxies, proxy_header
+from mochi_project.guard.refusal import Refused, send_refusal
+from mochi_project.guard.request_body import BodyReader, ClientLeft
+from mochi_project.guard.response_headers import AddingHeaders, Headers
+
+MAX_HEAD_BYTES = 64 * 1024
+
+TOKEN_FREE_PATHS = frozenset({"/api/v1/health", "/api/v1/docs", "/api/v1/openapi.json"})
+TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
+
+SECURITY_HEADERS: Headers = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_ALWAYS: Headers = (*SECURITY_HEADERS, (b"vary", b"Origin"))
+_PREFLIGHT_HEADERS: Headers = (
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (
+        b"access-control-allow-headers",
+        b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
+    ),
+    (b"access-control-max-age", b"600"),
+)
+_READABLE_BY_PAGES = (b"access-control-expose-headers", b"Retry-After")
+
+_WATCHED = frozenset(
+    {
+        b"host",
+        b"origin",
+        b"authorization",
+        b"content-type",
+        b"content-length",
+        b"content-encoding",
+        b"transfer-encoding",
+        b"access-control-request-method",
+        b"sec-fetch-site",
+        b"sec-fetch-mode",
+        b"sec-fetch-dest",
+    }
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """ASGI middleware that lets only admissible requests through to ``app``.
+
+    Args:
+        app: The application behind the guard.
+        settings: Allowed hosts, origins and the body limit are taken from here.
+        token: What ``Authorization: Bearer`` must carry; None asks for nothing.
+        body_deadline: Seconds that a whole request body may take.
+
+    Raises:
+        ConfigurationError: ``MOCHI_ALLOWED_HOSTS`` or ``MOCHI_CORS_ORIGINS`` is unusable.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: MochiSettings,
+        *,
+        token: str | None = None,
+        body_deadline: float = 30.0,
+    ) -> None:
+        self._app = app
+        self._token = token.encode() if token else None
+        self._bodies = BodyReader(max_bytes=settings.max_body_bytes, deadline=body_deadline)
+        self._proxies = TrustedProxies(settings.trusted_proxies)
+        # A name to listen on was chosen by the operator, so requests for it are meant.
+        listening_on = [settings.host] if settings.host and ":" not in settings.host else []
+        self._policy = AccessPolicy(
+            allowed_hosts=[*settings.allowed_hosts, *listening_on],
+            cors_origins=settings.cors_origins,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI scope: judge HTTP, refuse WebSockets, pass the lifespan on."""
+        if scope["type"] == "http":
+            await self._handle(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await _refuse_websocket(scope, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head, twice, size = _read_head(scope)
+        chunked = b"transfer-encoding" in head
+        length = head.get(b"content-length", b"")
+        has_body = chunked or length not in {b"", b"0"} or _may_hide_a_body(scope)
+        extra = _ALWAYS
+        try:
+            self._check_head(scope, head, twice, size)
+            origin = head.get(b"origin")
+            if origin is not None:  # and allowed, or it would have been refused
+                extra = (*extra, (b"access-control-allow-origin", origin), _READABLE_BY_PAGES)
+                if b"access-control-request-method" in head and scope["method"] == "OPTIONS":
+                    await _answer_preflight(send, extra)
+                    return
+            self._check_token(scope, head)
+            if has_body:
+                if chunked:
+                    # Trailers are appended to this very list after they were judged here.
+                    scope = {**scope, "headers": list(scope["headers"])}
+                receive = await self._bodies.read(scope, receive, head)
+        except Refused as refusal:
+            logger.info("refused (%s): %s", refusal.code, refusal.message)
+            await send_refusal(refusal, scope, receive, send, extra, has_body=has_body)
+            return
+        except ClientLeft:
+            return
+        await self._app(scope, receive, AddingHeaders(extra, send))
+
+    def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
+        """Refuse by what a browser, or whoever misuses one, can't forge.
+
+        Raises:
+            Refused: The request may not come in.
+        """
+        if size > MAX_HEAD_BYTES:
+            raise Refused(
+                "HEADERS_TOO_LARGE",
+                f"The request's headers are larger than {MAX_HEAD_BYTES} bytes.",
+            )
+        if twice:
+            raise Refused("BAD_REQUEST", f"The header {twice.decode()} was sent twice.")
+        host = head.get(b"host", b"")
+        if not self._policy.allows_host(host):
+            raise Refused(
+                "FORBIDDEN",
+                f"This server does not answer to the host name {_shown(host)}. "
+                "If it is yours, add it to MOCHI_ALLOWED_HOSTS.",
+            )
+        origin = head.get(b"origin")
+        if origin is not None:
+            if not self._policy.allows_origin(origin, host):
+                raise Refused(
+                    "FORBIDDEN",
+                    f"Pages of the origin {_shown(origin)} may not call this server. "
+                    "If it is yours, add it to MOCHI_CORS_ORIGINS.",
+                )
+        elif head.get(b"sec-fetch-site", b"none") not in {b"none", b"same-origin"} and not (
+            scope["method"] in {"GET", "HEAD"}
+            and head.get(b"sec-fetch-mode") == b"navigate"
+            and head.get(b"sec-fetch-dest") == b"document"
+        ):
+            raise Refused(
+                "FORBIDDEN", "Another site's page made this request; only its own pages may."
+            )
+
+    def _check_token(self, scope: Scope, head: dict[bytes, bytes]) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in TOKEN_FREE_PATHS or path.startswith(TOKEN_FREE_PREFIX):
+            return
+        if self._token is None:
+            self._check_proxy(scope)
+            return
+        scheme, _, given = head.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
+            raise Refused(
+                "UNAUTHENTICATED",
+                "This server wants a token: send the header 'Authorization: Bearer <token>'.",
+            )
+
+    def _check_proxy(self, scope: Scope) -> None:
+        """Refuse what a proxy passes on, for this server asks nobody who reaches it for a token.
+
+        Raises:
+            Refused: A proxy that is not trusted passed the request on.
+        """
+        header = proxy_header(scope["headers"])
+        if header is not None and not self._proxies.trust_peer_of(scope):
+            raise Refused(
+                "FORBIDDEN",
+                f"A proxy passed this request on (it has the header {header}), and this server "
+                "asks for no token: set MOCHI_API_TOKEN, or name the proxy in "
+                "MOCHI_TRUSTED_PROXIES if it lets in only whom you trust.",
+            )
+
+
+def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
+    """Return the headers that matter here, one that came twice (or nothing), and the size."""
+    head: dict[bytes, bytes] = {}
+    twice = b""
+    size = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+    for name, value in scope["headers"]:
+        size += len(name) + len(value) + 4
+        if name in _WATCHED:
+            if name in head and name != b"transfer-encoding":
+                twice = name
+            head[name] = value
+    return head, twice, size
+
+
+def _may_hide_a_body(scope: Scope) -> bool:
+    """Whether a body may come without being announced, as HTTP/2 and later allow."""
+    return scope.get("http_version", "1.1")[0] != "1" and scope["method"] not in {"GET", "HEAD"}
+
+
+def _shown(value: bytes) -> str:
+    """Return what a client sent, short and printable."""
+    return repr(value[:100].decode("latin-1"))
+
+
+async def _answer_preflight(send: Send, extra: Headers) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 204,
+            "headers": [
+                header for header in (*extra, *_PREFLIGHT_HEADERS) if header != _READABLE_BY_PAGES
+            ],
+        }
+    )
+    await send({"type": "http.response.body"})
+
+
+async def _refuse_websocket(scope: Scope, send: Send) -> None:
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    body = orjson.dumps(
+        envelope("FORBIDDEN", "This server speaks no WebSocket: streams are server-sent events.")
+    )
+    await send(
+        {
+            "type": "websocket.http.response.start",
+            "status": STATUS_OF_CODE["FORBIDDEN"],
+            "headers": [(b"content-type", b"application/json; charset=utf-8"), *SECURITY_HEADERS],
+        }
+    )
+    await send({"type": "websocket.http.response.body", "body": body})

@@ -1,0 +1,144 @@
+"""Who may talk to this server: which ``Host`` names, which ``Origin``s. Pure, and cached.
+
+A web page that a user happens to visit can make their browser send requests here. Two facts of
+browsers stop it: a DNS rebinding attack needs a *name* in ``Host`` (an IP address can't be
+rebound), and a page can't forge ``Origin`` or ``Sec-Fetch-Site``.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from mochi_project.configuration.config import ConfigurationError, is_loopback
+
+LONGEST_NAME = 300  # bytes; what is longer is no host or origin, and must not fill the caches
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_AUTHORITY = re.compile(
+    r"\A(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9._-]{1,255}))(?::(?P<port>[0-9]{1,5}))?\Z"
+)
+_ORIGIN = re.compile(r"\A(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#@\s]+)\Z")
+
+
+class AccessPolicy:
+    """Which hosts this server answers to, and which origins may call it.
+
+    Args:
+        allowed_hosts: Names beside ``localhost`` and IP addresses; ``.example.org`` stands for
+            all names below ``example.org``.
+        cors_origins: Origins beside the server's own and loopback ones. Any scheme will do
+            (``tauri://localhost``); ``null`` and ``*`` will not.
+
+    Raises:
+        ConfigurationError: One of them can't be a host or an origin; the message names the
+            variable.
+    """
+
+    def __init__(self, *, allowed_hosts: Iterable[str] = (), cors_origins: Iterable[str] = ()):
+        names = [_configured_host(name) for name in allowed_hosts]
+        self._names = frozenset(name for name in names if not name.startswith("."))
+        self._suffixes = tuple(name for name in names if name.startswith("."))
+        self._origins = frozenset(_configured_origin(origin) for origin in cors_origins)
+        self._cached_host = lru_cache(maxsize=256)(self._judge_host)
+        self._cached_origin = lru_cache(maxsize=256)(self._judge_origin)
+
+    def allows_host(self, host: bytes) -> bool:
+        """Whether this server answers to the value of a ``Host`` header."""
+        return len(host) <= LONGEST_NAME and self._cached_host(host)
+
+    def allows_origin(self, origin: bytes, host: bytes) -> bool:
+        """Whether a page of this ``Origin`` may call the server that it knows as ``host``."""
+        return (
+            len(origin) <= LONGEST_NAME
+            and len(host) <= LONGEST_NAME
+            and self._cached_origin(origin, host)
+        )
+
+    def _judge_host(self, host: bytes) -> bool:
+        authority = _split_authority(host.decode("latin-1"))
+        if authority is None:
+            return False
+        name, _ = authority
+        return (
+            name == "localhost"
+            or name in self._names
+            or _ip_address(name) is not None
+            or name.endswith(self._suffixes)
+        )
+
+    def _judge_origin(self, origin: bytes, host: bytes) -> bool:
+        normalised = normalise_origin(origin.decode("latin-1"))
+        if normalised is None:
+            return False
+        if normalised in self._origins:
+            return True
+        scheme, _, rest = normalised.partition("://")
+        default_port = _DEFAULT_PORTS.get(scheme)
+        authority = _split_authority(rest)
+        if default_port is None or authority is None:
+            return False
+        name, port = authority
+        if is_loopback(name):
+            return True
+        own = _split_authority(host.decode("latin-1"))
+        # Behind a proxy that ends TLS the Host header has no port where the origin has 443.
+        return own is not None and (name, port or default_port) == (own[0], own[1] or default_port)
+
+
+def normalise_origin(text: str) -> str | None:
+    """Return an origin as browsers write it, without a default port; None if it is none."""
+    match = _ORIGIN.match(text.strip().lower().removesuffix("/"))
+    if match is None:
+        return None
+    scheme, authority = match["scheme"], match["authority"]
+    default_port = _DEFAULT_PORTS.get(scheme)
+    if default_port is None:
+        return f"{scheme}://{authority}"
+    split = _split_authority(authority)
+    if split is None:
+        return None
+    name, port = split
+    shown = f"[{name}]" if ":" in name else name
+    return f"{scheme}://{shown}" if port in {None, default_port} else f"{scheme}://{shown}:{port}"
+
+
+def _configured_host(text: str) -> str:
+    name = text.strip().lower()
+    authority = _split_authority(name.removeprefix("."))
+    if authority is None:
+        raise ConfigurationError(
+            f"MOCHI_ALLOWED_HOSTS: {text!r} is no host name; "
+            "write names like mochi.lan, or .example.org for all names below it"
+        )
+    return f".{authority[0]}" if name.startswith(".") else authority[0]
+
+
+def _configured_origin(text: str) -> str:
+    origin = normalise_origin(text)
+    if origin is None:
+        raise ConfigurationError(
+            f"MOCHI_CORS_ORIGINS: {text!r} is no origin; "
+            "write the scheme, the host and the port, like https://app.example.org "
+            "('*' and 'null' would let every web page in)"
+        )
+    return origin
+
+
+def _split_authority(text: str) -> tuple[str, int | None] | None:
+    """Split ``name:port`` into a comparable name and a port; None if it is malformed."""
+    match = _AUTHORITY.match(text)
+    if match is None:
+        return None
+    port = int(match["port"]) if match["port"] else None
+    if match["v6"] is not None:
+        address = _ip_address(match["v6"])
+        return None if address is None else (address.compressed, port)
+    return match["name"].lower().removesuffix("."), port
+
+
+def _ip_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None

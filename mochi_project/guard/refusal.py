@@ -1,0 +1,78 @@
+"""Refuses requests before Django sees them, with the error envelope."""
+
+import asyncio
+import logging
+from typing import Any
+
+import orjson
+
+from mochi_project.asgi_types import Receive, Scope, Send
+from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.guard.response_headers import Headers
+
+# How long the rest of a refused body is read and thrown away, so that the client, which may still
+# be sending, gets to read the refusal instead of a connection reset.
+LINGER_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """The request may not come in; carries what the envelope says."""
+
+    def __init__(self, code: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+async def send_refusal(
+    refusal: Refused,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    extra: Headers,
+    *,
+    has_body: bool,
+) -> None:
+    """Answer a refused request, and read what its client still sends for a moment.
+
+    Args:
+        refusal: Why it is refused.
+        scope: The request.
+        receive: Receives the rest of its body.
+        send: Sends the response.
+        extra: Headers that are added to it.
+        has_body: Whether the request has a body that may not have been read.
+    """
+    body = orjson.dumps(envelope(refusal.code, refusal.message, details=refusal.details))
+    headers = [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+        *extra,
+    ]
+    if refusal.code == "UNAUTHENTICATED":
+        headers.append((b"www-authenticate", b'Bearer realm="mochi-server"'))
+    if has_body and scope.get("http_version", "1.1")[0] == "1":
+        headers.append((b"connection", b"close"))
+    await send(
+        {
+            "type": "http.response.start",
+            "status": STATUS_OF_CODE[refusal.code],
+            "headers": headers,
+        }
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": has_body})
+    if has_body:
+        await _discard_rest(receive)
+        await send({"type": "http.response.body"})
+
+
+async def _discard_rest(receive: Receive) -> None:
+    try:
+        async with asyncio.timeout(LINGER_SECONDS):
+            while (await receive()).get("more_body", False):
+                pass
+    except TimeoutError:
+        logger.debug("the client was still sending the body of a refused request")

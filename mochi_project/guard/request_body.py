@@ -1,0 +1,146 @@
+"""Reads a request's body: within limit and deadline, as JSON, as long as announced."""
+
+import asyncio
+
+from mochi_project.asgi_types import Message, Receive, Scope
+from mochi_project.exchange import Exchange
+from mochi_project.guard.refusal import Refused
+
+_MEANS_ITS_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class BodyReader:
+    """Reads the bodies of requests.
+
+    Args:
+        max_bytes: The largest body that is accepted.
+        deadline: Seconds that a whole body may take.
+    """
+
+    def __init__(self, *, max_bytes: int, deadline: float) -> None:
+        self._max_bytes = max_bytes
+        self._deadline = deadline
+
+    async def read(self, scope: Scope, receive: Receive, head: dict[bytes, bytes]) -> Receive:
+        """Read the whole body and return a ``receive`` that gives it again, then disconnects.
+
+        Args:
+            scope: The request.
+            receive: Receives its body.
+            head: Its headers about the body, by their names.
+
+        Raises:
+            Refused: The body is too large, too slow, not declared as JSON, or not all there.
+            ClientLeft: The client left before the body was complete.
+        """
+        _check_encoding(head)
+        is_json = _is_json(head.get(b"content-type", b""))
+        length = head.get(b"content-length", b"")
+        if length:
+            self._check_length(length, is_json=is_json)
+        exchange = Exchange.of(scope)
+        if exchange is not None and exchange.body_is_here:
+            body = await self._receive(receive, is_json=is_json)
+        else:
+            try:
+                async with asyncio.timeout(self._deadline):
+                    body = await self._receive(receive, is_json=is_json)
+            except TimeoutError as error:
+                raise Refused(
+                    "REQUEST_TIMEOUT",
+                    f"The request's body took longer than {self._deadline:g} seconds.",
+                ) from error
+        _check_arrival(body, scope, head)
+        return _replaying(body, receive)
+
+    def _check_length(self, length: bytes, *, is_json: bool) -> None:
+        if not length.isdigit():
+            raise Refused("BAD_REQUEST", "The header content-length is no number.")
+        if int(length) > self._max_bytes:
+            raise self._too_large()
+        if not is_json:
+            raise _not_json()
+
+    async def _receive(self, receive: Receive, *, is_json: bool) -> bytes:
+        chunks: list[bytes] = []
+        left = self._max_bytes
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientLeft
+            chunk = message.get("body", b"")
+            left -= len(chunk)
+            if left < 0:
+                raise self._too_large()
+            if chunk:
+                if not is_json:
+                    raise _not_json()
+                chunks.append(chunk)
+            if not message.get("more_body", False):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _too_large(self) -> Refused:
+        return Refused(
+            "PAYLOAD_TOO_LARGE",
+            f"The request's body is larger than {self._max_bytes} bytes (MOCHI_MAX_BODY_BYTES).",
+            max_bytes=self._max_bytes,
+        )
+
+
+def _check_arrival(body: bytes, scope: Scope, head: dict[bytes, bytes]) -> None:
+    """Refuse a body that is shorter than announced, whichever server or proxy lost it.
+
+    An absent body means ``{}``, and ``{}`` regenerates: a lost one would delete an answer.
+    """
+    if b"transfer-encoding" in head:
+        if not body and scope["method"] in _MEANS_ITS_BODY:
+            raise Refused(
+                "BAD_REQUEST",
+                "The request announced a body and sent an empty one. Send {} to say nothing.",
+            )
+        return
+    announced = int(head.get(b"content-length") or len(body))
+    if len(body) != announced:
+        raise Refused(
+            "BAD_REQUEST",
+            f"The request announced a body of {announced} bytes, and {len(body)} arrived.",
+        )
+
+
+def _is_json(content_type: bytes) -> bool:
+    media_type, _, parameters = content_type.partition(b";")
+    if media_type.strip().lower() != b"application/json":
+        return False
+    charset = parameters.strip().lower()
+    return not charset.startswith(b"charset=") or charset[8:].strip(b'" ') in {b"utf-8", b"utf8"}
+
+
+def _check_encoding(head: dict[bytes, bytes]) -> None:
+    if head.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise Refused(
+            "UNSUPPORTED_MEDIA_TYPE", "Compressed bodies are not accepted: send plain JSON."
+        )
+
+
+def _not_json() -> Refused:
+    return Refused(
+        "UNSUPPORTED_MEDIA_TYPE",
+        "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'.",
+    )
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    replayed = False
+
+    async def replay() -> Message:
+        nonlocal replayed
+        if replayed:
+            return await receive()
+        replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

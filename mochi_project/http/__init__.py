@@ -1,0 +1,1 @@
+"""Serves what all routes share: health, docs, OpenAPI, strict and large JSON."""

@@ -1,0 +1,25 @@
+"""Identifies the client of a request, whose turns are counted."""
+
+from functools import lru_cache
+
+from django.http import HttpRequest
+
+from mochi_project.guard.proxies import TrustedProxies
+from mochi_project.wiring.services import get_services
+
+
+def client_of(request: HttpRequest) -> str | None:
+    """Return the client whose turns are counted; None where nobody counts them.
+
+    It is an address, also with a token: there is one token for everybody.
+    """
+    settings = get_services().settings
+    scope = getattr(request, "scope", None)
+    if not settings.max_turns_per_client or scope is None:
+        return None
+    return _proxies(tuple(settings.trusted_proxies)).client_of(scope)
+
+
+@lru_cache(maxsize=8)
+def _proxies(names: tuple[str, ...]) -> TrustedProxies:
+    return TrustedProxies(names)

@@ -1,0 +1,116 @@
+"""Answers of which nobody knows how large they are: made in a thread, sent bit by bit."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+
+from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from mochi_project.memory.large_answers import LARGE_BYTES, LargeBody
+from mochi_project.memory.release import give_back_memory
+from mochi_project.wiring.services import get_services
+from sessions_app.format.codec import to_json
+from sessions_app.format.json_pieces import PIECE_BYTES, json_pieces
+
+WHOLE_BYTES = 256 * 1024
+TRIM_BYTES = 4 * 1024 * 1024
+"""From this size on, what the making of an answer took is worth giving back at once."""
+CONTENT_TYPE = "application/json; charset=utf-8"
+
+Work = Callable[[], Mapping[str, Any]]
+
+
+async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
+    """Do the work and encode what comes of it, both in a thread.
+
+    Lists that may be long are ``Many``. The shapes are made by the apps' ``payloads``; that they
+    are what the routes declare is tested.
+    """
+    making = await asyncio.to_thread(_Making, work, None)
+    return _response(making, status)
+
+
+async def answer_by_reading(read: Work) -> HttpResponseBase:
+    """Answer like ``answer``, but make and send few answers over 8 MiB at a time.
+
+    Args:
+        read: The work, which changes nothing: it is done again where it was done in vain.
+
+    Raises:
+        TooManyLargeAnswers: There were too many for too long.
+    """
+    making = await asyncio.to_thread(_Making, read, LARGE_BYTES)
+    if making.is_complete:
+        return _response(making)
+    large = get_services().large_answers
+    waits = large.is_full
+    if waits:
+        del making  # who waits holds no memory
+    place = await large.enter()
+    try:
+        if waits:
+            making = await asyncio.to_thread(_Making, read, LARGE_BYTES)
+        await asyncio.to_thread(making.complete)
+    except BaseException:
+        place.leave()
+        raise
+    return _streamed(LargeBody(making.pieces, place), making.size)
+
+
+class _Making:
+    """An answer that is being made in a thread, up to a limit at first.
+
+    Nothing but its pieces stays in memory once it is complete.
+    """
+
+    def __init__(self, work: Work, limit: int | None) -> None:
+        self._rest: Iterator[bytes] = (
+            part for piece in json_pieces(work(), to_json) for part in _cut(piece)
+        )
+        self.pieces: deque[bytes] = deque()
+        self.size = 0
+        self.is_complete = False
+        self._make(limit)
+
+    def complete(self) -> None:
+        """Make the rest."""
+        self._make(None)
+
+    def _make(self, limit: int | None) -> None:
+        for piece in self._rest:
+            self.pieces.append(piece)
+            self.size += len(piece)
+            if limit is not None and self.size > limit:
+                return
+        self.is_complete = True
+        if self.size > TRIM_BYTES:
+            give_back_memory(above=0)
+
+
+def _cut(piece: bytes) -> Iterator[bytes]:
+    """Yield a piece in parts of which a connection that is slow can hold one."""
+    if len(piece) <= PIECE_BYTES:
+        yield piece
+        return
+    for start in range(0, len(piece), PIECE_BYTES):
+        yield piece[start : start + PIECE_BYTES]
+
+
+def _response(made: _Making, status: int = 200) -> HttpResponseBase:
+    if made.size <= WHOLE_BYTES:
+        body = b"".join(made.pieces)
+        return HttpResponse(body, status=status, content_type=CONTENT_TYPE)
+    return _streamed(_send(made.pieces), made.size, status)
+
+
+def _streamed(pieces: AsyncIterator[bytes], length: int, status: int = 200) -> HttpResponseBase:
+    response = StreamingHttpResponse(pieces, status=status, content_type=CONTENT_TYPE)
+    response.headers["Content-Length"] = str(length)
+    return response
+
+
+async def _send(pieces: deque[bytes]) -> AsyncIterator[bytes]:
+    while pieces:
+        yield pieces.popleft()

@@ -1,0 +1,159 @@
+"""What the OpenAPI schema says of every route: the answers of the guard and the error handlers."""
+
+from typing import Any
+
+from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
+from chat.stream.sse import EVENT_ID_PATTERN
+from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.guard.guard import TOKEN_FREE_PATHS
+from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
+from sessions_app.http.error_schemas import ErrorResponse
+from sessions_app.http.wire_patterns import PROMPT_FILE, SESSION_ID_PATTERN
+from sessions_app.session import MODEL_NAME_LENGTH
+from tools_app.mcp.config import NAME_PATTERN as SERVER_NAME_PATTERN
+
+# component name: (code, description, example of a message)
+_COMMON: dict[str, tuple[str, str, str]] = {
+    "BadRequest": (
+        "BAD_REQUEST",
+        "The body is not JSON that means one thing only.",
+        "The body has the key 'model' twice in an object.",
+    ),
+    "Unauthenticated": (
+        "UNAUTHENTICATED",
+        "The server wants a bearer token.",
+        "This server wants a token: send the header 'Authorization: Bearer <token>'.",
+    ),
+    "Forbidden": (
+        "FORBIDDEN",
+        "The `Host` or the `Origin` is not allowed.",
+        "Another site's page made this request; only its own pages may.",
+    ),
+    "BodyTimeout": (
+        "REQUEST_TIMEOUT",
+        "The body took too long to arrive.",
+        "The request's body took longer than 30 seconds.",
+    ),
+    "PayloadTooLarge": (
+        "PAYLOAD_TOO_LARGE",
+        "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
+        "The request's body is larger than 1048576 bytes (MOCHI_MAX_BODY_BYTES).",
+    ),
+    "UnsupportedMediaType": (
+        "UNSUPPORTED_MEDIA_TYPE",
+        "The body is not declared as JSON.",
+        "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'.",
+    ),
+    "ValidationFailed": (
+        "VALIDATION_ERROR",
+        "A parameter or a field has the wrong shape or value; `details.field` names it.",
+        "message: String should have at least 1 character",
+    ),
+    "InternalError": (
+        "INTERNAL_ERROR",
+        "A bug in this server.",
+        "Something went wrong in this server. Its log says what.",
+    ),
+}
+_OF_ALL_ROUTES = ("Forbidden", "InternalError")
+_OF_TOKEN_ROUTES = ("Unauthenticated",)
+_OF_ROUTES_WITH_INPUT = ("ValidationFailed",)
+_OF_ROUTES_WITH_BODY = (
+    "BadRequest",
+    "BodyTimeout",
+    "PayloadTooLarge",
+    "UnsupportedMediaType",
+)
+
+# Of parameters, by the first part of their path where a name means several things. The services
+# refuse what does not fit, in a path mostly as something that is not there.
+_PARAMETER_RULES: dict[str, dict[str, dict[str, Any]]] = {
+    "session_id": {"": {"pattern": SESSION_ID_PATTERN}},
+    "after": {"": {"pattern": EVENT_ID_PATTERN}},
+    "Last-Event-ID": {"": {"pattern": EVENT_ID_PATTERN}},
+    "message_index": {"": {"minimum": 0}},
+    "filename": {"": PROMPT_FILE},
+    "model_name": {"": {"minLength": 1, "maxLength": MODEL_NAME_LENGTH}},
+    "agent_name": {"": {"pattern": AGENT_NAME_PATTERN}},
+    "name": {
+        "profiles": {"pattern": PROFILE_NAME_PATTERN},
+        "mcp": {"pattern": f"^{SERVER_NAME_PATTERN}$"},
+    },
+}
+
+_REF = "#/components/schemas/{model}"
+_ERROR = {"$ref": _REF.format(model="ErrorResponse")}
+
+
+def describe_common_answers(schema: dict[str, Any]) -> None:
+    """Add to a schema, in place, what every route answers and how a token is sent."""
+    components = schema["components"]
+    error_schema = ErrorResponse.model_json_schema(ref_template=_REF)
+    components["schemas"].update(error_schema.pop("$defs"))
+    components["schemas"]["ErrorResponse"] = error_schema
+    components["responses"] = {name: _response(*entry) for name, entry in _COMMON.items()}
+    components.setdefault("securitySchemes", {})["bearer"] = {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`MOCHI_API_TOKEN`, or the token that the server printed when it started",
+    }
+    schema["security"] = [{}, {"bearer": []}]
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            _describe_input(schema, path, method)
+            _describe(path, operation)
+
+
+def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
+    """Say of an operation's input what is not known from its signature."""
+    operation = schema["paths"][path][method]
+    for parameter in operation["parameters"]:
+        rules = _PARAMETER_RULES.get(parameter["name"], {})
+        _without_null(parameter["schema"])
+        parameter["schema"] |= rules.get(path.split("/")[3], rules.get("", {}))
+    if method == "post" and "requestBody" in operation:
+        (content,) = operation["requestBody"]["content"].values()
+        body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+        # The middleware takes no body for {}, which may be enough.
+        operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())
+
+
+def _without_null(parameter: dict[str, Any]) -> None:
+    """Take null out of a parameter's schema: it would be sent as the text "null"."""
+    kinds = [kind for kind in parameter.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        del parameter["anyOf"]
+        parameter |= kinds[0]
+
+
+def _describe(path: str, operation: dict[str, Any]) -> None:
+    names = list(_OF_ALL_ROUTES)
+    if path in TOKEN_FREE_PATHS:
+        operation["security"] = []
+    else:
+        names += _OF_TOKEN_ROUTES
+    if "requestBody" in operation:
+        names += _OF_ROUTES_WITH_BODY
+    if "requestBody" in operation or operation["parameters"]:
+        names += _OF_ROUTES_WITH_INPUT
+    declared = operation["responses"]
+    for status, answer in declared.items():
+        if int(status) >= 400:
+            answer["content"] = {"application/json": {"schema": _ERROR}}
+    for name in names:
+        status = STATUS_OF_CODE[_COMMON[name][0]]
+        if status not in declared:
+            declared[status] = {"$ref": f"#/components/responses/{name}"}
+    operation["responses"] = dict(sorted(declared.items(), key=lambda item: int(item[0])))
+
+
+def _response(code: str, description: str, message: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {
+            "application/json": {
+                "schema": _ERROR,
+                "example": envelope(code, message),
+            }
+        },
+    }

@@ -1,0 +1,1 @@
+"""Bounds the memory of large answers, and returns freed memory."""

@@ -1,0 +1,1 @@
+"""Starts, serves and stops web processes."""

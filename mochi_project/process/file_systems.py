@@ -1,0 +1,63 @@
+"""Probes the file systems of the data at the start."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mochi_project.configuration.config import ConfigurationError, MochiSettings
+from sessions_app.store.file_system import FileSystemReport, probe_file_system
+
+_reports: dict[tuple[int, Path], FileSystemReport] = {}
+"""Reports of this process, by device and directory: the file system of a place rarely changes."""
+
+
+def check_file_systems(settings: MochiSettings) -> list[str]:
+    """Return what is not as it should be, a sentence each. Blocks for milliseconds, once.
+
+    Each file system is tried once. Directories that are not there yet will be made on one that was
+    tried, or are not mounted, which is for others to notice.
+
+    Raises:
+        ConfigurationError: One can't hold the data; the message says what it lacks.
+        OSError: The state directory can't be written to.
+    """
+    notes = []
+    for directory in _one_of_each_device(settings):
+        report = _report_on(directory, required=directory == settings.resolved_state_dir)
+        if report.missing:
+            raise ConfigurationError(
+                f"{directory} is on a file system that can't hold mochi-server's data safely; it "
+                f"lacks {', '.join(report.missing)}: name a folder on another one with --data-dir "
+                "(docs/file-systems.md says what is needed, and why)"
+            )
+        if report.coarse_ns:
+            notes.append(
+                f"The file system of {directory} keeps times in steps of "
+                f"{report.coarse_ns / 1e9:g} s: a change of a tool or an agent that follows "
+                "another one as quickly may be seen only after a reload"
+            )
+    return notes
+
+
+def _report_on(directory: Path, *, required: bool) -> FileSystemReport:
+    key = (directory.stat().st_dev, directory)
+    if key not in _reports:
+        try:
+            _reports[key] = probe_file_system(directory)
+        except OSError:
+            if required:
+                raise
+            return FileSystemReport()  # it can't be written to: whoever needs it is told then
+    return _reports[key]
+
+
+def _one_of_each_device(settings: MochiSettings) -> Iterator[Path]:
+    seen = set()
+    for directory in (
+        settings.resolved_state_dir,
+        settings.resolved_private_dir,
+        settings.resolved_sessions_dir,
+        settings.resolved_agent_chats_dir,
+    ):
+        if directory.is_dir() and (device := directory.stat().st_dev) not in seen:
+            seen.add(device)
+            yield directory

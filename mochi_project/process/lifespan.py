@@ -1,0 +1,157 @@
+"""The application of one web process: its lifespan around the guard around Django."""
+
+import asyncio
+import gc
+import importlib
+import ipaddress
+import logging
+from contextlib import AsyncExitStack
+from functools import lru_cache, partial
+
+from mochi_project.asgi_types import Receive, Scope, Send
+from mochi_project.background.supervisor import WorkerKeeper
+from mochi_project.configuration.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.configuration.test_mode import scripted_model
+from mochi_project.configuration.test_mode_data import remove_fresh_data_dir
+from mochi_project.fast_django.lazy_routes import LateRoutes
+from mochi_project.guard.guard import Guard
+from mochi_project.process.graceful_stop import SignalDrain
+from mochi_project.process.startup import api_token, prepare_data_dir
+from mochi_project.wiring.services import build_services, get_services, install_services
+
+logger = logging.getLogger(__name__)
+
+# Whoever waited for the server to listen asks for its health first: it need not share the
+# interpreter with what can be done a moment later.
+PAUSE_SECONDS = 0.05
+
+
+class MochiApplication:
+    """ASGI: opens the services when the server starts and closes them when it stops.
+
+    A server that speaks no lifespan (``uvicorn --lifespan off``) gets its services with the first
+    request, and nothing is closed at its end.
+
+    Raises:
+        ConfigurationError: A setting of the guard is unusable.
+    """
+
+    def __init__(self, settings: MochiSettings) -> None:
+        self._settings = settings
+        self._routes = LateRoutes()
+        token = api_token(settings, on_network=not settings.is_loopback)
+        self._guard = Guard(self._routes, settings, token=token)
+        # Whoever runs `uvicorn --host 0.0.0.0` does not tell us: the connections do.
+        self._check_connections = token is None and not settings.insecure_no_auth
+        self._network_guard: Guard | None = None
+        self._opened = AsyncExitStack()
+        self._warm_up: asyncio.Task[None] | None = None
+        self._keeper: WorkerKeeper | None = None
+        self._starting = asyncio.Lock()
+        self._started = False
+        self._stopping = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, or the lifespan."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if not self._started:
+            await self._start()
+        guard = self._guard
+        if self._check_connections and _comes_from_network(scope):
+            guard = self._guard_of_network()
+        await guard(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self._start()
+        except ConfigurationError as error:
+            await send({"type": "lifespan.startup.failed", "message": f"mochi-server: {error}"})
+            return
+        services = get_services()
+        drain = SignalDrain(services.turns.shutdown, services.settings.shutdown_grace_seconds)
+        drain.install()
+        await send({"type": "lifespan.startup.complete"})
+        self._warm_up = asyncio.create_task(self._prepare_for_work())
+        housekeeping = asyncio.create_task(services.housekeeper.run())
+        await receive()
+        drain.uninstall()
+        housekeeping.cancel()
+        await self._stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        """Make everything ready that a request needs; once."""
+        async with self._starting:
+            if self._started:
+                return
+            for sentence in (*unknown_variables().values(), *self._settings.trust.notes):
+                logger.warning(sentence)
+            for note in await asyncio.to_thread(prepare_data_dir, self._settings):
+                logger.warning(note)
+            settings = await self._opened.enter_async_context(scripted_model(self._settings))
+            install_services(build_services(settings))
+            self._started = True
+
+    async def _prepare_for_work(self) -> None:
+        """Do what the first requests profit from, then start the worker, which is in no hurry."""
+        services = get_services()
+        try:
+            for step in (
+                partial(asyncio.sleep, PAUSE_SECONDS),
+                self._routes.make,
+                partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
+                services.models.warm_up,
+            ):
+                await step()
+                if self._stopping:
+                    return
+        except Exception:  # the first chat meets it again, and says it to whoever asked
+            logger.exception("the warm-up failed")
+        gc.freeze()  # what is there now stays: each full collection looked through all of it again
+        if services.settings.worker:
+            self._keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
+            self._keeper.start()
+
+    async def _stop(self) -> None:
+        """Undo what ``_start`` did, last things first."""
+        self._stopping = True
+        if self._warm_up:
+            await self._warm_up  # or it would open a client behind our back
+        closing = [get_services().aclose()]
+        if self._keeper:
+            closing.append(asyncio.to_thread(self._keeper.stop))
+            self._keeper = None
+        await asyncio.gather(*closing)
+        install_services(None)
+        await self._opened.aclose()
+        self._started = self._stopping = False
+        remove_fresh_data_dir()
+
+    def _guard_of_network(self) -> Guard:
+        """Return the guard for callers from other machines, who need a token."""
+        if self._network_guard is None:
+            token = api_token(self._settings, on_network=True)
+            self._network_guard = Guard(self._routes, self._settings, token=token)
+            logger.warning(
+                "requests come from other machines: they need the bearer token in %s "
+                "(set MOCHI_API_TOKEN to choose it)",
+                self._settings.resolved_private_dir / "api_token",
+            )
+        return self._network_guard
+
+
+def _comes_from_network(scope: Scope) -> bool:
+    """Whether the connection was made to an address that other machines can reach."""
+    server = scope.get("server")
+    return server is not None and _is_reachable(server[0])
+
+
+@lru_cache(maxsize=256)
+def _is_reachable(address: str) -> bool:
+    try:
+        return not ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a Unix socket, or a test client's made-up name
+        return False

@@ -1,0 +1,174 @@
+"""The web server of one process: uvicorn on sockets that are bound before anything is imported."""
+
+import contextlib
+import errno
+import gc
+import resource
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import uvicorn
+
+from mochi_project.configuration.config import ConfigurationError, MochiSettings
+from mochi_project.process.unix_socket import listen_on_path, removed_at_end
+
+APPLICATION = "mochi_project.asgi:application"
+# The turns have ended before uvicorn waits for their streams (DESIGN section 6): this is for
+# clients that do not read, and must be longer than it takes to say goodbye.
+STREAM_GRACE_SECONDS = 1
+BACKLOG = 2048
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the interpreter while the event loop waits for it. Python's 5 ms are
+felt by every stream when a thread reads or plans a long session."""
+MAX_OPEN_FILES = 65_536
+
+
+class WebServer(uvicorn.Server):
+    """A uvicorn server that says when it listens and ends with exit code 0 when told to stop."""
+
+    def __init__(self, config: uvicorn.Config, *, on_listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_listening = on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, listen, then call ``on_listening`` in the running loop."""
+        await super().startup(sockets=sockets)
+        gc.enable()  # whoever started the process may have turned it off meanwhile
+        sys.setswitchinterval(SWITCH_SECONDS)
+        if self.started:
+            self._on_listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End running turns, however the server was told to stop, then close."""
+        from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
+
+        services = get_services()
+        await services.turns.shutdown(services.settings.shutdown_grace_seconds)
+        await super().shutdown(sockets=sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals while serving; uvicorn would die of them again after a clean stop."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+class ServerConfig(uvicorn.Config):
+    """uvicorn's configuration, and how long a client may take nothing (``write_deadline``)."""
+
+    write_timeout: float
+
+
+def server_config(settings: MochiSettings) -> uvicorn.Config:
+    """Return uvicorn's configuration: uvloop where it is installed, and bounded headers."""
+    config = ServerConfig(
+        APPLICATION,
+        host=settings.host,
+        port=settings.port,
+        loop="auto",
+        http="mochi_project.uvicorn_protocol.protocol:BoundedHttpToolsProtocol",
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,  # mochi_project.configuration.logs, applied by Django
+        access_log=settings.log_level == "DEBUG",
+        server_header=False,
+        proxy_headers=False,  # the guard knows whom to believe (mochi_project/guard/proxies.py)
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
+    )
+    config.write_timeout = settings.write_timeout_seconds
+    return config
+
+
+@contextlib.contextmanager
+def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], str]]:
+    """Listen where the settings say, and tell where that is; a Unix socket's file goes at the end.
+
+    Raises:
+        ConfigurationError: The address or path can't be used; the message says what to change.
+    """
+    path = settings.resolved_unix_socket
+    if path is None:
+        sockets = listen(settings.host, settings.port)
+        yield sockets, url_of(settings.host, sockets)
+        return
+    opened = listen_on_path(path, backlog=BACKLOG)
+    with removed_at_end(path):
+        yield [opened], f"unix:{path}"
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Return listening sockets on every address of ``host``; port 0 takes a free one.
+
+    They listen at once: a port that is taken is noticed before seconds of imports, and whoever
+    connects early is served as soon as the application runs.
+
+    Raises:
+        ConfigurationError: The address can't be used; the message says what to change.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in _addresses(host, port):
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            sockets.append(_listen_on(family, address, chosen))
+    except OSError as error:
+        for opened in sockets:
+            opened.close()
+        raise ConfigurationError(_why_not(host, port, error)) from error
+    return sockets
+
+
+def allow_many_connections() -> None:
+    """Raise this process's limit of open files to what the system allows it.
+
+    A turn needs three (client, model, journal); the usual soft limit of 1024 ends at 340 turns.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # macOS has a limit that it does not tell
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def url_of(host: str, sockets: Sequence[socket.socket]) -> str:
+    """Return the URL at which a server on these sockets is reached."""
+    port = sockets[0].getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+    found = socket.getaddrinfo(
+        host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    unique = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
+    # IPv4 first: "localhost" may name an IPv6 address that the machine does not have.
+    return sorted(unique, key=lambda item: item[0] != socket.AF_INET)
+
+
+def _listen_on(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.bind((address, port))
+        opened.listen(BACKLOG)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is in use; stop what uses it or choose another port "
+            "with --port or MOCHI_PORT"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights; choose one above 1023 with --port or MOCHI_PORT"
+    why = error.strerror or str(error)
+    return f"can't listen on {host}:{port} (--host, MOCHI_HOST): {why}"

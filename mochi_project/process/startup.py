@@ -1,0 +1,121 @@
+"""What must be true before the server runs, and what it says when it does."""
+
+import os
+import sys
+
+from mochi_project.configuration.config import ConfigurationError, MochiSettings
+from mochi_project.configuration.secrets import (
+    API_TOKEN_FILE,
+    SECRET_KEY_FILE,
+    check_secret,
+    ensure_secret,
+)
+from mochi_project.process.file_systems import check_file_systems
+from mochi_project.trust.own_files import UnsafeFileError
+from mochi_project.trust.records import make_state_home
+from models_app.ollama.host import parse_host
+from sessions_app.errors import StorageError
+from sessions_app.store.atomic import make_private_directory
+
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+
+
+def prepare_data_dir(settings: MochiSettings) -> list[str]:
+    """Make the state directory and the secret key, so that every process finds them.
+
+    Secrets of a folder that is not trusted are kept outside of it: those in it may be somebody's.
+
+    Returns:
+        What does not work as it should in these directories, a sentence each.
+
+    Raises:
+        ConfigurationError: The data directory can't be used.
+    """
+    directory, private = settings.resolved_state_dir, settings.resolved_private_dir
+    try:
+        make_private_directory(directory)
+        if private != directory:
+            make_state_home()
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
+        notes = check_file_systems(settings)
+        ensure_secret(private / SECRET_KEY_FILE)
+        check_secret(private / API_TOKEN_FILE)
+    except UnsafeFileError as error:
+        raise _unsafe(error) from error
+    except OSError as error:
+        raise ConfigurationError(
+            f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.strerror}"
+            f" ({error.filename})"
+        ) from error
+    except StorageError as error:
+        raise ConfigurationError(
+            f"MOCHI_DATA_DIR {settings.resolved_data_dir} can't be used: {error.message}"
+        ) from error
+    return notes
+
+
+def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
+    """Return the token that callers must show; None when they need none.
+
+    A server that others can reach makes itself one, unless it was told not to.
+
+    Raises:
+        ConfigurationError: The file of the token is not this user's alone.
+        OSError: A token can't be kept in the state directory.
+        StorageFull, StorageReadOnly: The directory takes no new file.
+    """
+    if settings.api_token:
+        return settings.api_token.get_secret_value()
+    if not on_network or settings.insecure_no_auth:
+        return None
+    try:
+        return ensure_secret(settings.resolved_private_dir / API_TOKEN_FILE)
+    except UnsafeFileError as error:
+        raise _unsafe(error) from error
+
+
+def _unsafe(error: UnsafeFileError) -> ConfigurationError:
+    return ConfigurationError(
+        f"{error}, and a secret is read only from a regular file of the user who runs the server "
+        "that nobody else can write: put that right (chown, chmod 600), or remove it, and another "
+        "secret is made"
+    )
+
+
+def announce(settings: MochiSettings, url: str) -> None:
+    """Say on stdout that the server listens: the first line for scripts, the rest for people."""
+    shown = url
+    for wildcard, local in WILDCARD_HOSTS.items():
+        if settings.host.strip("[]") == wildcard:
+            shown = url.replace(wildcard, local)
+    host = parse_host(settings.ollama_host).url
+    model = "scripted, offline (test mode)" if settings.test_mode else host
+    path = settings.resolved_unix_socket
+    lines = [
+        f"mochi-server listening on {url}",
+        f"  try     curl --unix-socket {path} http://localhost/api/v1/health"
+        if path
+        else f"  docs    {shown}/api/v1/docs",
+        f"  models  {model}",
+        f"  data    {settings.resolved_data_dir}",
+    ]
+    on_network = not settings.is_loopback
+    if settings.api_token is None and (token := api_token(settings, on_network=on_network)):
+        path = settings.resolved_private_dir / API_TOKEN_FILE
+        lines.append(f"  token   {token}  (kept in {path})")
+    lines.append("  stop    CTRL-C")
+    try:
+        print("\n".join(lines), flush=True)  # noqa: T201 - the interface of a command
+    except BrokenPipeError:  # whoever read the first line left: no reason to stop serving
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+
+def warn_without_auth(settings: MochiSettings) -> str | None:
+    """Return the warning that a server open to everybody deserves."""
+    if not settings.insecure_no_auth or settings.is_loopback or settings.api_token:
+        return None
+    return (
+        f"everybody who reaches {settings.host} can use this server, its tools included: "
+        "--insecure-no-auth turned the token off"
+    )

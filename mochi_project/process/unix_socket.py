@@ -1,0 +1,98 @@
+"""A listening Unix socket: a file that only its owner may connect to."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from mochi_project.configuration.config import ConfigurationError
+
+_OWNER_ONLY = 0o177
+_CONNECT_SECONDS = 1.0
+_TRIES = 100
+_SECONDS_BETWEEN_TRIES = 0.01
+
+
+def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
+    """Return a listening socket whose file has mode 0600, in place of one that nobody serves.
+
+    Raises:
+        ConfigurationError: The path can't be used; the message says why.
+    """
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Until it listens, another server that starts would take this socket for an unused one.
+        with _alone_in(path.parent):
+            _remove_unused(path)
+            before = os.umask(_OWNER_ONLY)  # no moment in which others could connect
+            try:
+                opened.bind(str(path))
+            finally:
+                os.umask(before)
+            opened.listen(backlog)
+    except OSError as error:
+        opened.close()
+        why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise ConfigurationError(
+            f"can't listen on {path} (--unix-socket, MOCHI_UNIX_SOCKET): {why}"
+        ) from error
+    return opened
+
+
+@contextlib.contextmanager
+def removed_at_end(path: Path) -> Iterator[None]:
+    """Remove the file of a socket that was listened on, so that nobody takes it for a server.
+
+    Not one that another server has put there since.
+    """
+    ours = _identity(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            if _identity(path) == ours:
+                path.unlink()
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # numbers of files are used again
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Keep other servers from listening in a directory; not for long, anybody may lock it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unused(path: Path) -> None:
+    """Remove the socket of a server that was killed."""
+    try:
+        is_socket = stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    if not is_socket:
+        raise OSError(errno.EEXIST, "there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(_CONNECT_SECONDS)
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+        except (BlockingIOError, TimeoutError):
+            return  # somebody has it, who has no time for us

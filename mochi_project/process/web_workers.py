@@ -1,0 +1,248 @@
+"""Several web processes on the same listening sockets, and the process that looks after them.
+
+Workers are started by exec, never by fork. Each holds one end of a socket pair, its lifeline:
+over it the worker says that it listens, its end closing tells the parent that the worker is gone,
+and the parent's end closing (even by ``kill -9``) tells the worker to stop.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from mochi_project.configuration.child_environment import with_own_code
+from mochi_project.configuration.config import load_settings
+from mochi_project.process.graceful_stop import STOP_SIGNALS
+from mochi_project.process.server import WebServer, server_config
+
+logger = logging.getLogger(__name__)
+
+LISTENING = b"."
+SHORTEST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+HEALTHY_SECONDS = 60.0
+"""A worker that lived this long did not die of how it starts: the next death is the first again."""
+
+
+class _Worker:
+    """One web process, the parent's end of its lifeline, and the pauses of its predecessors."""
+
+    def __init__(self, sockets: Sequence[socket.socket], pauses: "RestartPauses") -> None:
+        self.lifeline, theirs = socket.socketpair()
+        self.listens = False
+        self.started = time.monotonic()
+        self.pauses = pauses
+        descriptors = [theirs.fileno(), *(opened.fileno() for opened in sockets)]
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "mochi_project.process.web_workers",
+                    *map(str, descriptors),
+                ],
+                env=with_own_code(os.environ),
+                pass_fds=descriptors,
+                process_group=0,  # CTRL-C is for the parent, which passes it on once
+            )
+
+
+class RestartPauses:
+    """Computes the pause before each restart, so that a worker that keeps dying costs little.
+
+    Half a second before the first; twice as long before each further one, 30 s at most, until a
+    worker has lived for a minute.
+    """
+
+    def __init__(self) -> None:
+        self._next = SHORTEST_PAUSE_SECONDS
+
+    def after(self, lived_seconds: float) -> float:
+        """Return the seconds to wait after the death of a worker that lived this long."""
+        if lived_seconds >= HEALTHY_SECONDS:
+            self._next = SHORTEST_PAUSE_SECONDS
+        pause = self._next
+        self._next = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        return pause
+
+
+class WorkerPool:
+    """Keeps ``count`` web processes running until a signal stops them.
+
+    One that ends by itself is replaced after a pause (``RestartPauses``).
+    Workers get ``kill_after`` seconds to end when they are told to. A second signal tells them not
+    to wait for running turns, a third one kills them.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        sockets: Sequence[socket.socket],
+        *,
+        on_listening: Callable[[], None],
+        kill_after: float,
+    ) -> None:
+        self._count = count
+        self._sockets = sockets
+        self._on_listening = on_listening
+        self._kill_after = kill_after
+        self._workers: list[_Worker] = []
+        self._restarts: list[tuple[float, RestartPauses]] = []
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> int:
+        """Run until SIGINT or SIGTERM; ``on_listening`` is called once, when every worker listens.
+
+        Returns:
+            The exit code: 1 when a worker could not start, which would happen again.
+        """
+        with self._selector, _stop_signals() as signals:
+            self._selector.register(signals, selectors.EVENT_READ)
+            try:
+                for _ in range(self._count):
+                    self._start(RestartPauses())
+                return self._supervise()
+            finally:
+                self._stop()
+
+    def _start(self, pauses: RestartPauses) -> None:
+        worker = _Worker(self._sockets, pauses)
+        self._workers.append(worker)
+        self._selector.register(worker.lifeline, selectors.EVENT_READ, worker)
+
+    def _supervise(self) -> int:
+        announced = False
+        while True:
+            signalled, ended = self._wait(self._until_restart())
+            if signalled:
+                return 0
+            for worker in ended:
+                if not worker.listens and worker.process.returncode >= 0:  # nobody killed it
+                    logger.error("a web worker could not start; stopping")
+                    return 1
+                self._plan_restart(worker)
+            self._start_what_is_due()
+            if not announced and self._all_listen():
+                announced = True
+                self._on_listening()
+
+    def _all_listen(self) -> bool:
+        return not self._restarts and all(worker.listens for worker in self._workers)
+
+    def _plan_restart(self, worker: _Worker) -> None:
+        now = time.monotonic()
+        pause = worker.pauses.after(now - worker.started)
+        logger.error("a web worker ended by itself; another starts in %g s", pause)
+        self._restarts.append((now + pause, worker.pauses))
+
+    def _until_restart(self) -> float | None:
+        """Return the seconds until the next restart; None when none is planned."""
+        if not self._restarts:
+            return None
+        return max(0.0, min(moment for moment, _ in self._restarts) - time.monotonic())
+
+    def _start_what_is_due(self) -> None:
+        now = time.monotonic()
+        due = [restart for restart in self._restarts if restart[0] <= now]
+        self._restarts = [restart for restart in self._restarts if restart[0] > now]
+        for _, pauses in due:
+            self._start(pauses)
+
+    def _wait(self, timeout: float | None) -> tuple[bool, list[_Worker]]:
+        """Wait for news: whether a signal came, and which workers have ended."""
+        signalled = False
+        ended = []
+        for key, _ in self._selector.select(timeout):
+            assert isinstance(key.fileobj, socket.socket)  # noqa: S101 - all that is registered
+            word = key.fileobj.recv(64)
+            worker: _Worker | None = key.data
+            if worker is None:
+                signalled = True
+            elif word:
+                worker.listens = True
+            else:
+                self._selector.unregister(worker.lifeline)
+                worker.lifeline.close()
+                worker.process.wait()
+                self._workers.remove(worker)
+                ended.append(worker)
+        return signalled, ended
+
+    def _stop(self) -> None:
+        for opened in self._sockets:
+            opened.close()
+        self._tell(signal.SIGTERM)
+        deadline = time.monotonic() + self._kill_after
+        signals = 1
+        while self._workers:
+            signalled, _ = self._wait(max(0.0, deadline - time.monotonic()))
+            signals += signalled
+            if time.monotonic() >= deadline or signals > 2:
+                self._tell(signal.SIGKILL)
+            elif signalled:
+                self._tell(signal.SIGTERM)
+
+    def _tell(self, number: signal.Signals) -> None:
+        for worker in self._workers:
+            worker.process.send_signal(number)
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[socket.socket]:
+    """Give a socket that becomes readable with SIGINT or SIGTERM."""
+    readable, wakeup = socket.socketpair()
+    with readable, wakeup:
+        wakeup.setblocking(False)
+        previous_wakeup = signal.set_wakeup_fd(wakeup.fileno())
+        previous = {number: signal.signal(number, _do_nothing) for number in STOP_SIGNALS}
+        try:
+            yield readable
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(previous_wakeup)
+
+
+def _do_nothing(*_: object) -> None:
+    """Stand in for the default action; the wake-up descriptor carries the signal."""
+
+
+def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
+    """Serve on inherited sockets until told to stop, or until the parent is gone."""
+
+    def stop_with_parent() -> None:
+        asyncio.get_running_loop().remove_reader(lifeline)
+        os.kill(os.getpid(), signal.SIGTERM)  # the same way out as any other stop
+
+    def on_listening() -> None:
+        asyncio.get_running_loop().add_reader(lifeline, stop_with_parent)
+        with contextlib.suppress(BrokenPipeError):  # the parent is gone: the reader says so too
+            lifeline.send(LISTENING)
+
+    gc.disable()  # until it listens, as in the command
+    WebServer(server_config(load_settings()), on_listening=on_listening).run(sockets=sockets)
+
+
+def main() -> None:
+    """Run one worker; the arguments are the descriptors of its lifeline and its sockets."""
+    inherited = [socket.socket(fileno=int(argument)) for argument in sys.argv[1:]]
+    for opened in inherited:
+        opened.set_inheritable(False)
+    work(inherited[0], inherited[1:])
+    # The application has closed what it opened. Taking the interpreter apart is a good part of a
+    # second of CPU when several workers do it at once, and would be most of the time to stop.
+    logging.shutdown()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

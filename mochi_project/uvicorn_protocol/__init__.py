@@ -1,0 +1,1 @@
+"""Extends uvicorn's HTTP protocol: bounds, deadlines, early writes."""

@@ -1,0 +1,1 @@
+"""Builds the services from the configuration; opens nothing."""

@@ -1,0 +1,76 @@
+"""Builds agents: which there are, and how their runs take place."""
+
+from dataclasses import dataclass
+
+from agents_app.catalogue import AgentCatalogue
+from agents_app.delegate import AgentDelegate
+from agents_app.prompts import EphemeralPrompts
+from agents_app.sessions import AgentSessions
+from chat.approvals.store import ConfirmationStore
+from chat.start.claiming import TurnOpener
+from chat.start.preparation import TurnPreparer
+from chat.work_threads import WorkThreads
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.trust.contents import AGENTS
+from mochi_project.trust.gate import TrustGate
+from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
+from mochi_project.wiring.tools import ToolRoom, host_limits
+from sessions_app.service import SessionManager
+from tools_app.catalogue import ToolCatalogue
+from tools_app.folder_snapshots import FolderLooks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRoom:
+    """The services of agents."""
+
+    catalogue: AgentCatalogue
+    chats: SessionManager
+    storage: ConversationStorage
+    delegate: AgentDelegate
+
+
+def build_agents(
+    settings: MochiSettings,
+    *,
+    tools: ToolRoom,
+    preparer: TurnPreparer,
+    confirmations: ConfirmationStore,
+    threads: WorkThreads,
+) -> AgentRoom:
+    """Build the agents; nothing of them runs before somebody asks for agents."""
+    state_dir = settings.resolved_state_dir
+    catalogue = AgentCatalogue(
+        settings.resolved_agents_dir,
+        launcher=tools.launcher,
+        looks=FolderLooks(state_dir / "agents.generation"),
+        timeout_seconds=settings.tool_timeout_seconds,
+        limits=host_limits(settings),
+        chats_dir=settings.resolved_agent_chats_dir,
+        gate=TrustGate(settings.trust, AGENTS),
+    )
+    storage = build_agent_storage(settings)
+    delegate = AgentDelegate(
+        agents=catalogue,
+        sessions=AgentSessions(storage.repository),
+        opener=TurnOpener(
+            repository=storage.repository,
+            journal=storage.journal,
+            recovery=storage.recovery,
+            confirmations=confirmations,
+            in_thread=threads.run,
+        ),
+        preparer=preparer,
+        prompts=EphemeralPrompts(
+            settings.resolved_planning_prompt_path, settings.resolved_execution_prompt_path
+        ),
+        recorded=lambda toolset: ToolCatalogue([toolset], tools.executions),
+        max_iterations=settings.max_agent_iterations,
+    )
+    chats = SessionManager(
+        storage.sessions_dir,
+        repository=storage.repository,
+        recover=storage.recovery.recover,
+        on_delete=storage.journal.discard_session,
+    )
+    return AgentRoom(catalogue=catalogue, chats=chats, storage=storage, delegate=delegate)

@@ -1,0 +1,30 @@
+"""Builds who answers: Ollama, and the providers that are configured."""
+
+from functools import partial
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.trust.contents import PROFILES
+from mochi_project.trust.gate import TrustGate
+from models_app.catalogue import ModelCatalogue
+from models_app.ollama.language_model import OllamaModel
+from models_app.profiles import ProfileService
+from models_app.vendors.language_model import VendorModels
+from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
+
+
+def build_models(settings: MochiSettings) -> ModelCatalogue:
+    """Build the catalogue of models; nobody is asked before somebody asks it."""
+    silence = settings.upstream_timeout_seconds
+    vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
+    for name, provider in settings.providers.items():
+        vendors[name] = make_vendor(
+            name, base_url=provider.base_url, key_variable=provider.api_key_env
+        )
+    open_vendor = partial(VendorModels, silence_timeout=silence)
+    return ModelCatalogue(
+        OllamaModel(host=settings.ollama_host, silence_timeout=silence),
+        [open_vendor(vendor) for vendor in vendors.values()],
+        profiles=ProfileService(settings.resolved_data_dir / "profiles", list(vendors.values())),
+        profile_gate=TrustGate(settings.trust, PROFILES),
+        open_vendor=open_vendor,
+    )

@@ -1,0 +1,212 @@
+"""The composition root: builds every service once, from the configuration.
+
+Together with its parts the only place that picks adapters. ``api.py`` modules and
+management commands ask ``get_services``; nothing below them knows that it exists.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from django.conf import settings as django_settings
+
+from agents_app.catalogue import AgentCatalogue
+from chat.approvals.service import ConfirmationService
+from chat.approvals.store import ConfirmationStore
+from chat.registry import TurnRegistry
+from chat.service import ChatService
+from chat.start.preparation import TurnPreparer
+from chat.storage.files.signals import TurnSignals
+from chat.summaries.service import SummaryService
+from chat.work_threads import WorkThreads
+from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.memory.large_answers import LargeAnswers
+from mochi_project.memory.release import give_back_memory
+from mochi_project.wiring.agents import AgentRoom, build_agents
+from mochi_project.wiring.models import build_models
+from mochi_project.wiring.storage import ConversationStorage, build_storage
+from mochi_project.wiring.summaries import build_summaries
+from mochi_project.wiring.tools import ToolRoom, build_tools
+from mochi_project.wiring.turns import build_turns
+from models_app.catalogue import ModelCatalogue
+from prompts_app.service import SystemPromptService
+from sessions_app.service import SessionManager
+from sessions_app.store.atomic import sweep_temporary_files
+from tools_app.catalogue import ToolCatalogue
+from tools_app.execution_log import ExecutionLog
+from tools_app.folder import FolderTools
+from tools_app.mcp.toolset import McpTools
+
+TEMPORARY_FILE_SECONDS = 3600.0
+"""The age at which a temporary file has no writer any more; writing one takes milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Every service of one process, built from one configuration."""
+
+    settings: MochiSettings
+    sessions: SessionManager
+    prompts: SystemPromptService
+    models: ModelCatalogue
+    preparer: TurnPreparer
+    turns: TurnRegistry
+    chat: ChatService
+    confirmations: ConfirmationService
+    housekeeper: Housekeeper
+    summaries: SummaryService
+    tools: ToolCatalogue
+    folder_tools: FolderTools
+    mcp: McpTools
+    executions: ExecutionLog
+    agents: AgentCatalogue
+    agent_chats: SessionManager
+    _closing: Callable[[], Awaitable[None]]
+    large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+
+    async def aclose(self) -> None:
+        """End what still runs and close shared clients; nothing can be used afterwards."""
+        await self.turns.shutdown(grace_seconds=0)
+        await self.summaries.aclose()
+        await self.agents.aclose()
+        await self._closing()
+        await self.models.aclose()
+
+
+_current: Services | None = None
+
+
+def build_services(settings: MochiSettings) -> Services:
+    """Build every service from the configuration. Opens nothing: clients connect on first use."""
+    models = build_models(settings)
+    tools = build_tools(settings)
+    storage = build_storage(settings)
+    questions = ConfirmationStore(
+        settings.resolved_state_dir / "confirmations",
+        timeout_seconds=settings.tool_confirmation_timeout_seconds,
+    )
+    summaries = build_summaries(settings, models, storage.repository, questions)
+    preparer = _build_preparer(settings, models, tools.catalogue)
+    threads = WorkThreads()
+    agents = build_agents(
+        settings, tools=tools, preparer=preparer, confirmations=questions, threads=threads
+    )
+    preparer = replace(preparer, delegate=agents.delegate)
+    turns = build_turns(
+        settings,
+        storage=storage,
+        preparer=preparer,
+        questions=questions,
+        on_answer=summaries.notice_answer if summaries.enabled else None,
+        threads=threads,
+    )
+    sessions = _build_sessions(storage, questions, summaries)
+    return Services(
+        settings=settings,
+        sessions=sessions,
+        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
+        models=models,
+        preparer=preparer,
+        turns=turns.registry,
+        chat=ChatService(
+            turns=turns.registry,
+            remote=turns.remote,
+            sessions=sessions,
+            models=models,
+            keys=storage.keys,
+        ),
+        confirmations=turns.confirmations,
+        housekeeper=_build_housekeeper(settings, storage, agents, turns.signals, questions),
+        summaries=summaries,
+        tools=tools.catalogue,
+        folder_tools=tools.folder,
+        mcp=tools.mcp,
+        executions=tools.executions,
+        agents=agents.catalogue,
+        agent_chats=agents.chats,
+        _closing=partial(_close, tools, threads),
+    )
+
+
+async def _close(tools: ToolRoom, threads: WorkThreads) -> None:
+    await tools.aclose()
+    await asyncio.to_thread(threads.close)
+
+
+def _build_preparer(
+    settings: MochiSettings, models: ModelCatalogue, tools: ToolCatalogue
+) -> TurnPreparer:
+    return TurnPreparer(
+        models=models,
+        toolset=tools,
+        max_rounds=settings.max_tool_rounds,
+        dynamic_window=settings.dynamic_context_window_enabled,
+        context_strategy=settings.context_strategy,
+    )
+
+
+def _build_sessions(
+    storage: ConversationStorage, questions: ConfirmationStore, summaries: SummaryService
+) -> SessionManager:
+    def forget(session_id: str) -> None:
+        storage.journal.discard_session(session_id)
+        questions.discard_session(session_id)
+        summaries.forget(session_id)
+
+    return SessionManager(
+        storage.sessions_dir,
+        repository=storage.repository,
+        recover=storage.recovery.recover,
+        on_delete=forget,
+    )
+
+
+def _build_housekeeper(
+    settings: MochiSettings,
+    storage: ConversationStorage,
+    agents: AgentRoom,
+    signals: TurnSignals,
+    questions: ConfirmationStore,
+) -> Housekeeper:
+    age = settings.turn_retention_seconds
+    return Housekeeper(
+        {
+            "seal dead turns": storage.recovery.seal_all,
+            "seal dead turns of agents": agents.storage.recovery.seal_all,
+            "sweep turns": partial(storage.recovery.sweep, age),
+            "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
+            "sweep signals": partial(signals.sweep, age),
+            "sweep questions": partial(questions.sweep, age),
+            "sweep temporary files": partial(_sweep_temporary_files, settings),
+            "give memory back": give_back_memory,
+        }
+    )
+
+
+def _sweep_temporary_files(settings: MochiSettings) -> None:
+    """Remove what cut-off writes left in directories without a sweeper of their own."""
+    state = settings.resolved_state_dir
+    profiles = settings.resolved_data_dir / "profiles"
+    for directory in (
+        settings.resolved_system_prompts_dir,
+        profiles,
+        state,
+        *(state / name for name in ("keys", "agent_keys", "summaries")),
+    ):
+        sweep_temporary_files(directory, TEMPORARY_FILE_SECONDS)
+
+
+def get_services() -> Services:
+    """Return this process's services, building them on first use."""
+    global _current  # noqa: PLW0603 - one composition root per process
+    if _current is None:
+        _current = build_services(django_settings.MOCHI)
+    return _current
+
+
+def install_services(services: Services | None) -> None:
+    """Make these the process's services (the lifespan and tests); None forgets them."""
+    global _current  # noqa: PLW0603 - one composition root per process
+    _current = services

@@ -1,0 +1,71 @@
+"""Builds what a model may call: the tools folder, MCP servers, and the record of calls."""
+
+import asyncio
+from dataclasses import dataclass
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.trust.contents import MCP, TOOLS
+from mochi_project.trust.gate import TrustGate
+from mochi_project.wiring.key_variables import KeyVariables
+from tools_app.catalogue import ToolCatalogue
+from tools_app.execution_log import ExecutionLog
+from tools_app.folder import FolderTools
+from tools_app.folder_snapshots import FolderLooks
+from tools_app.hosts.fork_server_client import HostLauncher
+from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits
+from tools_app.hosts.pool import ToolHosts
+from tools_app.mcp.toolset import McpTools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRoom:
+    """The services of tools."""
+
+    catalogue: ToolCatalogue
+    folder: FolderTools
+    mcp: McpTools
+    executions: ExecutionLog
+    launcher: HostLauncher
+
+    async def aclose(self) -> None:
+        """End every process and connection; the record is written to its end."""
+        await asyncio.gather(self.folder.aclose(), self.mcp.aclose())
+        await self.launcher.aclose()
+        await self.executions.aclose()
+
+
+def build_tools(settings: MochiSettings) -> ToolRoom:
+    """Build the toolsets; nothing of them is started before somebody asks for tools."""
+    workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
+    launcher = HostLauncher(
+        settings.resolved_data_dir,
+        added=workspace,
+        keys=KeyVariables(settings).names,
+        passed=settings.tool_environment,
+    )
+    hosted = HostedFolder(path=settings.resolved_tools_dir, name="tools")
+    folder = FolderTools(
+        hosted.path,
+        ToolHosts(launcher, hosted, host_limits(settings)),
+        FolderLooks(settings.resolved_state_dir / "tools.generation"),
+        timeout_seconds=settings.tool_timeout_seconds,
+        gate=TrustGate(settings.trust, TOOLS),
+    )
+    mcp = McpTools(
+        settings.resolved_mcp_config_path,
+        timeout_seconds=settings.tool_timeout_seconds,
+        gate=TrustGate(settings.trust, MCP),
+    )
+    executions = ExecutionLog(settings.resolved_state_dir / "executions.jsonl")
+    return ToolRoom(
+        catalogue=ToolCatalogue([folder, mcp], executions),
+        folder=folder,
+        mcp=mcp,
+        executions=executions,
+        launcher=launcher,
+    )
+
+
+def host_limits(settings: MochiSettings) -> HostLimits:
+    """Return the bounds on a process that runs people's functions."""
+    return HostLimits(memory_bytes=settings.tool_memory_mb * MEBIBYTE)

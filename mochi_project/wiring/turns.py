@@ -1,0 +1,82 @@
+"""Builds who runs the turns of people's conversations, stops them, and decides what they ask."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from chat.approvals.service import ConfirmationService
+from chat.approvals.store import ConfirmationStore
+from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.remote_turns import RemoteTurns
+from chat.start.preparation import TurnPreparer
+from chat.storage.files.signals import TurnSignals
+from chat.storage.files.watcher import PathWatcher
+from chat.work_threads import WorkThreads
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.storage import ConversationStorage
+
+SIGNAL_SECONDS = 0.06
+"""How often a process with turns looks for signals of others. Each look wakes a thread, which takes
+some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRoom:
+    """The services of turns: of this process, of others, and the signals between them."""
+
+    registry: TurnRegistry
+    remote: RemoteTurns
+    signals: TurnSignals
+    confirmations: ConfirmationService
+
+
+def build_turns(
+    settings: MochiSettings,
+    *,
+    storage: ConversationStorage,
+    preparer: TurnPreparer,
+    questions: ConfirmationStore,
+    on_answer: Callable[[str], None] | None,
+    threads: WorkThreads,
+) -> TurnRoom:
+    """Build the registry of turns and what reaches turns of other processes.
+
+    Args:
+        settings: The configuration.
+        storage: Where the conversations are kept.
+        preparer: Decides what must be known before a model is asked.
+        questions: The questions to people, and their answers.
+        on_answer: Called with the session of every final answer, if somebody wants to know.
+        threads: Where turns write to their sessions' files.
+    """
+    signals = TurnSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
+    remote = RemoteTurns(
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
+        signals=signals,
+        watch=partial(storage.journal.watch, PathWatcher()),
+    )
+    registry = TurnRegistry(
+        repository=storage.repository,
+        journal=storage.journal,
+        recovery=storage.recovery,
+        signals=signals,
+        remote=remote,
+        preparer=preparer,
+        limits=TurnLimits(
+            active=settings.max_active_turns,
+            seconds=settings.turn_timeout_seconds,
+            per_client=settings.max_turns_per_client,
+        ),
+        confirmations=questions,
+        on_answer=on_answer,
+        in_thread=threads.run,
+    )
+    confirmations = ConfirmationService(
+        store=questions,
+        repository=storage.repository,
+        signals=signals,
+        notice=registry.notice_decision,
+    )
+    return TurnRoom(registry=registry, remote=remote, signals=signals, confirmations=confirmations)

@@ -1,0 +1,53 @@
+"""The configuration, written down for people: ``.env.example`` and the tables of the docs.
+
+``scripts/docs.py`` writes the files; tests keep them equal.
+"""
+
+import json
+from collections.abc import Container, Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from mochi_project.configuration.config import ENV_PREFIX, MochiSettings
+
+HEADER = """\
+# Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
+# away from what you change. Variables of the environment win over this file, flags over both.
+# A .env is read where its folder is trusted: run `mochi-server trust` there.
+# Written by `just docs` from mochi_project/configuration/config.py.
+"""
+
+
+def variables() -> Iterator[tuple[str, str, str]]:
+    """Yield ``(variable, default, description)`` of every setting; an empty default is none."""
+    for name, field in MochiSettings.model_fields.items():
+        yield f"{ENV_PREFIX}{name.upper()}", _default_of(field), field.description or ""
+
+
+def env_example() -> str:
+    """Return the text of ``.env.example``."""
+    parts = [
+        f"\n# {description}\n# {variable}={default}\n"
+        for variable, default, description in variables()
+    ]
+    return HEADER + "".join(parts)
+
+
+def markdown_table(only: Container[str] | None = None) -> str:
+    """Return a table of all variables, or of some."""
+    rows = [
+        f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
+        for variable, default, description in variables()
+        if only is None or variable in only
+    ]
+    return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+def _default_of(field: FieldInfo) -> str:
+    default: Any = field.get_default(call_default_factory=True)
+    if default is None or default in ([], {}):
+        return ""
+    if isinstance(default, list):
+        return ",".join(default)
+    return json.dumps(default) if isinstance(default, bool) else str(default)

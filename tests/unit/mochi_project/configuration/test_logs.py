@@ -1,0 +1,75 @@
+"""Log lines: structured, with what is bound to the turn, and without keys."""
+
+import json
+import logging
+import logging.config
+
+import pytest
+import structlog
+
+from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.logs import StructuredFormatter, logging_config
+
+
+def line_of(output: str, **extra: object) -> str:
+    record = logging.makeLogRecord(
+        {"name": "chat.registry", "levelno": 30, "levelname": "WARNING", "msg": "a\nb", **extra}
+    )
+    return StructuredFormatter(output=output).format(record)  # type: ignore[arg-type]
+
+
+def test_json_lines_carry_what_is_bound_to_the_turn() -> None:
+    with structlog.contextvars.bound_contextvars(session_id="0123456789", turn_id="t1"):
+        line = line_of("json", port=5)
+
+    entry = json.loads(line)
+    assert "\n" not in line
+    assert entry.pop("timestamp")
+    assert entry == {
+        "message": "a\nb",
+        "level": "warning",
+        "logger": "chat.registry",
+        "session_id": "0123456789",
+        "turn_id": "t1",
+        "port": 5,
+    }
+
+
+def test_text_lines_are_readable_and_without_colours_outside_a_terminal() -> None:
+    line = line_of("text")
+
+    assert "[warning" in line
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize("output", ["json", "text"])
+def test_a_traceback_is_part_of_the_line(output: str) -> None:
+    try:
+        raise LookupError("lost")
+    except LookupError as error:
+        line = line_of(output, exc_info=(type(error), error, error.__traceback__))
+
+    assert "LookupError: lost" in line
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO"])
+def test_libraries_that_log_headers_and_prompts_in_detail_do_not(level: str) -> None:
+    loggers = logging_config(load_settings(log_level=level))["loggers"]
+
+    assert loggers["httpx"]["level"] == "WARNING"
+    assert loggers["stamina"]["level"] == "CRITICAL"
+
+
+def test_requests_are_logged_with_debug_only() -> None:
+    def level_of_access(level: str) -> str:
+        config = logging_config(load_settings(log_level=level))
+        return str(config["loggers"]["uvicorn.access"]["level"])
+
+    assert level_of_access("INFO") == "WARNING"
+    assert level_of_access("DEBUG") == "DEBUG"
+
+
+def test_the_configured_level_is_the_least_that_is_written() -> None:
+    assert (
+        logging_config(load_settings(log_level="error"))["handlers"]["stderr"]["level"] == "ERROR"
+    )

@@ -1,0 +1,119 @@
+"""Variables: which of several says what, and how objects are put together."""
+
+from pathlib import Path
+
+import pytest
+
+from mochi_project.configuration.variables import (
+    MAX_VALUE_BYTES,
+    merged,
+    parse_file,
+    read_variables,
+)
+
+
+@pytest.fixture
+def dotenv(tmp_path: Path) -> Path:
+    return tmp_path / ".env"
+
+
+def read(dotenv: Path) -> dict[str, object]:
+    return read_variables("UNIT_", str(dotenv), objects={"things"})
+
+
+def test_names_are_read_in_either_case(monkeypatch: pytest.MonkeyPatch, dotenv: Path) -> None:
+    monkeypatch.setenv("unit_one", "1")
+    monkeypatch.setenv("UNIT_TWO", "2")
+    monkeypatch.setenv("OTHER_THREE", "3")
+
+    assert read(dotenv) == {"one": "1", "two": "2"}
+
+
+def test_an_empty_variable_hides_nothing(monkeypatch: pytest.MonkeyPatch, dotenv: Path) -> None:
+    dotenv.write_text("UNIT_ONE=1\nUNIT_TWO=\nUNIT_THREE\n")
+    monkeypatch.setenv("UNIT_ONE", "")
+
+    assert read(dotenv) == {"one": "1"}
+
+
+def test_parts_are_added_to_their_object_wherever_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, dotenv: Path
+) -> None:
+    dotenv.write_text('UNIT_THINGS={"a": {"size": "1", "name": "x"}}\nUNIT_THINGS__B__SIZE=2\n')
+    monkeypatch.setenv("UNIT_THINGS__A__SIZE", "3")
+    monkeypatch.setenv("UNIT_THINGS__C", '{"size": "4"}')
+
+    assert read(dotenv) == {
+        "things": {
+            "a": {"size": "3", "name": "x"},
+            "b": {"size": "2"},
+            "c": {"size": "4"},
+        }
+    }
+
+
+def test_a_part_is_the_text_that_it_is(monkeypatch: pytest.MonkeyPatch, dotenv: Path) -> None:
+    monkeypatch.setenv("UNIT_THINGS__A__SIZE", "{1")
+    monkeypatch.setenv("UNIT_ONE", "{1}")
+
+    assert read(dotenv) == {"things": {"a": {"size": "{1"}}, "one": "{1}"}
+
+
+def test_a_part_of_what_has_no_parts_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, dotenv: Path
+) -> None:
+    monkeypatch.setenv("UNIT_ONE__A", "1")
+
+    assert read(dotenv) == {}
+
+
+@pytest.mark.parametrize("variable", ["UNIT_THINGS", "UNIT_THINGS__A"])
+def test_a_text_in_the_place_of_an_object_is_kept_for_its_refusal(
+    monkeypatch: pytest.MonkeyPatch, dotenv: Path, variable: str
+) -> None:
+    dotenv.write_text(f"{variable}=nonsense\n")
+    monkeypatch.setenv("UNIT_THINGS__A__SIZE", "1")
+
+    assert "nonsense" in str(read(dotenv))
+
+
+def test_of_two_values_the_upper_one_wins() -> None:
+    below = {"a": 1, "b": {"c": 2, "d": 3}}
+
+    assert merged(below, {"a": 4, "b": {"c": 5}, "e": 6}) == {"a": 4, "b": {"c": 5, "d": 3}, "e": 6}
+    assert below == {"a": 1, "b": {"c": 2, "d": 3}}
+
+
+def test_variables_are_filled_in_from_the_lines_above_and_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("UNIT_OUTER", "outer")
+    monkeypatch.setenv("UNIT_BOTH", "outer")
+
+    values = parse_file(
+        b"UNIT_BOTH=file\nA=${UNIT_OUTER}/${UNIT_BOTH}/${UNIT_NONE:-default}/${UNIT_NONE}\n"
+        b"B='${A}'\nC\nD=${C:-x}${LATER}\nLATER=1\nB=${B}!\n"
+    )
+
+    known = {name: value for name, value in values.items() if name != "UNIT_BOTH"}
+    assert known == {
+        "A": "outer/file/default/",
+        "B": "outer/file/default/!",
+        "C": None,
+        "D": "",
+        "LATER": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "A0=xxxxxxxx\n" + "".join(f"A{i}=${{A{i - 1}}}${{A{i - 1}}}\n" for i in range(1, 60)),
+        f"A={'x' * (MAX_VALUE_BYTES // 2)}\nB=${{A}}\nC={'${B}' * 10_000}\n",
+        f"A={'x' * MAX_VALUE_BYTES}y\n",
+    ],
+    ids=["values that double each other", "one value many times", "a long value"],
+)
+def test_a_file_whose_values_fill_the_memory_is_refused(content: str) -> None:
+    with pytest.raises(OSError, match="its values are larger"):
+        parse_file(content.encode())

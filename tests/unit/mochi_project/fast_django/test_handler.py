@@ -1,0 +1,526 @@
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+import uvicorn
+from asgiref.sync import markcoroutinefunction
+from django.core import signals
+from django.core.signals import got_request_exception, request_finished, request_started
+from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.test import override_settings
+from django.urls import path
+from django.utils.decorators import async_only_middleware, sync_only_middleware
+
+from mochi_project.asgi_types import Message
+from mochi_project.fast_django.handler import LeanHandler, detach_database_receivers
+
+
+class Probe:
+    """What the views of this module saw, and what lets them go on."""
+
+    def reset(self) -> None:
+        self.seen: list[str] = []
+        self.threads: list[int] = []
+        self.reached = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+
+probe = Probe()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_probe() -> None:
+    probe.reset()
+
+
+async def hello(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(b"hello " + request.body)
+
+
+async def hanging(request: HttpRequest) -> HttpResponse:
+    try:
+        probe.reached.set()
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        probe.seen.append("cancelled")
+        raise
+    finally:
+        await asyncio.sleep(0)
+        probe.seen.append("finally")
+        probe.ended.set()
+    return HttpResponse()
+
+
+async def stubborn(request: HttpRequest) -> HttpResponse:
+    probe.reached.set()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    await asyncio.sleep(0)
+    probe.seen.append("went on")
+    probe.ended.set()
+    return HttpResponse("late")
+
+
+async def _stream() -> AsyncIterator[bytes]:
+    try:
+        yield b"first"
+        probe.reached.set()
+        await probe.go_on.wait()
+        yield "zweiter ü"
+        yield b"x" * 200_000
+    except asyncio.CancelledError:
+        probe.seen.append("cancelled")
+        raise
+    finally:
+        await asyncio.sleep(0)
+        await asyncio.to_thread(lambda: None)
+        probe.seen.append("finally")
+        probe.ended.set()
+
+
+async def stream(request: HttpRequest) -> StreamingHttpResponse:
+    return StreamingHttpResponse(_stream(), content_type="text/event-stream")
+
+
+async def _restless() -> AsyncIterator[bytes]:
+    try:
+        while True:
+            yield b"x" * 100
+    finally:
+        probe.seen.append("finally")
+        probe.ended.set()
+
+
+async def restless(request: HttpRequest) -> StreamingHttpResponse:
+    return StreamingHttpResponse(_restless())
+
+
+async def _broken() -> AsyncIterator[bytes]:
+    try:
+        yield b"first"
+        raise RuntimeError("in mid-stream")
+    finally:
+        await asyncio.sleep(0)
+        probe.ended.set()
+
+
+async def broken(request: HttpRequest) -> StreamingHttpResponse:
+    return StreamingHttpResponse(_broken())
+
+
+def sync_view(request: HttpRequest) -> HttpResponse:
+    probe.threads.append(threading.get_ident())
+    return HttpResponse("sync")
+
+
+def sync_stream(request: HttpRequest) -> StreamingHttpResponse:
+    return StreamingHttpResponse(iter([b"a", b"b"]))
+
+
+def file_view(request: HttpRequest) -> FileResponse:
+    return FileResponse(open(__file__, "rb"))
+
+
+async def crash(request: HttpRequest) -> HttpResponse:
+    raise RuntimeError("secret words")
+
+
+async def cookies(request: HttpRequest) -> HttpResponse:
+    response = HttpResponse("ok")
+    response.set_cookie("a", "b")
+    return response
+
+
+class UrlConf:
+    urlpatterns = (
+        path("hello", hello),
+        path("hanging", hanging),
+        path("stubborn", stubborn),
+        path("stream", stream),
+        path("restless", restless),
+        path("broken", broken),
+        path("sync", sync_view),
+        path("sync-stream", sync_stream),
+        path("file", file_view),
+        path("crash", crash),
+        path("cookies", cookies),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _urls() -> Iterator[None]:
+    with override_settings(ROOT_URLCONF=UrlConf, MIDDLEWARE=[]):
+        yield
+
+
+class Client:
+    """One request over raw ASGI, so that every message and every disconnect is ours to choose."""
+
+    def __init__(self, path: str, *incoming: Message, method: str = "GET") -> None:
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+            "server": ("127.0.0.1", 80),
+            "client": ("127.0.0.1", 5000),
+        }
+        self.incoming: asyncio.Queue[Message] = asyncio.Queue()
+        for message in incoming or (REQUEST,):
+            self.incoming.put_nowait(message)
+        self.sent: list[Message] = []
+        self.on_send: Callable[[Message], Awaitable[None]] | None = None
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+        if self.on_send:
+            await self.on_send(message)
+
+    def leave(self) -> None:
+        self.incoming.put_nowait({"type": "http.disconnect"})
+
+    async def run(self, handler: LeanHandler) -> None:
+        await asyncio.wait_for(handler(self.scope, self.incoming.get, self.send), 10)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent[1:])
+
+
+REQUEST: Message = {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def get(path: str, handler: LeanHandler | None = None) -> Client:
+    client = Client(path)
+    await client.run(handler or LeanHandler())
+    return client
+
+
+async def test_a_view_gets_the_body_in_one_piece_or_many() -> None:
+    one = Client("/hello", {"type": "http.request", "body": b"you"})
+    await one.run(LeanHandler())
+    many = Client(
+        "/hello",
+        {"type": "http.request", "body": b"y", "more_body": True},
+        {"type": "http.request", "body": b"o", "more_body": True},
+        {"type": "http.request", "body": b"u"},
+    )
+    await many.run(LeanHandler())
+    assert one.body == many.body == b"hello you"
+
+
+async def test_a_client_that_leaves_before_its_body_is_complete_reaches_no_view() -> None:
+    for first in ([], [{"type": "http.request", "body": b"y", "more_body": True}]):
+        client = Client("/hello", *first, {"type": "http.disconnect"})
+        await client.run(LeanHandler())
+        assert client.sent == []
+
+
+async def test_a_view_is_cancelled_when_its_client_leaves() -> None:
+    client = Client("/hanging")
+    request = asyncio.create_task(client.run(LeanHandler()))
+    await probe.reached.wait()
+    client.leave()
+    await request
+    assert probe.seen == ["cancelled", "finally"]
+    assert client.sent == []
+
+
+async def test_a_view_may_swallow_its_cancellation_and_go_on() -> None:
+    client = Client("/stubborn")
+    request = asyncio.create_task(client.run(LeanHandler()))
+    await probe.reached.wait()
+    client.leave()
+    await request
+    assert probe.seen == ["went on"]
+
+
+async def test_a_stream_is_sent_chunk_by_chunk_with_large_chunks_in_pieces() -> None:
+    client = Client("/stream")
+    request = asyncio.create_task(client.run(LeanHandler()))
+    await probe.reached.wait()
+    assert [message.get("body") for message in client.sent] == [None, b"first"]
+    probe.go_on.set()
+    await request
+    bodies = [message["body"] for message in client.sent[1:-1]]
+    assert bodies[:2] == [b"first", "zweiter ü".encode()]
+    assert [len(body) for body in bodies[2:]] == [65536, 65536, 65536, 200_000 - 3 * 65536]
+    assert client.sent[-1] == {"type": "http.response.body"}
+    assert all(message.get("more_body") for message in client.sent[1:-1])
+
+
+async def test_a_stream_that_waits_is_cancelled_and_its_finally_runs_to_its_end() -> None:
+    client = Client("/stream")
+    request = asyncio.create_task(client.run(LeanHandler()))
+    await probe.reached.wait()
+    client.leave()
+    await request
+    assert probe.seen == ["cancelled", "finally"]
+
+
+async def test_a_stream_whose_client_does_not_read_is_closed_when_it_leaves() -> None:
+    client = Client("/stream")
+    blocked = asyncio.Event()
+
+    async def never_drained(message: Message) -> None:
+        if message.get("body"):
+            blocked.set()
+            await asyncio.Event().wait()
+
+    client.on_send = never_drained
+    request = asyncio.create_task(client.run(LeanHandler()))
+    await blocked.wait()
+    client.leave()
+    await request
+    assert probe.seen == ["finally"]  # closed where it stood, at its yield
+
+
+async def test_a_stream_that_never_waits_notices_that_its_client_left() -> None:
+    client = Client("/restless")
+    client.leave()
+    await client.run(LeanHandler())
+    assert probe.seen == ["finally"]
+
+
+async def test_the_servers_cancellation_reaches_the_stream_and_is_not_swallowed() -> None:
+    client = Client("/stream")
+    handler = LeanHandler()
+    request = asyncio.create_task(handler(client.scope, client.incoming.get, client.send))
+    await probe.reached.wait()
+    request.cancel()
+    await asyncio.wait([request], timeout=5)
+    assert request.cancelled()
+    assert probe.seen == ["cancelled", "finally"]
+
+
+async def test_an_error_in_mid_stream_reaches_the_server_and_closes_the_generator() -> None:
+    client = Client("/broken")
+    with pytest.raises(RuntimeError, match="in mid-stream"):
+        await client.run(LeanHandler())
+    assert probe.ended.is_set()
+
+
+async def test_sync_views_have_a_thread_of_their_own_request() -> None:
+    handler = LeanHandler()
+    await asyncio.gather(get("/sync", handler), get("/sync", handler))
+    assert threading.get_ident() not in probe.threads
+    assert len(probe.threads) == 2
+
+
+@pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume")
+async def test_sync_streams_and_files_are_served_and_closed() -> None:
+    assert (await get("/sync-stream")).body == b"ab"
+    assert b"test_sync_streams_and_files" in (await get("/file")).body
+
+
+async def test_the_length_of_a_whole_response_is_announced() -> None:
+    assert (b"Content-Length", b"6") in (await get("/hello")).sent[0]["headers"]
+    probe.go_on.set()
+    names = {name for name, _ in (await get("/stream")).sent[0]["headers"]}
+    assert b"Content-Length" not in names
+
+
+async def test_cookies_are_sent() -> None:
+    client = await get("/cookies")
+    assert (b"Set-Cookie", b"a=b; Path=/") in client.sent[0]["headers"]
+
+
+async def test_a_crash_is_signalled_and_answered_without_a_word_of_it() -> None:
+    caught: list[Any] = []
+
+    def receiver(**kwargs: Any) -> None:
+        caught.append(kwargs["request"].path)
+
+    got_request_exception.connect(receiver)
+    try:
+        client = await get("/crash")
+    finally:
+        got_request_exception.disconnect(receiver)
+    assert caught == ["/crash"]
+    assert client.status == 500
+    assert b"secret" not in client.body
+
+
+async def test_receivers_that_others_connect_are_called_sync_and_async() -> None:
+    calls: list[str] = []
+
+    def started(**kwargs: Any) -> None:
+        calls.append(f"started {kwargs['scope']['path']}")
+        probe.threads.append(threading.get_ident())
+
+    async def finished(**kwargs: Any) -> None:
+        calls.append("finished, async")
+
+    def finished_sync(**kwargs: Any) -> None:
+        calls.append("finished, sync")
+
+    handler = LeanHandler()
+    request_started.connect(started)
+    request_finished.connect(finished)
+    request_finished.connect(finished_sync)
+    try:
+        await get("/hello", handler)
+        probe.go_on.set()
+        await get("/stream", handler)
+    finally:
+        request_started.disconnect(started)
+        request_finished.disconnect(finished)
+        request_finished.disconnect(finished_sync)
+    assert calls == [
+        "started /hello",
+        "finished, sync",
+        "finished, async",
+        "started /stream",
+        "finished, sync",
+        "finished, async",
+    ]
+    assert threading.get_ident() not in probe.threads
+
+
+async def test_requests_that_a_client_left_are_finished_too() -> None:
+    calls: list[str] = []
+
+    async def finished(**kwargs: Any) -> None:
+        calls.append("finished")
+
+    client = Client("/hanging")
+    request_finished.connect(finished)
+    try:
+        request = asyncio.create_task(client.run(LeanHandler()))
+        await probe.reached.wait()
+        client.leave()
+        await request
+    finally:
+        request_finished.disconnect(finished)
+    assert calls == ["finished"]
+
+
+async def test_only_djangos_own_tidying_receivers_are_detached() -> None:
+    detach_database_receivers()
+    assert not signals.request_started.has_listeners()
+    assert not signals.request_finished.has_listeners()
+
+
+async def test_async_views_never_leave_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_thread(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a thread was asked for")
+
+    monkeypatch.setattr("asgiref.sync.SyncToAsync.__call__", no_thread)
+    handler = LeanHandler()
+    probe.go_on.set()
+    assert (await get("/hello", handler)).status == 200
+    assert (await get("/stream", handler)).status == 200
+
+
+@async_only_middleware
+def async_stamp(get_response: Callable[[HttpRequest], Awaitable[HttpResponse]]) -> Any:
+    async def middleware(request: HttpRequest) -> HttpResponse:
+        response = await get_response(request)
+        response["X-Async"] = "yes"
+        return response
+
+    return middleware
+
+
+@sync_only_middleware
+def sync_stamp(get_response: Callable[[HttpRequest], HttpResponse]) -> Any:
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response["X-Sync"] = "yes"
+        return response
+
+    return middleware
+
+
+async def test_django_middleware_runs_async_and_sync() -> None:
+    with override_settings(MIDDLEWARE=[f"{__name__}.async_stamp", f"{__name__}.sync_stamp"]):
+        client = await get("/hello")
+    headers = dict(client.sent[0]["headers"])
+    assert headers[b"X-Async"] == headers[b"X-Sync"] == b"yes"
+    assert client.body == b"hello "
+
+
+class AnsweringErrors:
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Awaitable[HttpResponse]]) -> None:
+        self._get_response = get_response
+        markcoroutinefunction(self)
+
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
+        return await self._get_response(request)
+
+    async def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse:
+        return HttpResponse(f"caught {type(error).__name__}", status=418)
+
+
+async def test_a_middlewares_hook_for_exceptions_is_called() -> None:
+    with override_settings(MIDDLEWARE=[f"{__name__}.AnsweringErrors"]):
+        client = await get("/crash")
+    assert (client.status, client.body) == (418, b"caught RuntimeError")
+
+
+@contextlib.asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    config = uvicorn.Config(
+        app, port=0, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await running
+
+
+def thread_names() -> list[str]:
+    return [thread.name for thread in threading.enumerate()]
+
+
+def number_of_threads() -> int:
+    return int(psutil.Process().num_threads())
+
+
+async def test_threads_do_not_grow_with_the_number_of_open_streams() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        url = await stack.enter_async_context(served(LeanHandler()))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(limits=httpx.Limits(max_connections=None), trust_env=False)
+        )
+        await client.get(f"{url}/hello")
+        before = await asyncio.to_thread(number_of_threads)
+        others = {name.partition("_")[0] for name in thread_names()}
+        for _ in range(50):
+            response = await stack.enter_async_context(client.stream("GET", f"{url}/stream"))
+            assert await anext(response.aiter_raw()) == b"first"
+        # Looking up names and the like may fill the loop's own pool (32 threads at most).
+        assert await asyncio.to_thread(number_of_threads) <= before + 32
+        assert {name.partition("_")[0] for name in thread_names()} <= {*others, "asyncio"}
+        probe.go_on.set()
+
+
+async def test_a_real_client_that_hangs_up_ends_its_stream() -> None:
+    async with served(LeanHandler()) as url, httpx.AsyncClient(trust_env=False) as client:
+        async with client.stream("GET", f"{url}/stream") as response:
+            assert await anext(response.aiter_raw()) == b"first"
+            await probe.reached.wait()
+        await asyncio.wait_for(probe.ended.wait(), 2)
+    assert probe.seen == ["cancelled", "finally"]

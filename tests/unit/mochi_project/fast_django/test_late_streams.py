@@ -1,0 +1,221 @@
+"""Streams that a view returns before they have begun, so that an error may be the answer yet."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.signals import request_finished
+from django.http import HttpRequest, StreamingHttpResponse
+from django.test import AsyncClient, override_settings
+from django.urls import path
+
+from chat.errors import TooManyTurns
+from chat.http.event_stream import EventStream, Frames
+from chat.stream import sse
+from mochi_project.exchange import Exchange
+from mochi_project.fast_django.handler import LeanHandler
+from tests.unit.mochi_project.fast_django.test_handler import Client
+
+
+class Turn:
+    """A turn as a stream sees it: its chunks, its error, and whether it was left."""
+
+    def reset(self) -> None:
+        self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self.error: Exception | None = None
+        self.asked = asyncio.Event()
+        self.left = 0
+
+    async def next(self) -> bytes:
+        self.asked.set()
+        return await self.chunks.get()
+
+    def close(self) -> None:
+        self.left += 1
+
+    async def committed(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+turn = Turn()
+
+
+async def late(request: HttpRequest) -> StreamingHttpResponse:
+    stream = EventStream(Frames(turn, turn.close), turn.committed)
+    if not getattr(request, "answers_late", False):
+        await stream.ready()
+    return stream
+
+
+async def stamped(request: HttpRequest) -> StreamingHttpResponse:
+    stream = EventStream(Frames(turn, turn.close))
+    stream["X-Stamp"] = "yes"
+    stream.set_cookie("a", "b")
+    return stream
+
+
+class UrlConf:
+    urlpatterns = (path("late", late), path("stamped", stamped))
+
+
+@pytest.fixture(autouse=True)
+def _urls() -> Iterator[None]:
+    turn.reset()
+    with override_settings(ROOT_URLCONF=UrlConf, MIDDLEWARE=[]):
+        yield
+
+
+async def test_nothing_is_sent_before_the_first_chunk_and_then_all_of_it() -> None:
+    client = Client("/late")
+    running = asyncio.create_task(client.run(LeanHandler()))
+    await turn.asked.wait()
+    assert client.sent == []
+    for chunk in (sse.HEARTBEAT, b"one", b"two", b""):
+        turn.chunks.put_nowait(chunk)
+    await running
+    assert client.status == 200
+    assert dict(client.sent[0]["headers"]) == {
+        b"Content-Type": b"text/event-stream; charset=utf-8",
+        b"Cache-Control": b"no-cache, no-transform",
+        b"X-Accel-Buffering": b"no",
+        b"X-Content-Type-Options": b"nosniff",
+    }
+    assert client.body == sse.RETRY + b"onetwo"
+    assert turn.left == 1
+
+
+async def test_an_error_before_the_first_chunk_is_answered_logged_and_finished_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    finished: list[object] = []
+
+    def receiver(**kwargs: Any) -> None:
+        finished.append(kwargs["sender"])
+
+    turn.error = TooManyTurns(3)
+    turn.chunks.put_nowait(b"")
+    client = Client("/late")
+    request_finished.connect(receiver)
+    try:
+        await client.run(LeanHandler())
+    finally:
+        request_finished.disconnect(receiver)
+    assert client.status == 503
+    error = json.loads(client.body)["error"]
+    assert error["code"] == "TOO_MANY_TURNS"
+    assert error["details"]["retryable"] is True
+    assert (b"Retry-After", b"5") in client.sent[0]["headers"]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("TOO_MANY_TURNS: ")
+    assert finished == [LeanHandler]
+    assert turn.left == 1
+
+
+async def test_a_crash_before_the_first_chunk_is_500_and_its_traceback_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    turn.error = RuntimeError("secret words")
+    turn.chunks.put_nowait(b"")
+    client = Client("/late")
+    await client.run(LeanHandler())
+    assert client.status == 500
+    assert json.loads(client.body)["error"]["code"] == "INTERNAL_ERROR"
+    assert b"secret" not in client.body
+    assert "secret words" in caplog.text
+    assert any(record.levelno == logging.ERROR and record.exc_info for record in caplog.records)
+
+
+async def test_a_client_that_leaves_before_the_first_chunk_leaves_the_turn() -> None:
+    client = Client("/late")
+    running = asyncio.create_task(client.run(LeanHandler()))
+    await turn.asked.wait()
+    client.leave()
+    await running
+    assert client.sent == []
+    assert turn.left >= 1
+
+
+async def test_the_servers_cancellation_before_the_first_chunk_leaves_the_turn() -> None:
+    client = Client("/late")
+    handler = LeanHandler()
+    running = asyncio.create_task(handler(client.scope, client.incoming.get, client.send))
+    await turn.asked.wait()
+    running.cancel()
+    await asyncio.wait([running], timeout=5)
+    assert running.cancelled()
+    assert turn.left >= 1
+
+
+async def test_under_djangos_own_handler_the_view_waits_itself() -> None:
+    for chunk in (b"one", b""):
+        turn.chunks.put_nowait(chunk)
+    response = await AsyncClient().get("/late")
+    assert response["Content-Type"] == "text/event-stream; charset=utf-8"
+    assert b"".join([part async for part in response]) == sse.RETRY + b"one"  # type: ignore[attr-defined]
+
+
+async def test_headers_and_cookies_that_somebody_adds_are_sent() -> None:
+    turn.chunks.put_nowait(b"")
+    client = Client("/stamped")
+    await client.run(LeanHandler())
+    headers = client.sent[0]["headers"]
+    assert (b"X-Stamp", b"yes") in headers
+    assert (b"Set-Cookie", b"a=b; Path=/") in headers
+    assert (b"Content-Type", b"text/event-stream; charset=utf-8") in headers
+
+
+def test_a_stream_has_all_that_djangos_constructor_gives_a_response() -> None:
+    stream = EventStream(Frames(turn, turn.close))
+    plain = StreamingHttpResponse(Frames(turn, turn.close))
+    assert vars(stream).keys() - {"_committed"} | {"headers", "cookies"} == vars(plain).keys()
+    assert stream.charset == "utf-8"
+    assert stream.reason_phrase == "OK"
+
+
+class Cycle:
+    """What an exchange knows of uvicorn's request."""
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}
+        self.disconnected = False
+        self.more_body = False
+        self.flow = self
+        self.reading = False
+        self.send = None
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+def with_exchange(client: Client) -> tuple[Cycle, Exchange]:
+    cycle = Cycle()
+    cycle.scope = client.scope
+    return cycle, Exchange(cycle)  # type: ignore[arg-type]
+
+
+async def test_our_protocol_tells_of_a_client_that_leaves_without_a_task_that_waits() -> None:
+    client = Client("/late")
+    cycle, exchange = with_exchange(client)
+    tasks = len(asyncio.all_tasks())
+    running = asyncio.create_task(LeanHandler()(client.scope, client.incoming.get, client.send))
+    await turn.asked.wait()
+    assert len(asyncio.all_tasks()) == tasks + 1
+    assert cycle.reading
+    exchange.leave()
+    await running
+    exchange.leave()
+    assert turn.left >= 1
+    assert client.sent == []
+
+
+async def test_a_client_that_has_left_already_is_noticed_too() -> None:
+    client = Client("/late")
+    cycle, _ = with_exchange(client)
+    cycle.disconnected = True
+    await client.run(LeanHandler())
+    assert client.sent == []
+    assert turn.left >= 1

@@ -1,0 +1,554 @@
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from mochi_project.asgi_types import Message, Receive, Scope, Send
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.guard.guard import Guard
+
+JSON = (b"content-type", b"application/json")
+TOKEN = "s3cret-token"
+
+
+class App:
+    """Answers 200 and remembers what it was asked, and what it received after the body."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+        self.bodies: list[bytes] = []
+        self.headers: list[tuple[bytes, bytes]] = [(b"Content-Type", b"text/plain")]
+        self.after_body: Message | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+        if scope["type"] != "http":
+            return
+        message = await receive()
+        assert message["type"] == "http.request"
+        assert not message.get("more_body")
+        self.bodies.append(message.get("body", b""))
+        await send({"type": "http.response.start", "status": 200, "headers": self.headers})
+        await send({"type": "http.response.body", "body": b"ok", "more_body": True})
+        await send({"type": "http.response.body"})
+        self.after_body = await receive()
+
+
+class Reply:
+    def __init__(self, sent: list[Message]) -> None:
+        self.sent = sent
+        self.status = sent[0]["status"] if sent else None
+        self.header_list = [(n.lower(), v) for n, v in sent[0]["headers"]] if sent else []
+        self.headers = dict(self.header_list)
+        self.body = b"".join(message.get("body", b"") for message in sent[1:])
+        self.complete = bool(sent) and not sent[-1].get("more_body", False)
+
+    @property
+    def code(self) -> str:
+        error = json.loads(self.body)["error"]
+        assert set(error) == {"code", "message", "details"}
+        assert error["message"]
+        assert error["details"]["retryable"] is False
+        return str(error["code"])
+
+    @property
+    def message(self) -> str:
+        return str(json.loads(self.body)["error"]["message"])
+
+
+@pytest.fixture
+def app() -> App:
+    return App()
+
+
+def settings(**values: Any) -> MochiSettings:
+    return MochiSettings(_env_file=None, **values)
+
+
+async def ask(
+    guard: Guard,
+    *headers: tuple[bytes, bytes],
+    method: str = "GET",
+    path: str = "/api/v1/sessions",
+    body: list[bytes] | None = None,
+    host: bytes | None = b"localhost:8000",
+    stall: bool = False,
+    **scope: Any,
+) -> Reply:
+    incoming: list[Message] = [
+        {"type": "http.request", "body": chunk, "more_body": True} for chunk in body or []
+    ]
+    if not stall:
+        incoming.append({"type": "http.request", "body": b"", "more_body": False})
+        incoming.append({"type": "http.disconnect"})
+    queue: asyncio.Queue[Message] = asyncio.Queue()
+    for message in incoming:
+        queue.put_nowait(message)
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    all_headers = list(headers)
+    if host is not None:
+        all_headers.insert(0, (b"host", host))
+    if body is not None and not any(name == b"content-length" for name, _ in headers):
+        all_headers.append((b"transfer-encoding", b"chunked"))
+    await guard(
+        {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": all_headers,
+            **scope,
+        },
+        queue.get,
+        send,
+    )
+    return Reply(sent)
+
+
+async def test_a_plain_request_passes_with_its_security_headers(app: App) -> None:
+    reply = await ask(Guard(app, settings()))
+    assert (reply.status, reply.body, reply.complete) == (200, b"ok", True)
+    assert reply.headers[b"x-content-type-options"] == b"nosniff"
+    assert reply.headers[b"vary"] == b"Origin"
+    assert b"access-control-allow-origin" not in reply.headers
+    assert app.after_body == {"type": "http.disconnect"}
+
+
+async def test_headers_that_the_application_sets_are_not_sent_twice(app: App) -> None:
+    app.headers = [(b"Content-Security-Policy", b"its own"), (b"Vary", b"Accept")]
+    reply = await ask(Guard(app, settings()))
+    policies = [v for n, v in reply.header_list if n == b"content-security-policy"]
+    assert policies == [b"its own"]
+    assert [v for n, v in reply.header_list if n == b"vary"] == [b"Accept", b"Origin"]
+
+
+@pytest.mark.parametrize("host", [b"evil.example", b"evil.example:8000", b"", None])
+async def test_a_rebound_host_name_is_refused(app: App, host: bytes | None) -> None:
+    reply = await ask(Guard(app, settings()), host=host)
+    assert (reply.status, reply.code) == (403, "FORBIDDEN")
+    assert app.scopes == []
+
+
+async def test_the_name_that_the_server_listens_on_is_answered_to(app: App) -> None:
+    assert (await ask(Guard(app, settings(host="box.lan")), host=b"box.lan:8000")).status == 200
+
+
+@pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"http://evil.example:8000"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+async def test_a_foreign_origin_is_refused_without_cors_headers(
+    app: App, origin: bytes, method: str
+) -> None:
+    reply = await ask(
+        Guard(app, settings()),
+        (b"origin", origin),
+        (b"access-control-request-method", b"POST"),
+        method=method,
+    )
+    assert (reply.status, reply.code) == (403, "FORBIDDEN")
+    assert not any(name.startswith(b"access-control") for name in reply.headers)
+    assert app.scopes == []
+
+
+async def test_a_simple_request_in_text_plain_from_a_web_page_is_refused(app: App) -> None:
+    reply = await ask(
+        Guard(app, settings()),
+        (b"origin", b"https://evil.example"),
+        (b"content-type", b"text/plain"),
+        method="POST",
+        body=[b'{"model":"x"}'],
+    )
+    assert reply.status == 403
+    assert app.scopes == []
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
+async def test_another_sites_request_without_an_origin_is_refused(app: App, site: bytes) -> None:
+    guard = Guard(app, settings())
+    for method in ("POST", "GET"):
+        reply = await ask(guard, (b"sec-fetch-site", site), method=method)
+        assert (reply.status, reply.code) == (403, "FORBIDDEN")
+    framed = await ask(
+        guard,
+        (b"sec-fetch-site", site),
+        (b"sec-fetch-mode", b"navigate"),
+        (b"sec-fetch-dest", b"iframe"),
+    )
+    assert framed.status == 403
+    posted_form = await ask(
+        guard,
+        (b"sec-fetch-site", site),
+        (b"sec-fetch-mode", b"navigate"),
+        (b"sec-fetch-dest", b"document"),
+        method="POST",
+    )
+    assert posted_form.status == 403
+
+
+async def test_a_link_on_another_site_may_be_followed(app: App) -> None:
+    reply = await ask(
+        Guard(app, settings()),
+        (b"sec-fetch-site", b"cross-site"),
+        (b"sec-fetch-mode", b"navigate"),
+        (b"sec-fetch-dest", b"document"),
+    )
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize(
+    "origin", [b"tauri://localhost", b"https://app.example.com", b"http://localhost:3000"]
+)
+async def test_allowed_origins_get_cors_headers_and_may_be_cross_site(
+    app: App, origin: bytes
+) -> None:
+    guard = Guard(app, settings(cors_origins="tauri://localhost,https://app.example.com"))
+    reply = await ask(guard, (b"origin", origin), (b"sec-fetch-site", b"cross-site"), method="POST")
+    assert reply.status == 200
+    assert reply.headers[b"access-control-allow-origin"] == origin
+    assert reply.headers[b"access-control-expose-headers"] == b"Retry-After"
+    assert b"access-control-allow-credentials" not in reply.headers
+
+
+async def test_the_guard_answers_a_preflight_itself_and_without_a_token(app: App) -> None:
+    reply = await ask(
+        Guard(app, settings(), token=TOKEN),
+        (b"origin", b"http://localhost:3000"),
+        (b"access-control-request-method", b"POST"),
+        (b"access-control-request-headers", b"authorization,content-type"),
+        method="OPTIONS",
+    )
+    assert reply.status == 204
+    assert reply.body == b""
+    assert reply.headers[b"access-control-allow-origin"] == b"http://localhost:3000"
+    assert reply.headers[b"vary"] == b"Origin"
+    allowed = reply.headers[b"access-control-allow-headers"].split(b", ")
+    assert {b"Authorization", b"Last-Event-ID", b"Idempotency-Key", b"Content-Type"} == set(allowed)
+    assert b"DELETE" in reply.headers[b"access-control-allow-methods"]
+    assert app.scopes == []
+
+
+async def test_options_that_are_no_preflight_reach_the_application(app: App) -> None:
+    assert (await ask(Guard(app, settings()), method="OPTIONS")).status == 200
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None,
+        b"text/plain",
+        b"application/x-www-form-urlencoded",
+        b"multipart/form-data; boundary=x",
+        b"application/jsonp",
+        b"text/plain; application/json",
+        b"application/json; charset=latin-1",
+    ],
+)
+@pytest.mark.parametrize("chunked", [True, False])
+async def test_a_body_that_is_not_json_is_415_and_says_so(
+    app: App, content_type: bytes | None, chunked: bool
+) -> None:
+    headers = [] if content_type is None else [(b"content-type", content_type)]
+    if not chunked:
+        headers.append((b"content-length", b"2"))
+    reply = await ask(Guard(app, settings()), *headers, method="POST", body=[b"{}"])
+    assert (reply.status, reply.code) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert "application/json" in reply.message
+    assert reply.headers[b"connection"] == b"close"
+    assert reply.complete
+    assert app.scopes == []
+
+
+async def test_compressed_bodies_are_415(app: App) -> None:
+    reply = await ask(
+        Guard(app, settings()), JSON, (b"content-encoding", b"gzip"), method="POST", body=[b"x"]
+    )
+    assert (reply.status, reply.code) == (415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        b"application/json",
+        b"Application/JSON",
+        b"application/json; charset=utf-8",
+        b'application/json;charset="UTF-8"',
+        b"application/json ; version=1",
+    ],
+)
+async def test_json_is_replayed_to_the_application_in_one_piece(
+    app: App, content_type: bytes
+) -> None:
+    reply = await ask(
+        Guard(app, settings()),
+        (b"content-type", content_type),
+        method="POST",
+        body=[b'{"a"', b":1}"],
+    )
+    assert reply.status == 200
+    assert app.bodies == [b'{"a":1}']
+    assert app.after_body == {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize("headers", [[], [(b"content-length", b"0")]])
+async def test_a_post_without_a_body_needs_no_type(
+    app: App, headers: list[tuple[bytes, bytes]]
+) -> None:
+    assert (await ask(Guard(app, settings()), *headers, method="POST")).status == 200
+    assert app.bodies == [b""]
+
+
+@pytest.mark.parametrize(
+    ("announced", "body"),
+    [
+        ([(b"content-length", b"9")], []),
+        ([(b"content-length", b"9")], [b'{"a":']),
+        ([], []),  # in chunks
+    ],
+)
+async def test_a_body_that_got_lost_on_its_way_is_400(
+    app: App, announced: list[tuple[bytes, bytes]], body: list[bytes]
+) -> None:
+    """Servers that know nothing of ignored upgrades lose the bodies of such requests."""
+    reply = await ask(Guard(app, settings()), JSON, *announced, method="POST", body=body)
+    assert (reply.status, reply.code) == (400, "BAD_REQUEST")
+    assert "announced" in reply.message
+    assert app.scopes == []
+
+
+async def test_an_empty_chunked_body_is_no_matter_where_bodies_mean_nothing(app: App) -> None:
+    assert (await ask(Guard(app, settings()), method="DELETE", body=[])).status == 200
+
+
+async def test_an_announced_body_over_the_limit_is_refused_before_it_is_read(app: App) -> None:
+    reply = await ask(
+        Guard(app, settings(max_body_bytes=2048)),
+        JSON,
+        (b"content-length", b"2049"),
+        method="POST",
+        body=[b"x" * 2049],
+    )
+    assert (reply.status, reply.code) == (413, "PAYLOAD_TOO_LARGE")
+    assert json.loads(reply.body)["error"]["details"]["max_bytes"] == 2048
+    assert reply.headers[b"connection"] == b"close"
+
+
+async def test_a_chunked_body_over_the_limit_is_cut_off_while_it_is_read(app: App) -> None:
+    guard = Guard(app, settings(max_body_bytes=2048))
+    exact = await ask(guard, JSON, method="POST", body=[b"x" * 1024, b"y" * 1024])
+    assert exact.status == 200
+    over = await ask(guard, JSON, method="POST", body=[b"x" * 1024] * 1000)
+    assert (over.status, over.code) == (413, "PAYLOAD_TOO_LARGE")
+    assert over.complete
+    assert len(app.bodies) == 1
+
+
+async def test_a_body_that_takes_too_long_is_408(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mochi_project.guard.refusal.LINGER_SECONDS", 0.01)
+    guard = Guard(app, settings(), body_deadline=0.02)
+    reply = await ask(guard, JSON, method="POST", body=[b"{"], stall=True)
+    assert (reply.status, reply.code) == (408, "REQUEST_TIMEOUT")
+    assert reply.complete
+    assert app.scopes == []
+
+
+async def test_a_client_that_leaves_in_mid_body_gets_no_answer_and_reaches_nothing(
+    app: App,
+) -> None:
+    queue: asyncio.Queue[Message] = asyncio.Queue()
+    queue.put_nowait({"type": "http.request", "body": b"{", "more_body": True})
+    queue.put_nowait({"type": "http.disconnect"})
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "headers": [(b"host", b"localhost"), JSON, (b"content-length", b"9")],
+    }
+    await Guard(app, settings())(scope, queue.get, send)
+    assert sent == []
+    assert app.scopes == []
+
+
+async def test_trailers_do_not_join_the_headers_that_were_judged(app: App) -> None:
+    headers = [(b"host", b"localhost"), JSON, (b"transfer-encoding", b"chunked")]
+
+    async def receive() -> Message:
+        headers.append((b"host", b"evil.example"))  # as uvicorn does with a trailer
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: Message) -> None:
+        pass
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    await asyncio.wait_for(Guard(app, settings())(scope, receive, send), 5)
+    assert (b"host", b"evil.example") not in app.scopes[0]["headers"]
+
+
+async def test_headers_over_64_kib_are_431(app: App) -> None:
+    guard = Guard(app, settings())
+    assert (await ask(guard, (b"x-large", b"x" * 64_000))).status == 200
+    reply = await ask(guard, (b"x-large", b"x" * 66_000))
+    assert (reply.status, reply.code) == (431, "HEADERS_TOO_LARGE")
+    many = await ask(guard, *[(b"x-small", b"")] * 9000)
+    assert many.status == 431
+    assert (await ask(guard, query_string=b"q" * 66_000)).status == 431
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        (b"host", b"localhost"),
+        (b"origin", b"http://localhost"),
+        (b"authorization", b"Bearer x"),
+        (b"content-type", b"application/json"),
+        (b"sec-fetch-site", b"none"),
+    ],
+)
+async def test_a_header_that_decides_may_come_only_once(
+    app: App, header: tuple[bytes, bytes]
+) -> None:
+    reply = await ask(Guard(app, settings()), header, header)
+    assert (reply.status, reply.code) == (400, "BAD_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"Bearer",
+        b"Bearer wrong",
+        b"Bearer s3cret-token2",
+        b"Basic s3cret-token",
+        b"s3cret-token",
+        b"Bearer \xff",
+    ],
+)
+async def test_a_missing_or_wrong_token_is_401(app: App, value: bytes | None) -> None:
+    headers = [] if value is None else [(b"authorization", value)]
+    reply = await ask(
+        Guard(app, settings(), token=TOKEN), *headers, (b"origin", b"http://localhost:3000")
+    )
+    assert (reply.status, reply.code) == (401, "UNAUTHENTICATED")
+    assert reply.headers[b"www-authenticate"].startswith(b"Bearer")
+    # Or else a front end could not read why.
+    assert reply.headers[b"access-control-allow-origin"] == b"http://localhost:3000"
+    assert TOKEN.encode() not in reply.body
+    assert app.scopes == []
+
+
+@pytest.mark.parametrize("scheme", [b"Bearer", b"bearer", b"BEARER"])
+async def test_the_right_token_passes(app: App, scheme: bytes) -> None:
+    guard = Guard(app, settings(), token=TOKEN)
+    reply = await ask(guard, (b"authorization", scheme + b" " + TOKEN.encode()))
+    assert reply.status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/health", 200),
+        ("/api/v1/docs", 200),
+        ("/api/v1/openapi.json", 200),
+        ("/api/v1/docs/static/swagger-ui.css", 200),
+        ("/api/v1/health/", 401),
+        ("/api/v1/healthy", 401),
+        ("/api/v1/docs/", 401),
+        ("/api/v1/docs/sessions", 401),
+        ("//api/v1/health", 401),
+        ("/", 401),
+    ],
+)
+async def test_health_and_docs_need_no_token_and_nothing_else(
+    app: App, path: str, status: int
+) -> None:
+    assert (await ask(Guard(app, settings(), token=TOKEN), path=path)).status == status
+
+
+async def test_behind_a_path_prefix_health_is_still_free(app: App) -> None:
+    guard = Guard(app, settings(), token=TOKEN)
+    reply = await ask(guard, path="/mochi/api/v1/health", root_path="/mochi")
+    assert reply.status == 200
+
+
+async def test_an_unannounced_http2_body_is_read_too(app: App) -> None:
+    guard = Guard(app, settings(max_body_bytes=1024))
+    queue: list[Message] = [{"type": "http.request", "body": b"x" * 2000}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return queue.pop() if queue else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "http_version": "2",
+        "method": "POST",
+        "path": "/",
+        "headers": [(b"host", b"localhost"), JSON],
+    }
+    await guard(scope, receive, send)
+    reply = Reply(sent)
+    assert reply.status == 413
+    assert b"connection" not in reply.headers
+
+
+async def test_websockets_are_refused_and_the_lifespan_is_passed_on(app: App) -> None:
+    guard = Guard(app, settings())
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    await guard({"type": "websocket", "headers": []}, receive, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+    sent.clear()
+    extensions = {"websocket.http.response": {}}
+    await guard({"type": "websocket", "headers": [], "extensions": extensions}, receive, send)
+    assert sent[0]["status"] == 403
+    assert json.loads(sent[1]["body"])["error"]["code"] == "FORBIDDEN"
+    assert app.scopes == []
+    await guard({"type": "lifespan"}, receive, send)
+    assert app.scopes == [{"type": "lifespan"}]
+
+
+FORWARDED = (b"x-forwarded-for", b"203.0.113.7")
+
+
+async def test_what_a_proxy_passes_on_without_a_token_is_refused_saying_what_to_set(
+    app: App,
+) -> None:
+    reply = await ask(Guard(app, settings()), FORWARDED, client=("127.0.0.1", 50000))
+    assert (reply.status, reply.code) == (403, "FORBIDDEN")
+    assert "x-forwarded-for" in reply.message
+    assert "MOCHI_API_TOKEN" in reply.message
+    assert "MOCHI_TRUSTED_PROXIES" in reply.message
+    assert app.scopes == []
+
+
+async def test_a_trusted_proxy_or_a_token_opens_the_door(app: App) -> None:
+    trusting = Guard(app, settings(trusted_proxies=["127.0.0.1"]))
+    assert (await ask(trusting, FORWARDED, client=("127.0.0.1", 50000))).status == 200
+    assert (await ask(trusting, FORWARDED, client=("127.0.0.2", 50000))).status == 403
+    shown = (b"authorization", b"Bearer " + TOKEN.encode())
+    assert (await ask(Guard(app, settings(), token=TOKEN), FORWARDED, shown)).status == 200
+
+
+async def test_a_proxy_may_ask_for_health_and_docs(app: App) -> None:
+    reply = await ask(Guard(app, settings()), FORWARDED, path="/api/v1/health")
+    assert reply.status == 200

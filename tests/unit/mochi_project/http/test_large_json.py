@@ -1,0 +1,175 @@
+"""Small answers are sent whole, large ones bit by bit, and both say how long they are."""
+
+import asyncio
+import gc
+import json
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.http import HttpResponse, StreamingHttpResponse
+
+from mochi_project.http.large_json import WHOLE_BYTES, answer, answer_by_reading
+from mochi_project.memory.large_answers import LARGE_BYTES, LargeAnswers, TooManyLargeAnswers
+from mochi_project.wiring.services import get_services, install_services
+from sessions_app.errors import SessionNotFound
+from sessions_app.format.json_pieces import PIECE_BYTES, Many
+
+
+def document(items: int) -> dict[str, Any]:
+    return {"items": Many(range(items), str, lambda _: 10), "total": items}
+
+
+async def test_a_small_answer_is_sent_whole() -> None:
+    response = await answer(lambda: document(3), status=201)
+    assert isinstance(response, HttpResponse)
+    assert response.status_code == 201
+    assert json.loads(response.content) == {"items": ["0", "1", "2"], "total": 3}
+
+
+async def test_a_large_answer_is_sent_bit_by_bit() -> None:
+    response = await answer(lambda: document(100_000))
+    assert isinstance(response, StreamingHttpResponse)
+    pieces = [bytes(piece) async for piece in response]
+    body = b"".join(pieces)
+    assert len(body) > WHOLE_BYTES
+    assert int(response["Content-Length"]) == len(body)
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert json.loads(body) == {"items": list(map(str, range(100_000))), "total": 100_000}
+
+
+async def test_the_work_is_done_in_a_thread_and_fails_before_anything_is_sent() -> None:
+    threads = []
+
+    def work() -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        raise SessionNotFound("0123456789")
+
+    with pytest.raises(SessionNotFound):
+        await answer(work)
+    assert threads != [threading.main_thread()]
+
+
+async def test_an_item_that_is_large_itself_is_cut_for_the_connection() -> None:
+    text = "é" * PIECE_BYTES
+    response = await answer(lambda: {"items": Many([text] * 3, str, len)})
+    pieces = [bytes(piece) async for piece in response]
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert json.loads(b"".join(pieces)) == {"items": [text] * 3}
+
+
+class Reading:
+    """Reads a document whose answer is over 8 MiB, and can tell whether it is still held."""
+
+    def __init__(self, items: int = 100) -> None:
+        self.times = 0
+        self._items = items
+        self._held: list[weakref.ref[Any]] = []
+
+    def __call__(self) -> dict[str, Any]:
+        self.times += 1
+        document = Document(Many(range(self._items), lambda _: "x" * 100_000, lambda _: 100_000))
+        self._held.append(weakref.ref(document))
+        return document
+
+    @property
+    def held(self) -> int:
+        gc.collect()
+        return sum(reference() is not None for reference in self._held)
+
+
+class Document(dict[str, Any]):
+    """A document that can be referred to weakly."""
+
+    def __init__(self, items: Many) -> None:
+        super().__init__(items=items)
+
+
+@pytest.fixture
+def large() -> Iterator[LargeAnswers]:
+    """Allow for two large answers at a time."""
+    answers = LargeAnswers(most=2, wait_seconds=0.05)
+    install_services(replace(get_services(), large_answers=answers))
+    yield answers
+    install_services(None)
+
+
+async def body_of(response: Any) -> bytes:
+    return b"".join([bytes(piece) async for piece in response])
+
+
+async def test_a_large_answer_that_was_read_is_whole_and_makes_room(large: LargeAnswers) -> None:
+    for _ in range(3):
+        response = await answer_by_reading(Reading())
+        body = await body_of(response)
+        assert len(body) > LARGE_BYTES
+        assert int(response["Content-Length"]) == len(body)
+        assert len(json.loads(body)["items"]) == 100
+    assert not large.is_full
+
+
+async def test_large_answers_beyond_the_limit_wait_then_are_refused(large: LargeAnswers) -> None:
+    reading, late = Reading(), Reading()
+    held = [await answer_by_reading(reading) for _ in range(2)]
+    assert large.is_full
+    with pytest.raises(TooManyLargeAnswers) as refused:
+        await answer_by_reading(late)
+    assert (refused.value.code, refused.value.retryable) == ("TOO_MANY_LARGE_ANSWERS", True)
+    assert (reading.times, late.times) == (2, 1)
+    small = await answer_by_reading(lambda: document(3))
+    assert isinstance(small, HttpResponse)
+    for response in held:
+        response.close()
+
+
+async def test_who_waits_holds_nothing_and_is_served_when_there_is_room(
+    large: LargeAnswers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "_wait_seconds", 30)
+    first, _ = [await answer_by_reading(Reading()) for _ in range(2)]
+    reading = Reading()
+    waiting = asyncio.create_task(answer_by_reading(reading))
+    while reading.times == 0 or reading.held:
+        await asyncio.sleep(0.01)
+    assert not waiting.done()
+    await body_of(first)
+    assert len(await body_of(await waiting)) > LARGE_BYTES
+    assert reading.times == 2
+
+
+@pytest.mark.parametrize("end", ["closed", "left", "closed in a thread", "left in the middle"])
+async def test_a_large_answer_that_nobody_reads_makes_room(large: LargeAnswers, end: str) -> None:
+    for _ in range(3):
+        response: Any = await answer_by_reading(Reading())
+        generator = vars(response)["_iterator"]
+        if end == "closed":
+            response.close()
+        elif end == "closed in a thread":
+            await asyncio.to_thread(response.close)
+        else:
+            if end == "left in the middle":
+                await anext(generator)
+            await generator.aclose()
+        response.close()
+        await asyncio.sleep(0)
+    assert not large.is_full
+
+
+async def test_a_large_answer_that_fails_makes_room(large: LargeAnswers) -> None:
+    class Broken(Reading):
+        def __call__(self) -> dict[str, Any]:
+            def fail(index: int) -> str:
+                if index == 99:
+                    raise SessionNotFound("0123456789")
+                return "x" * 100_000
+
+            return {"items": Many(range(100), fail, lambda _: 100_000)}
+
+    for _ in range(3):
+        with pytest.raises(SessionNotFound):
+            await answer_by_reading(Broken())
+        await asyncio.sleep(0)
+    assert not large.is_full
