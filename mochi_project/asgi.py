@@ -12,7 +12,7 @@ django.setup(set_prefix=False)
 
 from django.conf import settings as django_settings  # noqa: E402 - after setup
 
-from mochi_project.configuration.config import ConfigurationError  # noqa: E402
+from mochi_project.configuration.setting_errors import ConfigurationError  # noqa: E402
 from mochi_project.process.lifespan import MochiApplication  # noqa: E402
 
 

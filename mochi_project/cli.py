@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # the start. WebServer turns it on when it listens.
         gc.disable()
     # Everything else is imported after --help and --version have been answered.
-    from mochi_project.configuration.config import ConfigurationError  # noqa: PLC0415
+    from mochi_project.configuration.setting_errors import ConfigurationError  # noqa: PLC0415
 
     for name, variable in FLAG_VARIABLES.items():
         if (value := getattr(flags, name)) is not None:

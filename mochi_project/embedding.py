@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from mochi_project.configuration.config import (
-    ENV_PREFIX,
-    AlreadyConfiguredError,
-    ConfigurationError,
-    MochiSettings,
-    load_settings,
-)
+from mochi_project.configuration.config import ENV_PREFIX, MochiSettings, load_settings
+from mochi_project.configuration.setting_errors import AlreadyConfiguredError, ConfigurationError
 
 if TYPE_CHECKING:
     from mochi_project.process.lifespan import MochiApplication

@@ -1,5 +1,5 @@
 """What ``create_app`` raises."""
 
-from mochi_project.configuration.config import AlreadyConfiguredError, ConfigurationError
+from mochi_project.configuration.setting_errors import AlreadyConfiguredError, ConfigurationError
 
 __all__ = ["AlreadyConfiguredError", "ConfigurationError"]

@@ -11,7 +11,7 @@ from chat.remote.replay import Remains
 from chat.storage.journal import line
 from chat.stream import sse
 from chat.stream.events import Cancelled, Done, Event, Failed, MessageComplete
-from chat.turn.completion import completed, failed, window_of
+from chat.turn.completion import INTERRUPTED_CALL, completed, failed, window_of
 from sessions_app.calls import open_calls
 from sessions_app.messages import (
     AssistantMessage,
@@ -23,7 +23,6 @@ from sessions_app.session import Session
 from sessions_app.variants import extend_answer, find_answer, prefer_whole
 
 LAST_WORDS = frozenset({MessageComplete.event, Cancelled.event, Failed.event})
-INTERRUPTED_CALL = "The call was interrupted. It was not run again."
 
 
 def seal_session(session: Session, remains: Remains, *, now: str) -> Session:

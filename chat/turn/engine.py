@@ -10,7 +10,6 @@ import msgspec
 
 from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk
 from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
-from chat.remote.sealing import INTERRUPTED_CALL
 from chat.stream.events import (
     Cancelled,
     Done,
@@ -19,7 +18,7 @@ from chat.stream.events import (
 )
 from chat.stream.first_event import Opening
 from chat.stream.turn_stream import TurnStream
-from chat.turn.completion import completed, failed, tokens_of
+from chat.turn.completion import INTERRUPTED_CALL, completed, failed, tokens_of
 from chat.turn.delegation import CallingTurn, Running
 from chat.turn.job import TurnJob
 from chat.turn.model_call import Round

@@ -21,7 +21,7 @@ from mochi_project.configuration.constants import (
     SUMMARY_UNSUPPORTED_MODELS,
     TEST_MODE_PORT,
 )
-from mochi_project.configuration.setting_errors import sentences_on
+from mochi_project.configuration.setting_errors import ConfigurationError, sentences_on
 from mochi_project.configuration.setting_types import (
     DataPath,
     HttpUrl,
@@ -55,14 +55,6 @@ class ProviderConfig(BaseModel):
 
     base_url: HttpUrl | None
     api_key_env: str | None = None
-
-
-class ConfigurationError(Exception):
-    """A variable or flag has an unusable value; the message names it and says what is allowed."""
-
-
-class AlreadyConfiguredError(ConfigurationError):
-    """The process has been configured otherwise, and can't be configured twice."""
 
 
 class MochiSettings(BaseModel):

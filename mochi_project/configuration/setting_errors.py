@@ -4,6 +4,14 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 
+class ConfigurationError(Exception):
+    """A variable or flag has an unusable value; the message names it and says what is allowed."""
+
+
+class AlreadyConfiguredError(ConfigurationError):
+    """The process has been configured otherwise, and can't be configured twice."""
+
+
 def sentences_on(error: ValidationError, prefix: str) -> str:
     """Return one line for each value that can't be used; secrets are not shown."""
     details = error.errors(include_url=False, include_context=False)

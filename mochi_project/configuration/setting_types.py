@@ -1,5 +1,6 @@
 """Types of settings, with the checks of their values."""
 
+import ipaddress
 import json
 import re
 from pathlib import Path
@@ -8,7 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from mochi_project.guard.proxies import checked_proxies
+UNIX_PEER = "unix"
+"""How the peers of a Unix socket, which have no address, are named."""
 
 _OWN_TOKEN = "MOCHI_API_TOKEN"  # noqa: S105 - its name
 _OLLAMA_PORT = 11434
@@ -78,11 +80,28 @@ def _upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
+def _checked_proxies(names: list[str]) -> list[str]:
+    """Return names of proxies as they are.
+
+    Raises:
+        ValueError: One is neither an IP address nor a network nor ``unix``.
+    """
+    for name in names:
+        if name != UNIX_PEER:
+            try:
+                ipaddress.ip_network(name, strict=False)
+            except ValueError as error:
+                raise ValueError(
+                    "must list IP addresses or networks (10.0.0.0/8), or unix for a Unix socket"
+                ) from error
+    return names
+
+
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 VariableNames = Annotated[List, AfterValidator(_checked_names)]
-Proxies = Annotated[List, AfterValidator(checked_proxies)]
+Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]

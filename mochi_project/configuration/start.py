@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.trust.contents import (
     AGENTS,
     MCP,
@@ -115,8 +116,6 @@ class Start:
         )
 
     def _settings_with(self, env: bytes | OSError | None) -> "MochiSettings":
-        from mochi_project.configuration.config import ConfigurationError  # noqa: PLC0415 - it imports this module
-
         try:
             return self._validate(self._named, env)
         except ConfigurationError:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from mochi_project.configuration.config import ConfigurationError, is_loopback
+from mochi_project.configuration.config import is_loopback
+from mochi_project.configuration.setting_errors import ConfigurationError
 
 LONGEST_NAME = 300  # bytes; what is longer is no host or origin, and must not fill the caches
 

@@ -8,8 +8,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-UNIX_PEER = "unix"
-"""How the peers of a Unix socket, which have no address, are named."""
+from mochi_project.configuration.setting_types import UNIX_PEER
 
 _ADDED_BY_PROXIES = frozenset(
     {
@@ -32,23 +31,6 @@ _ADDED_PREFIX = b"x-forwarded-"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 RawHeaders = Iterable[tuple[bytes, bytes]]
-
-
-def checked_proxies(names: list[str]) -> list[str]:
-    """Return names of proxies as they are.
-
-    Raises:
-        ValueError: One is neither an IP address nor a network nor ``unix``.
-    """
-    for name in names:
-        if name != UNIX_PEER:
-            try:
-                ipaddress.ip_network(name, strict=False)
-            except ValueError as error:
-                raise ValueError(
-                    "must list IP addresses or networks (10.0.0.0/8), or unix for a Unix socket"
-                ) from error
-    return names
 
 
 def proxy_header(headers: RawHeaders) -> str | None:

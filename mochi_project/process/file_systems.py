@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from mochi_project.configuration.config import ConfigurationError, MochiSettings
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.setting_errors import ConfigurationError
 from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 _reports: dict[tuple[int, Path], FileSystemReport] = {}

@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.background.supervisor import WorkerKeeper
-from mochi_project.configuration.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.configuration.config import MochiSettings, unknown_variables
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.configuration.test_mode_data import remove_fresh_data_dir
 from mochi_project.fast_django.lazy_routes import LateRoutes

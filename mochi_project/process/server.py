@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 
-from mochi_project.configuration.config import ConfigurationError, MochiSettings
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
 
 APPLICATION = "mochi_project.asgi:application"

@@ -3,13 +3,14 @@
 import os
 import sys
 
-from mochi_project.configuration.config import ConfigurationError, MochiSettings
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.secrets import (
     API_TOKEN_FILE,
     SECRET_KEY_FILE,
     check_secret,
     ensure_secret,
 )
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.file_systems import check_file_systems
 from mochi_project.trust.own_files import UnsafeFileError
 from mochi_project.trust.records import make_state_home

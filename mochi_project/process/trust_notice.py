@@ -3,7 +3,8 @@
 import os
 import sys
 
-from mochi_project.configuration.config import ConfigurationError, load_settings
+from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.trust_question import ask_at_start
 from mochi_project.trust.decision import off_sentence
 

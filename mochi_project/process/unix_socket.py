@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from mochi_project.configuration.config import ConfigurationError
+from mochi_project.configuration.setting_errors import ConfigurationError
 
 _OWNER_ONLY = 0o177
 _CONNECT_SECONDS = 1.0

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from agents_app.folders import read_folders
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
-from mochi_project.configuration.config import ConfigurationError, MochiSettings, unknown_variables
+from mochi_project.configuration.config import MochiSettings, unknown_variables
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS

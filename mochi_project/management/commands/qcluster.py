@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from mochi_project.background.supervisor import WorkerKeeper
-from mochi_project.configuration.config import ConfigurationError
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.wiring.services import get_services
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management.commands.runserver import Command as RunserverCommand
 from django.utils import autoreload
 
-from mochi_project.configuration.config import ConfigurationError
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.server import WebServer, listen, server_config, url_of
 from mochi_project.process.startup import announce
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from chat.remote.recovery import TurnRecovery
-from chat.remote.sealing import INTERRUPTED_CALL
 from chat.start.preparation import TurnRequest
+from chat.turn.completion import INTERRUPTED_CALL
 from chat.turn.engine import TurnEngine
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chat.http.schemas import ExecutedToolCallOut
 from chat.remote.replay import read_remains
-from chat.remote.sealing import INTERRUPTED_CALL, LAST_WORDS, closing_lines, seal_session
+from chat.remote.sealing import LAST_WORDS, closing_lines, seal_session
 from chat.storage.journal import Entry, line
 from chat.stream import sse
 from chat.stream.events import (
@@ -23,6 +23,7 @@ from chat.stream.events import (
     ToolResultReceived,
     TurnStarted,
 )
+from chat.turn.completion import INTERRUPTED_CALL
 from sessions_app.calls import open_calls, pair_calls
 from sessions_app.format.codec import decode, encode
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage

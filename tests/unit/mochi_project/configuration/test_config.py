@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mochi_project.configuration.config import (
-    ConfigurationError,
     MochiSettings,
     is_loopback,
     load_settings,
     unknown_variables,
 )
+from mochi_project.configuration.setting_errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mochi_project.configuration.config import ConfigurationError
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.guard.origins import AccessPolicy, normalise_origin
 
 POLICY = AccessPolicy(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mochi_project.configuration.config import ConfigurationError
+from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.server import SWITCH_SECONDS, listen, url_of
 
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 import pytest
 
 from chat.remote.replay import is_sound, read_remains
-from chat.remote.sealing import INTERRUPTED_CALL
 from chat.start.preparation import TurnRequest
 from chat.storage.files import unreadable as aside
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import line
+from chat.turn.completion import INTERRUPTED_CALL
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall
 from sessions_app.store import file_repository
