@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAP = ROOT / "docs/architecture.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 ANCHOR = re.compile(r'<a id="([^"]+)">')
@@ -57,6 +58,13 @@ def test_the_tests_that_are_named_as_proof_are_there(page: str) -> None:
 
     assert named
     assert named - written == set()
+
+
+def test_the_files_and_folders_that_the_map_names_are_there() -> None:
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*/(?:[a-z_]+\.py)?)`", MAP.read_text("utf-8"))
+
+    assert len(named) > 30
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
