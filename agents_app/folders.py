@@ -17,7 +17,7 @@ from agents_app.agent import (
 )
 from agents_app.skill import MAX_FILE_BYTES, TOO_LARGE, Skill, parse_skill
 from sessions_app.store.atomic import UnreadableFileError, read_regular
-from tools_app.text import clean
+from sessions_app.surrogates import join_surrogates
 
 # Within one tick of a coarse clock, a second change would leave the same times.
 _SETTLED_NS = 2_000_000_000
@@ -94,7 +94,7 @@ def left_out(agents_dir: Path) -> dict[str, str]:
     try:
         with os.scandir(agents_dir) as entries:
             for entry in entries:
-                name = clean(entry.name)
+                name = join_surrogates(entry.name)
                 if entry.is_dir():
                     if name.startswith(("_", ".")) and name != "__pycache__":
                         found[name] = "Names that begin with '_' or '.' are left out."
@@ -107,7 +107,7 @@ def left_out(agents_dir: Path) -> dict[str, str]:
 
 def _read(entry: "os.DirEntry[str]", known: AgentFolder | None) -> AgentFolder:
     # Any bytes can be a name, and not all of them are text.
-    name, path = clean(entry.name), Path(entry.path)
+    name, path = join_surrogates(entry.name), Path(entry.path)
     faults = [fault] if (fault := fault_of_name(name)) else []
     if entry.is_symlink():
         return AgentFolder(name=name, path=path, faults=(*faults, _LINK))

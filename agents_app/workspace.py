@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessions_app.store.atomic import UnreadableFileError, read_regular
+from sessions_app.surrogates import join_surrogates
 from tools_app.mcp.reaper import warden_command
-from tools_app.text import clean
 
 MAX_FILE_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
@@ -340,7 +340,7 @@ class _Output:
 
 
 def _line_of(entry: os.DirEntry[str]) -> str:
-    name = clean(entry.name)
+    name = join_surrogates(entry.name)
     if entry.is_symlink():
         return f"{name} (link)"
     if entry.is_dir(follow_symlinks=False):

@@ -16,7 +16,8 @@ import msgspec
 from sessions_app.errors import StorageError
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 from sessions_app.store.locks import FileLocks
-from tools_app.text import clean, shortened
+from sessions_app.surrogates import join_surrogates
+from tools_app.text import shortened
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ def _newest(descriptor: int, limit: int) -> Iterator[ToolExecution]:
 def _capped(execution: ToolExecution) -> ToolExecution:
     if execution.error_message is None:
         return execution
-    message = clean(shortened(execution.error_message, MAX_MESSAGE_CHARS))
+    message = join_surrogates(shortened(execution.error_message, MAX_MESSAGE_CHARS))
     return msgspec.structs.replace(execution, error_message=message)
 
 

@@ -1,5 +1,7 @@
 """Texts of tools, servers and exceptions, made fit for models and people to read. Pure."""
 
+from sessions_app.surrogates import join_surrogates
+
 MAX_OUTPUT_BYTES = 64 * 1024
 """More than this of a tool's output is cut (as UTF-8)."""
 
@@ -15,7 +17,7 @@ def text_of(value: object) -> str:
     """
     if isinstance(value, _BYTES):
         return bytes(value).decode("utf-8", errors="replace")
-    return clean(value if isinstance(value, str) else _json(value))
+    return join_surrogates(value if isinstance(value, str) else _json(value))
 
 
 def words_of(error: BaseException) -> str:
@@ -26,13 +28,6 @@ def words_of(error: BaseException) -> str:
     except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
         return f"{kind} (whose text can't be shown: {type(broken).__name__})"
     return f"{kind}: {words}" if words else kind
-
-
-def clean(text: str) -> str:
-    """Return the text as Unicode: surrogate pairs are joined, lone ones replaced by U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
 
 
 def shortened(text: str, limit: int) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tools_app.text import clean, shortened
+from sessions_app.surrogates import join_surrogates
+from tools_app.text import shortened
 
 if TYPE_CHECKING:
     from docstring_parser import Docstring
@@ -37,7 +38,7 @@ def read_docstring(text: str | None) -> Documentation:
     """Read a docstring, in time that is bounded whatever it contains."""
     if not text:
         return Documentation(description="")
-    cleaned = shortened(inspect.cleandoc(shortened(clean(text), MAX_CHARS)), MAX_CHARS)
+    cleaned = shortened(inspect.cleandoc(shortened(join_surrogates(text), MAX_CHARS)), MAX_CHARS)
     parsed = _parsed(_tamed(cleaned))
     if parsed is None:
         return Documentation(description=cleaned)

@@ -22,7 +22,8 @@ from typing import Any, NoReturn, TypeGuard
 
 import typing_extensions
 
-from tools_app.text import clean, shortened, words_of
+from sessions_app.surrogates import join_surrogates
+from tools_app.text import shortened, words_of
 from tools_app.toolset import InvalidTool
 
 PREFIX = "mochi_tools_"
@@ -183,7 +184,9 @@ class FolderImports(importlib.abc.MetaPathFinder):
 
     def fail(self, name: str, file: str, reason: str) -> None:
         """Note why a module can't be used."""
-        entry = InvalidTool(name=clean(name), file=clean(file), reason=clean(reason))
+        entry = InvalidTool(
+            name=join_surrogates(name), file=join_surrogates(file), reason=join_surrogates(reason)
+        )
         self.failures.setdefault(name, entry)
 
     def is_skipped(self, name: str) -> bool:

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sessions_app.surrogates import join_surrogates
 from tools_app.functions.checks import fault_of
 from tools_app.functions.importing import INIT, FolderImports
 from tools_app.functions.schema import SchemaError, describe
-from tools_app.text import clean
 from tools_app.toolset import InvalidTool, Tool, ToolListing
 
 MAX_FILE_BYTES = 1 << 20
@@ -310,7 +310,9 @@ class _Collection:
         return frozenset(listed)
 
     def _refuse(self, name: str, file: str, reason: str) -> None:
-        entry = InvalidTool(name=clean(name), file=clean(file), reason=clean(reason))
+        entry = InvalidTool(
+            name=join_surrogates(name), file=join_surrogates(file), reason=join_surrogates(reason)
+        )
         if entry not in self._invalid:
             self._invalid.append(entry)
 

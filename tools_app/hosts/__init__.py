@@ -2,13 +2,13 @@
 
 ::
 
-    server ──exec, once──> launcher (program) ──fork──> warden ──fork──> worker: the user's code
-       │                                                  │                 │
-       ├──────────────── lifeline ────────────────────────┘                 │
-       └──────────────── calls ─────────────────────────────────────────────┘
+    server ──exec, once──> fork server ──fork──> reaper ──fork──> tool process: the user's code
+       │                                            │                  │
+       ├───────────── lifeline ─────────────────────┘                  │
+       └───────────── calls ───────────────────────────────────────────┘
 
 The parent's side is ``fork_server_client``, ``host``, ``descriptors``, ``output_log`` and
 ``pool``; the child's side is ``fork_server``, ``reaper``, ``tool_process``, ``answers`` and
-``processes``; both know ``messages`` and ``limits``. Why there are a launcher and wardens:
-docs/decisions/0011.
+``processes``; both know ``messages`` and ``limits``. Why there are a fork server and reapers:
+docs/decisions/0011 (which calls them launcher and wardens).
 """

@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from sessions_app.surrogates import join_surrogates
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.messages import Answer, Failed, Returned
-from tools_app.text import clean, cut, text_of, words_of
+from tools_app.text import cut, text_of, words_of
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000
@@ -31,9 +32,9 @@ def failure(error: BaseException) -> Failed:
     if worn:
         traceback.clear_frames(error.__traceback__)  # which hold what filled the memory
     return Failed(
-        message=clean(words_of(error))[:MAX_MESSAGE_CHARS],
+        message=join_surrogates(words_of(error))[:MAX_MESSAGE_CHARS],
         code=EXECUTION_FAILED,
-        traceback=clean(_traceback(error))[-MAX_TRACEBACK_CHARS:],
+        traceback=join_surrogates(_traceback(error))[-MAX_TRACEBACK_CHARS:],
         worn=worn,
     )
 

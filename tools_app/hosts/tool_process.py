@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from sessions_app.surrogates import join_surrogates
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
 from tools_app.hosts import processes
 from tools_app.hosts.answers import answer, failure
@@ -27,7 +28,6 @@ from tools_app.hosts.messages import (
     frame,
     requests,
 )
-from tools_app.text import clean
 from tools_app.toolset import InvalidTool
 
 # Made while there is memory for it.
@@ -78,7 +78,7 @@ class _Worker:
         loader = FolderLoader(
             Path(load.folder),
             skip=load.skip,
-            on_loading=lambda module: self._send(Loading(module=clean(module))),
+            on_loading=lambda module: self._send(Loading(module=join_surrogates(module))),
         )
         try:
             loaded = loader.load()
@@ -101,7 +101,7 @@ class _Worker:
         try:
             arguments = bind(function, call.arguments)
         except ArgumentsInvalid as error:
-            return Failed(message=clean(str(error)), code=INVALID_ARGUMENTS)
+            return Failed(message=join_surrogates(str(error)), code=INVALID_ARGUMENTS)
         except BaseException as error:  # noqa: BLE001 - a validator of the user's own
             return failure(error)
         return answer(function, arguments)
@@ -109,8 +109,8 @@ class _Worker:
     def _why_missing(self, name: str) -> str:
         for entry in self._invalid:
             if entry.name == name:
-                return clean(f"{name} can't be used: {entry.reason}")
-        return clean(f"There is no function {name!r} any more.")
+                return join_surrogates(f"{name} can't be used: {entry.reason}")
+        return join_surrogates(f"There is no function {name!r} any more.")
 
     def _receive(self) -> bytes | None:
         """Return the next request; None when the server has closed the socket."""

@@ -259,7 +259,7 @@ def check(world: World, chat, witness: Witness, what: str) -> None:
 
 
 def wait_until_tidy(world: World, seconds: float) -> list[Path]:
-    """Wait for the sweep, which runs once a minute, and return what it left."""
+    """Wait for the sweep, which comes every two seconds here, and return what it left."""
     deadline = time.monotonic() + seconds
     while (left := untidy(world)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.text import MAX_OUTPUT_BYTES, clean, cut, cut_middle, shortened, words_of
+from sessions_app.surrogates import join_surrogates
+from tools_app.text import MAX_OUTPUT_BYTES, cut, cut_middle, shortened, words_of
 
 
 def test_what_fits_is_left_alone() -> None:
@@ -36,7 +37,11 @@ def test_a_shortened_text_begins_the_same(text: str, limit: int) -> None:
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_cut_and_written(text: str) -> None:
-    for made in (clean(text), clean(cut(text, limit=8)), clean(cut_middle(text, limit=8))):
+    for made in (
+        join_surrogates(text),
+        join_surrogates(cut(text, limit=8)),
+        join_surrogates(cut_middle(text, limit=8)),
+    ):
         made.encode()
 
 
