@@ -19,7 +19,15 @@ _numbers = itertools.count(1)
 
 
 class Refused(Exception):
-    """The server refused a request, with an error that may be tried again."""
+    """The server refused a request.
+
+    Attributes:
+        status: The status of its answer.
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 @dataclass
@@ -104,7 +112,7 @@ class FaultyServerClient:
             fine = False
         if not fine and status not in {409, 422}:  # what a client may be told of its own request
             self.witness.defects.append(f"{what}: {status} {text[:300]}")
-        raise Refused(text[:300])
+        raise Refused(text[:300], status)
 
 
 class Told:
@@ -192,8 +200,20 @@ def approve(client: FaultyServerClient) -> None:
             body = {"confirmation_id": data["confirmation_id"], "approved": next(approved)}
             path = f"/chat/{witness.session_id}/confirm-tool"
             for _ in range(client.chance.randrange(1, 3)):  # a nervous person clicks twice
-                with suppress(Refused):
-                    client.ask("POST", path, json=body)
+                answer_until_taken(client, path, body)
+
+
+def answer_until_taken(client: FaultyServerClient, path: str, body: dict[str, Any]) -> None:
+    """Answer a question; the turn waits for it, so a server that can't take it is asked again."""
+    for _ in range(400):
+        try:
+            client.ask("POST", path, json=body)
+        except Refused as refused:
+            if refused.status < 500:
+                return
+            time.sleep(0.05)
+        else:
+            return
 
 
 def delegate(client: FaultyServerClient) -> None:
