@@ -203,18 +203,18 @@ class AgentRun:
             self.preparation.find_out,
             stream_type=partial(NarratedStream, self.narration, self.turn.emit),
         )
-        offer = opened.job.offer
+        tools = opened.job.available_tools
         engine = TurnEngine(
             opened.job,
             stream=opened.stream,
             recorder=opened.recorder,
             tools=ToolCallRunner(
                 self.toolset,
-                offer=offer,
+                available_tools=tools,
                 session_id=self.session_id,
                 queues=self.turn.queues,
             ),
-            approver=self.turn.approver.for_agent(self.agent.name, offer.tools),
+            approver=self.turn.approver.for_agent(self.agent.name, tools.tools),
         )
         self.turn.children.add(engine)
         engine.start()

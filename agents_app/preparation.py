@@ -17,7 +17,7 @@ from sessions_app.session import (
     set_system_prompt,
     with_metadata,
 )
-from tools_app.available_tools import ToolOffer
+from tools_app.available_tools import AvailableTools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class AgentPreparation:
         if not continuation.append and continuation.open_calls:
             self.script.resume()
         language_model, name = self.preparer.models.resolve(self.model)
-        offered = ToolOffer(tools=self.agent.tools, settings=self.settings)
+        offered = AvailableTools(tools=self.agent.tools, settings=self.settings)
         can_think = self.info is not None and self.info.can_think
         message = user_message(self.instruction) if continuation.append else None
         rules = self.preparer.rules(refreshed, self.info)
@@ -65,7 +65,7 @@ class AgentPreparation:
             model=name,
             think=False if can_think else None,
             window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
-            offer=offered,
+            available_tools=offered,
             max_rounds=self.max_iterations,
             script=self.script,
             follows_settings=False,

@@ -265,7 +265,7 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     services = get_services()
     session = await asyncio.to_thread(services.sessions.get, session_id)
     model = await services.models.look_up(session.metadata.model, must_exist=False)
-    offered = await services.preparer.offer_of(session)
+    offered = await services.preparer.available_tools_of(session)
     del session  # read again: it may be large, and its answer may have to wait
     return await answer_by_reading(lambda: _context(session_id, model, offered.specs))
 

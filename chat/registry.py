@@ -279,7 +279,7 @@ class TurnRegistry:
             recorder=opened.recorder,
             tools=ToolCallRunner(
                 self._preparer.toolset,
-                offer=job.offer,
+                available_tools=job.available_tools,
                 session_id=session_id,
                 delegate=self._preparer.delegate,
             ),
@@ -287,7 +287,7 @@ class TurnRegistry:
                 self._confirmations,
                 session_id=session_id,
                 turn_id=turn_id,
-                offer=job.offer,
+                available_tools=job.available_tools,
                 interactive=request.interactive,
                 keep_digests=opened.recorder.keep_digests,
             ),

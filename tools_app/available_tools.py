@@ -1,4 +1,4 @@
-"""What a turn's model may call, and for which of it a person is asked. Pure."""
+"""Chooses the tools that a turn offers its model, and which of them need approval. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,17 +12,17 @@ from tools_app.policy import must_ask
 from tools_app.toolset import Tool, ToolListing, ToolSelection
 
 
-class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of one turn.
+class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools that the model of one turn may call.
 
     Attributes:
-        tools: What the model is offered, by name.
+        tools: The tools that are offered to the model, by name.
         settings: The session's policies.
         resumed: Tools of calls that an earlier turn left open, by name. They may run although
             they are not offered now, and always after asking: that turn may have been told to
             offer them (``selected_tools``).
         changed: Names of tools that are not what they were when the session enabled them. They
-            are asked about, whatever the policies say.
+            need approval, whatever the policies say.
         first_uses: The session's settings with digests of tools that are offered for the first
             time, to be kept; None when there are none.
         agent_name: The agent whose tools these are, if they are one's.
@@ -37,28 +37,28 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
-        """What the model is told."""
+        """The descriptions that are sent to the model."""
         return [tool.spec for tool in self.tools.values()] if self.tools else ()
 
     def allows(self, name: str) -> bool:
-        """Whether a call of this tool may run at all."""
+        """Return whether a call of this tool may run at all."""
         return name in self.tools or name in self.resumed
 
     def delegates(self, name: str) -> bool:
-        """Whether a call of this tool is a turn of its own."""
+        """Return whether a call of this tool is a turn of its own (an agent's)."""
         return name in self.tools and self.tools[name].delegated
 
     def is_destructive(self, name: str) -> bool:
-        """Whether a call of this tool may run, and change something when it does."""
+        """Return whether this tool may run and counts as destructive."""
         tool = self.find(name)
         return tool is not None and tool.destructive
 
     def find(self, name: str) -> Tool | None:
-        """Return a tool that may run."""
+        """Return a tool that may run; None for any other name."""
         return self.tools.get(name) or self.resumed.get(name)
 
     def digest(self, name: str) -> str | None:
-        """Return what tells this tool from what its server may make of it later."""
+        """Return the digest of an MCP tool's description, by which a change is noticed."""
         tool = self.find(name)
         return None if tool is None else tool.digest
 
@@ -68,7 +68,7 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         return None if tool is None else tool.queue
 
     def must_ask(self, name: str) -> bool:
-        """Whether a person is asked before a call runs. Nobody is asked about what can't run."""
+        """Return whether a call needs approval; one that can't run needs none."""
         tool = self.tools.get(name)
         if tool is None:
             return name in self.resumed
@@ -83,13 +83,13 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-NO_OFFER = ToolOffer()
+NO_AVAILABLE_TOOLS = AvailableTools()
 
 
 def selection_of(
     metadata: SessionMetadata, selected: Sequence[str] | None, open_calls: Sequence[ToolCall]
 ) -> ToolSelection | None:
-    """Return which tools a turn asks about; None when it needs to know of none.
+    """Return which tools a turn has to look up; None when it needs none.
 
     Args:
         metadata: The session's settings.
@@ -108,13 +108,13 @@ def selection_of(
     )
 
 
-def offer(
+def choose_tools(
     listing: ToolListing,
     metadata: SessionMetadata,
     selected: Sequence[str] | None,
     open_calls: Sequence[ToolCall],
-) -> ToolOffer:
-    """Choose from what there is what the model is offered.
+) -> AvailableTools:
+    """Choose the tools that are offered to the model.
 
     A tool of the session's settings that is not there (any more, or because its server is down)
     is left out; one that the request selects must be there.
@@ -139,7 +139,7 @@ def offer(
         if call.name in listing.tools and call.name not in tools
     }
     first_uses = with_first_uses(settings, tools.values(), whole_group=selected is None)
-    return ToolOffer(
+    return AvailableTools(
         tools=tools,
         settings=settings,
         resumed=resumed,

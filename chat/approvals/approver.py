@@ -15,7 +15,7 @@ from chat.stream.events import Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
 from sessions_app.messages import ToolCall
 from sessions_app.session import ToolSettings
-from tools_app.available_tools import ToolOffer
+from tools_app.available_tools import AvailableTools
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.toolset import Tool, ToolResult
 
@@ -68,7 +68,7 @@ class Approver:
         store: Where questions and answers are kept.
         session_id: The session that is asked on behalf of.
         turn_id: The turn that waits.
-        offer: What the model may call, and who is asked.
+        available_tools: What the model may call, and who is asked.
         interactive: Whether somebody listens to the turn's events.
         keep_digests: Writes down what tools are like that were approved after a change.
     """
@@ -79,14 +79,14 @@ class Approver:
         *,
         session_id: str,
         turn_id: str,
-        offer: ToolOffer,
+        available_tools: AvailableTools,
         interactive: bool,
         keep_digests: KeepDigests | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
         self._turn_id = turn_id
-        self._offer = offer
+        self._available = available_tools
         self._interactive = interactive
         self._keep_digests = keep_digests
         self._agents: list[Approver] = []
@@ -96,11 +96,13 @@ class Approver:
     @property
     def settings(self) -> ToolSettings:
         """The session's policies."""
-        return self._offer.settings
+        return self._available.settings
 
     def follow(self, settings: ToolSettings | None) -> None:
         """Let these policies hold from now on, for the agents that run too."""
-        self._offer = msgspec.structs.replace(self._offer, settings=settings or ToolSettings())
+        self._available = msgspec.structs.replace(
+            self._available, settings=settings or ToolSettings()
+        )
         for agent in self._agents:
             agent.follow(settings)
 
@@ -119,7 +121,9 @@ class Approver:
             self._store,
             session_id=self._session_id,
             turn_id=self._turn_id,
-            offer=ToolOffer(tools=tools, settings=self._offer.settings, agent_name=agent_name),
+            available_tools=AvailableTools(
+                tools=tools, settings=self._available.settings, agent_name=agent_name
+            ),
             interactive=self._interactive,
         )
         self._agents.append(agent)
@@ -140,7 +144,7 @@ class Approver:
         Raises:
             NobodyToAsk: A person must be asked and none listens.
         """
-        asked = [item for item in calls if self._offer.must_ask(item.call.name)]
+        asked = [item for item in calls if self._available.must_ask(item.call.name)]
         if not asked:
             return [_free(item) for item in calls]
         decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id))
@@ -165,13 +169,13 @@ class Approver:
             tool.name: tool
             for item in asked
             if decisions[item.index].approved
-            and item.call.name in self._offer.changed
-            and (tool := self._offer.find(item.call.name)) is not None
+            and item.call.name in self._available.changed
+            and (tool := self._available.find(item.call.name)) is not None
         }
         if tools and self._keep_digests is not None:
             await self._keep_digests(list(tools.values()))
-            changed = self._offer.changed - tools.keys()
-            self._offer = msgspec.structs.replace(self._offer, changed=changed)
+            changed = self._available.changed - tools.keys()
+            self._available = msgspec.structs.replace(self._available, changed=changed)
 
     async def withdraw(self) -> None:
         """Take the turn's open questions back: it was stopped, and answers would mean nothing."""
@@ -193,7 +197,7 @@ class Approver:
         decisions: dict[int, Decision] = {}
         questions: list[Confirmation] = []
         for item in asked:
-            digest = self._offer.digest(item.call.name)
+            digest = self._available.digest(item.call.name)
             given = self._store.find_decided(self._session_id, message_id, item.call, digest)
             if given is not None:
                 decisions[item.index] = given
@@ -205,8 +209,8 @@ class Approver:
                     call=item.call,
                     call_index=item.index,
                     turn_id=self._turn_id,
-                    agent_name=self._offer.agent_name,
-                    reason="tool_changed" if item.call.name in self._offer.changed else None,
+                    agent_name=self._available.agent_name,
+                    reason="tool_changed" if item.call.name in self._available.changed else None,
                     tool_digest=digest,
                 )
             )

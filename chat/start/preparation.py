@@ -20,7 +20,7 @@ from models_app.language_model import ModelInfo, Think
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolSpec, UserMessage
 from sessions_app.session import Session
-from tools_app.available_tools import NO_OFFER, ToolOffer, offer, selection_of
+from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
 
 
@@ -126,18 +126,18 @@ class TurnPreparer:
             model=name,
             think=_thinking(request.think, info, model),
             window=self.window(session, info, plan.estimate.tokens),
-            offer=offered,
+            available_tools=offered,
             max_rounds=self.max_rounds,
             rules=rules,
             plan=plan,
         )
 
-    async def offer_of(self, session: Session) -> ToolOffer:
+    async def available_tools_of(self, session: Session) -> AvailableTools:
         """Return what a session's next request would offer, agents too, if it selects nothing."""
         selection = selection_of(session.metadata, None, ())
         if selection is None:
-            return NO_OFFER
-        return offer(await self._list(selection), session.metadata, None, ())
+            return NO_AVAILABLE_TOOLS
+        return choose_tools(await self._list(selection), session.metadata, None, ())
 
     async def _list(self, selection: ToolSelection) -> ToolListing:
         listing = await self.toolset.listing(selection)
@@ -215,14 +215,14 @@ def user_message(content: str) -> UserMessage:
 
 def _offered(
     session: Session, request: TurnRequest, continuation: Continuation, known: Known
-) -> ToolOffer:
+) -> AvailableTools:
     selected, open_calls = request.selected_tools, continuation.open_calls
     selection = selection_of(session.metadata, selected, open_calls)
     if selection is None:
-        return NO_OFFER
+        return NO_AVAILABLE_TOOLS
     if known.listing is None or known.selection != selection:
         raise NotKnown(selection=selection)
-    return offer(known.listing, session.metadata, selected, open_calls)
+    return choose_tools(known.listing, session.metadata, selected, open_calls)
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

@@ -201,7 +201,7 @@ class TurnEngine:
         if script.goes_on(asked_for_tools=bool(answer.calls)) and not answer.calls:
             return Input.ANSWERED_FOR_NOW
         if answer.is_empty:
-            raise EmptyAnswer([tool.name for tool in self._job.offer.specs])
+            raise EmptyAnswer([tool.name for tool in self._job.available_tools.specs])
         return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
 
     # Tools

@@ -13,7 +13,7 @@ from chat.turn.phases import PlainScript, TurnScript
 from models_app.language_model import LanguageModel, Think
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session
-from tools_app.available_tools import NO_OFFER, ToolOffer
+from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
 
 
 class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name as the provider knows it.
         think: Whether and how hard to reason; None leaves it to the provider.
         window: The context window to ask for.
-        offer: The tools that the model may call.
+        available_tools: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
         script: How its rounds follow each other.
         follows_settings: Whether the session's own policies hold, as they are by then; an agent's
@@ -45,7 +45,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     think: Think | None
     window: Decision
-    offer: ToolOffer = NO_OFFER
+    available_tools: AvailableTools = NO_AVAILABLE_TOOLS
     max_rounds: int = 25
     script: TurnScript = msgspec.field(default_factory=PlainScript)
     follows_settings: bool = True
@@ -67,7 +67,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             self.rules,
             language_model=self.language_model,
             model=self.model,
-            tools=self.offer.specs,
+            tools=self.available_tools.specs,
             # Open calls run first, and the first request has their results.
             first=None if self.continuation.open_calls else self.plan,
             now=now,

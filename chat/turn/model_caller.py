@@ -154,7 +154,7 @@ class ModelCaller:
         return ModelRequest(
             model=self._job.model,
             messages=script.request(fitted.messages),
-            tools=self._job.offer.specs if script.offers_tools() else (),
+            tools=self._job.available_tools.specs if script.offers_tools() else (),
             think=self._job.think,
             context_window=self.window.window,
             options=self._job.session.metadata.options or {},

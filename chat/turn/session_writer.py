@@ -133,8 +133,8 @@ def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
     opened = session
     if job.message is not None:
         opened = append_messages(opened, job.message, now=now)
-    if job.offer.first_uses is not None:
-        opened = with_metadata(opened, now=now, tool_settings=job.offer.first_uses)
+    if job.available_tools.first_uses is not None:
+        opened = with_metadata(opened, now=now, tool_settings=job.available_tools.first_uses)
     return _with_window(opened, job.window, now)
 
 

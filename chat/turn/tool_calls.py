@@ -18,7 +18,7 @@ from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolCall, ToolMessage
 from sessions_app.surrogates import is_unicode, join_surrogates
-from tools_app.available_tools import ToolOffer
+from tools_app.available_tools import AvailableTools
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
 
@@ -57,7 +57,7 @@ class ToolCallRunner:
 
     Args:
         toolset: Who runs tools.
-        offer: What the model may call.
+        available_tools: What the model may call.
         session_id: The session.
         delegate: Who runs the calls that are turns of their own, if anybody.
         queues: Where calls wait that could undo each other's work; those of the calling turn for
@@ -73,7 +73,7 @@ class ToolCallRunner:
         self,
         toolset: Toolset,
         *,
-        offer: ToolOffer,
+        available_tools: AvailableTools,
         session_id: str,
         delegate: Delegate | None = None,
         queues: CallQueues | None = None,
@@ -81,7 +81,7 @@ class ToolCallRunner:
         self.queues = queues or CallQueues()
         self.running: list[ToolCall] = []
         self._toolset = toolset
-        self._offer = offer
+        self._available = available_tools
         self._session_id = session_id
         self._delegate = delegate
         self.next_index = 0
@@ -104,8 +104,7 @@ class ToolCallRunner:
         """Run the calls of one round and yield what came of each, in order.
 
         Calls of tools that share a queue run one at a time, in the model's order; all others run
-        side by side. When the iteration is stopped early, so are the tools, and what waits in a
-        queue never starts.
+        side by side. Stopping the iteration stops the tools; queued calls then never start.
 
         Args:
             calls: What was decided of each.
@@ -120,7 +119,8 @@ class ToolCallRunner:
         """
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
-        await secure(durable=any(self._offer.is_destructive(call.name) for call in self.running))
+        is_destructive = self._available.is_destructive
+        await secure(durable=any(is_destructive(call.name) for call in self.running))
         tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []
@@ -149,7 +149,7 @@ class ToolCallRunner:
         tools: list[str] = []
         agents: list[str] = []
         for call in self.running:
-            if self._delegate is not None and self._offer.delegates(call.name):
+            if self._delegate is not None and self._available.delegates(call.name):
                 agents.append(self._delegate.describe(call.arguments))
             else:
                 tools.append(call.name)
@@ -161,7 +161,7 @@ class ToolCallRunner:
 
     def _tell_wait(self, emit: Emit) -> None:
         """Say that tools take their time; agents are heard of by themselves."""
-        if not all(self._offer.delegates(call.name) for call in self.running):
+        if not all(self._available.delegates(call.name) for call in self.running):
             emit([StatusChanged(state="waiting_for_tool")])
 
     def _announce(self, calls: Sequence[DecidedCall], emit: Emit, note: Note) -> None:
@@ -169,7 +169,7 @@ class ToolCallRunner:
         for item in calls:
             if item.refusal is not None:
                 continue
-            if item.approved or self._offer.delegates(item.call.name):
+            if item.approved or self._available.delegates(item.call.name):
                 note(ToolCallStarted.event, msgspec.structs.asdict(_started(item)))
             else:
                 shown.append(_started(item))
@@ -186,7 +186,7 @@ class ToolCallRunner:
         """
         if item.refusal is not None:
             return item.refusal, 0.0, False
-        async with self.queues.turn(self._offer.queue(item.call.name)):
+        async with self.queues.turn(self._available.queue(item.call.name)):
             return await self._call(item, turn, message_id)
 
     async def _call(
@@ -201,13 +201,13 @@ class ToolCallRunner:
             message_id=message_id,
             tool_call_id=item.call.id,
             call_index=item.index,
-            digest=self._offer.digest(item.call.name),
+            digest=self._available.digest(item.call.name),
             report=_ProgressReport(item.call.id, turn.emit),
         )
         try:
-            if not self._offer.allows(item.call.name):
+            if not self._available.allows(item.call.name):
                 raise ToolNotFound(item.call.name)
-            if self._delegate is not None and self._offer.delegates(item.call.name):
+            if self._delegate is not None and self._available.delegates(item.call.name):
                 result = await self._delegate.run(invocation, turn)
                 is_told = True
             else:

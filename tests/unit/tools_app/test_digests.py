@@ -4,7 +4,7 @@ import pytest
 
 from sessions_app.messages import ToolSpec
 from sessions_app.session import SessionMetadata, ToolSettings
-from tools_app.available_tools import offer
+from tools_app.available_tools import choose_tools
 from tools_app.digests import changed_tools, digest_of, with_approved, with_first_uses
 from tools_app.mcp.naming import name_tools
 from tools_app.mcp.remote import RemoteTool
@@ -116,6 +116,6 @@ def test_a_changed_tool_is_asked_about_whatever_the_policies_say(
 
     def asks(digest: str) -> bool:
         listing = ToolListing(tools={"srv__a": tool("srv__a", digest)})
-        return offer(listing, metadata, selected, ()).must_ask("srv__a")
+        return choose_tools(listing, metadata, selected, ()).must_ask("srv__a")
 
     assert (asks("one"), asks("two")) == (False, True)

@@ -16,7 +16,7 @@ from chat.approvals.approver import DecidedCall
 from chat.turn.delegation import CallingTurn
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall
-from tools_app.available_tools import ToolOffer
+from tools_app.available_tools import AvailableTools
 
 ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent
@@ -150,8 +150,8 @@ async def test_four_edits_of_one_file_in_one_answer_are_four_edits(lab, javascri
 
 async def run_round(lab, server, tool, arguments):
     """Run calls of one tool as those of one answer; return what came of each."""
-    offer = ToolOffer(tools=(await lab.listed(server)).tools)
-    runner = ToolCallRunner(lab.tools, offer=offer, session_id="a1b2c3d4e5")
+    available = AvailableTools(tools=(await lab.listed(server)).tools)
+    runner = ToolCallRunner(lab.tools, available_tools=available, session_id="a1b2c3d4e5")
     turn = CallingTurn(
         session=None,
         approver=None,
