@@ -1,11 +1,16 @@
-"""Where new ids and the current time come from; everything else about sessions is pure."""
+"""Makes ids and reads the clock; everything else about sessions is pure."""
 
 import os
 import random
+import re
 import uuid
 from datetime import UTC, datetime
 
 ID_LENGTH = 10
+SESSION_ID = f"[0-9a-f]{{{ID_LENGTH}}}"
+"""The pattern of a session id: the only place that says it."""
+
+_is_session_id = re.compile(SESSION_ID, re.ASCII).fullmatch
 
 # Not the system's randomness: reading that lets go of the interpreter in the middle of a turn.
 _chance = random.Random()  # noqa: S311 - message ids are names, not secrets
@@ -13,8 +18,13 @@ os.register_at_fork(after_in_child=_chance.seed)
 
 
 def new_session_id() -> str:
-    """Return ten random hex digits (seed 000 section 12.2). A name, not a secret."""
+    """Return ten random hex digits. A name, not a secret."""
     return uuid.uuid4().hex[:ID_LENGTH]
+
+
+def is_session_id(text: str) -> bool:
+    """Whether the text can be a session id, and so part of a path."""
+    return _is_session_id(text) is not None
 
 
 def new_message_id() -> str:

@@ -11,7 +11,10 @@ from typing import Any, ClassVar
 import msgspec
 
 CANCELLED_MARKER = "[cancelled]"
+INTERRUPTED_CALL = "The call was interrupted. It was not run again."
+"""The result that is saved for a call whose turn died."""
 INTERRUPTED_RESULT = "interrupted, not run again"
+"""The result that a model is sent for a call that has none in the session."""
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -43,6 +43,7 @@ from chat.approvals.confirmation import (
 )
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.errors import SessionNotFound
+from sessions_app.ids_and_clock import is_session_id
 from sessions_app.messages import ToolCall
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 
@@ -51,7 +52,6 @@ DECIDED = ".decided"
 USED = ".used"
 RECORD_LIMIT = 64 << 20  # a model's arguments may be as long as a line of its answer
 _IN_ORDER_OF_REMOVAL = (ASKED, DECIDED, USED)
-_SESSION_ID = re.compile(r"[0-9a-f]{10}", re.ASCII)
 _CONFIRMATION_ID = re.compile(r"conf_[0-9a-f]{32}", re.ASCII)
 _OURS = re.compile(r"(conf_[0-9a-f]{32})(\.asked|\.decided|\.used)", re.ASCII)
 _OUR_TEMPORARY = re.compile(r"\.conf_[0-9a-f]{32}\.\w+\.[0-9a-f]{16}\.tmp", re.ASCII)
@@ -107,7 +107,7 @@ class ConfirmationStore:
             ValidationFailed: The call's arguments can't be written as JSON.
             StorageFull: No space is left.
         """
-        if not _SESSION_ID.fullmatch(session_id):
+        if not is_session_id(session_id):
             raise SessionNotFound(session_id)
         now = self._now()
         question = Confirmation(
@@ -257,7 +257,7 @@ class ConfirmationStore:
 
     def discard_session(self, session_id: str) -> None:
         """Forget everything about a session."""
-        if _SESSION_ID.fullmatch(session_id):
+        if is_session_id(session_id):
             shutil.rmtree(self._root / session_id, ignore_errors=True)
 
     def sweep(self, older_than_seconds: float) -> int:
@@ -270,7 +270,7 @@ class ConfirmationStore:
         swept = 0
         with suppress(FileNotFoundError):
             for directory in self._root.iterdir():
-                if not _SESSION_ID.fullmatch(directory.name):
+                if not is_session_id(directory.name):
                     continue
                 for confirmation_id, kinds in self._kinds(directory.name).items():
                     paths = [
@@ -314,7 +314,7 @@ class ConfirmationStore:
     def _kinds(self, session_id: str) -> dict[str, set[str]]:
         """Return which files each question of the session has; names that are not ours are left."""
         found: dict[str, set[str]] = {}
-        if not _SESSION_ID.fullmatch(session_id):
+        if not is_session_id(session_id):
             return found
         try:
             with os.scandir(self._prefix + session_id) as entries:
@@ -328,7 +328,7 @@ class ConfirmationStore:
 
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
         """Return a question of this session; None when there is none that makes sense."""
-        if not (_SESSION_ID.fullmatch(session_id) and _CONFIRMATION_ID.fullmatch(confirmation_id)):
+        if not (is_session_id(session_id) and _CONFIRMATION_ID.fullmatch(confirmation_id)):
             return None  # it must not become a path
         path = self._root / session_id / f"{confirmation_id}{ASKED}"
         try:

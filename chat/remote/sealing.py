@@ -11,9 +11,10 @@ from chat.remote.replay import Remains
 from chat.storage.journal import line
 from chat.stream import sse
 from chat.stream.events import Cancelled, Done, Event, Failed, MessageComplete
-from chat.turn.completion import INTERRUPTED_CALL, completed, failed, window_of
+from chat.turn.completion import completed, failed, window_of
 from sessions_app.calls import open_calls
 from sessions_app.messages import (
+    INTERRUPTED_CALL,
     AssistantMessage,
     Message,
     ToolMessage,

@@ -8,8 +8,6 @@ from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session
 
-INTERRUPTED_CALL = "The call was interrupted. It was not run again."
-
 
 class ToolCallRecord(TypedDict):
     """One entry of ``tool_calls_executed`` (seed 000 section 9.4)."""

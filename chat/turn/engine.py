@@ -18,7 +18,7 @@ from chat.stream.events import (
 )
 from chat.stream.first_event import Opening
 from chat.stream.turn_stream import TurnStream
-from chat.turn.completion import INTERRUPTED_CALL, completed, failed, tokens_of
+from chat.turn.completion import completed, failed, tokens_of
 from chat.turn.delegation import CallingTurn, Running
 from chat.turn.job import TurnJob
 from chat.turn.model_call import Round
@@ -30,7 +30,7 @@ from chat.turn.stopping import Cancellation
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id
-from sessions_app.messages import AssistantMessage, ToolCall
+from sessions_app.messages import INTERRUPTED_CALL, AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
 

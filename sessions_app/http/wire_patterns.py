@@ -5,7 +5,9 @@ They promise nothing by themselves: whoever uses one enforces the same with a me
 
 from pydantic.config import JsonDict
 
-SESSION_ID_PATTERN = "^[0-9a-f]{10}$"
+from sessions_app.ids_and_clock import SESSION_ID
+
+SESSION_ID_PATTERN = f"^{SESSION_ID}$"
 NOT_BLANK_PATTERN = r"[^\s\u001c-\u001f\u0085]"
 """At least one character that is no white space, as ``str.strip`` sees it."""
 PROMPT_FILE: JsonDict = {"pattern": r"^[A-Za-z0-9][A-Za-z0-9_.-]*\.(md|txt)$", "maxLength": 100}

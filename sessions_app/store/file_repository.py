@@ -27,7 +27,7 @@ from sessions_app.errors import (
 )
 from sessions_app.format.codec import decode
 from sessions_app.format.rewriting import SessionFile, rewrite
-from sessions_app.ids_and_clock import utc_now
+from sessions_app.ids_and_clock import SESSION_ID, is_session_id, utc_now
 from sessions_app.session import Session, counted, require_known_format
 from sessions_app.store.atomic import (
     UnreadableFileError,
@@ -43,13 +43,12 @@ from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.repository import Change, Claim, Listing, Recover
 from sessions_app.store.tombstones import Tombstones
 
-SESSION_ID = re.compile(r"\A[0-9a-f]{10}\Z", re.ASCII)
 SIZE_LIMIT = 64 * 1024 * 1024
 RESERVE = 64
 """One in so many bytes of ``SIZE_LIMIT`` is kept for what dead turns left."""
 LOCK_TIMEOUT_SECONDS = 30.0
 
-_TEMPORARY = re.compile(r"\.([0-9a-f]{10})\.json\.[0-9a-f]+\.tmp", re.ASCII)
+_TEMPORARY = re.compile(rf"\.({SESSION_ID})\.json\.[0-9a-f]+\.tmp", re.ASCII)
 
 
 class FileSessionRepository:
@@ -239,7 +238,7 @@ class FileSessionRepository:
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
-        ids = [name for name in self._claims.session_ids() if SESSION_ID.match(name)]
+        ids = [name for name in self._claims.session_ids() if is_session_id(name)]
         return [claim for name in ids if (claim := self._claim_on(name)) is not None]
 
     def sweep(self) -> int:
@@ -385,5 +384,5 @@ class FileSessionRepository:
 
 def _require_id(session_id: str) -> None:
     """Refuse what is no session id: it becomes a path, and must not lead anywhere else."""
-    if not SESSION_ID.match(session_id):
+    if not is_session_id(session_id):
         raise SessionNotFound(session_id)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from sessions_app.errors import SessionCorrupt
 from sessions_app.format.codec import decode, decode_head
+from sessions_app.ids_and_clock import SESSION_ID
 from sessions_app.session import SessionMetadata
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.store.repository import Listing, Unreadable
 
-FILE_NAME = re.compile(r"[0-9a-f]{10}\.json", re.ASCII)
+FILE_NAME = re.compile(rf"{SESSION_ID}\.json", re.ASCII)
 HEAD_SIZE = 8 * 1024
 TAIL_SIZE = 16
 CLOCK_TICK_NS = 2_000_000_000

@@ -40,6 +40,7 @@ from chat.storage.files.journal_file import (
 from chat.storage.files.unreadable import copy_aside, move_aside, set_lines_aside
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import PASSAGE_BYTES, Entry, JournalWriter, Passage
+from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,6 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".jsonl"
 LAST_ENTRY_LENGTH = 4096
 MOST_KNOWN = 10_000
-_SESSION_ID = re.compile(r"[0-9a-f]{10}", re.ASCII)
 _FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
 _LAST_ENTRY = re.compile(rb'\{"n":\d+,"event":"done",')
 _decode = msgspec.json.Decoder(Entry).decode
@@ -207,7 +207,7 @@ class FileTurnJournal:
 
     def discard_session(self, session_id: str) -> None:
         """Forget all journals of a session."""
-        if not _SESSION_ID.fullmatch(session_id):
+        if not is_session_id(session_id):
             return
         for path in (self._root / session_id).glob(f"*{aside.SUFFIX}"):
             header = header_of(str(path))
@@ -262,7 +262,7 @@ class FileTurnJournal:
 
     def _turns(self, session_id: str) -> list[str]:
         """Return the session's turns that have a journal, whosever it is, oldest first."""
-        if not _SESSION_ID.fullmatch(session_id):
+        if not is_session_id(session_id):
             return []  # as everybody else says: it must not become a path
         try:
             with os.scandir(self._prefix + session_id) as entries:

@@ -12,11 +12,16 @@ import pytest
 
 from chat.remote.recovery import TurnRecovery
 from chat.start.preparation import TurnRequest
-from chat.turn.completion import INTERRUPTED_CALL
 from chat.turn.engine import TurnEngine
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
-from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec
+from sessions_app.messages import (
+    INTERRUPTED_CALL,
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+)
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 WAIT = ...

@@ -23,10 +23,16 @@ from chat.stream.events import (
     ToolResultReceived,
     TurnStarted,
 )
-from chat.turn.completion import INTERRUPTED_CALL
 from sessions_app.calls import open_calls, pair_calls
 from sessions_app.format.codec import decode, encode
-from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from sessions_app.messages import (
+    INTERRUPTED_CALL,
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from sessions_app.session import (
     Session,
     SessionMetadata,

@@ -12,9 +12,8 @@ from chat.start.preparation import TurnRequest
 from chat.storage.files import unreadable as aside
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import line
-from chat.turn.completion import INTERRUPTED_CALL
 from models_app.language_model import CallDelta, Finished, TextDelta
-from sessions_app.messages import ToolCall
+from sessions_app.messages import INTERRUPTED_CALL, ToolCall
 from sessions_app.store import file_repository
 from tests.unit.chat.remote.test_recovery import Sleeper, names, read, run
 
