@@ -1,13 +1,12 @@
 """The ``/sessions`` routes: parse, call, encode."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
-from chat.context.strategy import STRATEGIES
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import ValidationFailed
@@ -35,6 +34,7 @@ from sessions_app.http.schemas import (
     SystemPromptOut,
 )
 from sessions_app.http.variant_schemas import VariantIn, VariantOut
+from sessions_app.session import ContextStrategy
 
 router = Router(tags=["sessions"])
 
@@ -315,11 +315,11 @@ async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
         await get_services().agents.usable(agent)
     if body.summary_model is not None:
         await get_services().summaries.check_model(body.summary_model, field="summary_model")
-    if body.context_strategy is not None and body.context_strategy not in STRATEGIES:
+    if body.context_strategy is not None and body.context_strategy not in get_args(ContextStrategy):
         raise ValidationFailed(
             f"There is no context_strategy '{body.context_strategy}'.",
             field="context_strategy",
-            allowed=sorted(STRATEGIES),
+            allowed=sorted(get_args(ContextStrategy)),
         )
 
 

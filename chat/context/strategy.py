@@ -1,10 +1,12 @@
 """The named ways to make a history fit. Pure."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
-DEFAULT_STRATEGY = "summarize_history"
+from sessions_app.session import ContextStrategy
+
+DEFAULT_STRATEGY: ContextStrategy = "summarize_history"
 
 Cut = Literal["tokens", "messages"]
 
@@ -25,20 +27,25 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     summarises: bool = False
 
 
-STRATEGIES: dict[str, Strategy] = {
-    strategy.name: strategy
-    for strategy in (
-        Strategy(name="summarize_history", cut="tokens", summarises=True),
-        Strategy(name="truncate_by_tokens", cut="tokens"),
-        Strategy(name="truncate_history", cut="messages"),
-        Strategy(name="filter_history", filters=True),
-        Strategy(
-            name="filter_history+summarize_history", filters=True, cut="tokens", summarises=True
-        ),
-        Strategy(name="filter_history+truncate_by_tokens", filters=True, cut="tokens"),
-        Strategy(name="none"),
-    )
+_CUTS: dict[str, Cut] = {
+    "summarize_history": "tokens",
+    "truncate_by_tokens": "tokens",
+    "truncate_history": "messages",
 }
+
+
+def _parse(name: str) -> Strategy:
+    """Return the strategy that a name spells out, e.g. ``filter_history+summarize_history``."""
+    steps = name.split("+")
+    return Strategy(
+        name=name,
+        filters="filter_history" in steps,
+        cut=next((_CUTS[step] for step in steps if step in _CUTS), None),
+        summarises="summarize_history" in steps,
+    )
+
+
+STRATEGIES = {name: _parse(name) for name in get_args(ContextStrategy)}
 
 
 def strategy_of(name: str | None, default: str = DEFAULT_STRATEGY) -> Strategy:
