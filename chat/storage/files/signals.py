@@ -63,7 +63,7 @@ class TurnSignals:
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
         """Take back a signal that nobody took. Blocks."""
-        (self._directory / f"{turn_id}.{kind}").unlink(missing_ok=True)
+        _forget(self._directory / f"{turn_id}.{kind}")
 
     def is_waiting(self, turn_id: str, kind: SignalKind) -> bool:
         """Whether the owner has not taken the signal yet. Blocks."""
@@ -93,13 +93,22 @@ class TurnSignals:
             for entry in entries:
                 turn_id, _, kind = entry.name.partition(".")
                 if turn_id in turn_ids and _is_known(Path(entry.path)):
-                    Path(entry.path).unlink(missing_ok=True)
                     taken.append((turn_id, kind))
+                    _forget(Path(entry.path))
         return taken
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed``, in another thread, when there may be signals; return how to stop."""
         return self._watcher.watch(self._directory, changed)
+
+
+def _forget(path: Path) -> None:
+    """Remove a signal that was obeyed or is not needed; a read-only disk keeps it until a sweep.
+
+    Its turn must not wait for the disk: obeying a signal again changes nothing.
+    """
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _is_known(path: Path) -> bool:

@@ -62,6 +62,9 @@ class FaultyServerClient:
         witness: Where to note down what was told.
         chance: Where its choices come from.
         tolerated: Codes beyond retryable errors that the present fault explains.
+
+    Attributes:
+        last_seen: The last request and what came of it, for a client that hangs.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class FaultyServerClient:
     ) -> None:
         self.witness = witness
         self.chance = chance
+        self.last_seen = "nothing"
         self._tolerated = tolerated
         self._http = httpx.Client(base_url=f"{url}/api/v1", timeout=30, trust_env=False)
 
@@ -77,7 +81,9 @@ class FaultyServerClient:
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request; raises ``Refused`` for what may be tried again."""
+        self.last_seen = f"{method} {path}: no answer yet"
         answer = self._http.request(method, path, **options)
+        self.last_seen = f"{method} {path}: {answer.status_code} {answer.text[:200]}"
         self._judge(f"{method} {path}", answer.status_code, answer.text)
         return answer
 
@@ -85,12 +91,14 @@ class FaultyServerClient:
         """Have a turn as a stream, and note down what is received."""
         path = f"/chat/{self.witness.session_id}/stream"
         told = Told(self.witness, body.get("message"), self._tolerated)
+        self.last_seen = f"POST {path}: no answer yet"
         try:
             with self._http.stream("POST", path, json=body, headers=headers) as answer:
                 if answer.status_code != 200:
                     self._judge(path, answer.status_code, answer.read().decode())
                 received = b""
                 for chunk in answer.iter_bytes():
+                    self.last_seen = f"{path}: {chunk[-200:]!r}"
                     received += chunk
                     while b"\n\n" in received:
                         frame, _, received = received.partition(b"\n\n")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from chat.storage.files.signals import TurnSignals
 from chat.storage.files.watcher import PathWatcher
+from tests.unit.chat.disk import FailingDisk
 
 TURN = "0199f3a2b4c50000abcd"
 
@@ -23,3 +24,16 @@ def test_a_sweep_removes_old_signals_and_nothing_else(tmp_path: Path) -> None:
     signals.sweep(-1)
 
     assert before - set(documents.iterdir()) == {documents / f"{TURN}.cancel"}
+
+
+def test_signals_are_taken_and_withdrawn_from_a_disk_that_became_read_only(tmp_path: Path) -> None:
+    signals = TurnSignals(tmp_path / "signals", PathWatcher())
+    signals.send(TURN, "cancel")
+    with FailingDisk(tmp_path).installed() as disk:
+        disk.turn_read_only()
+
+        assert signals.take({TURN}) == [(TURN, "cancel")]
+        signals.withdraw(TURN, "cancel")
+
+    assert signals.take({TURN}) == [(TURN, "cancel")]
+    assert signals.take({TURN}) == []
