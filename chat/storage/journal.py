@@ -34,17 +34,32 @@ class Passage(msgspec.Struct, frozen=True):
     position: int
 
 
-class JournalWriter(Protocol):
-    """The one writer of a turn's journal. Its calls take microseconds and may run inline."""
+def do_nothing() -> None:
+    """Be called when lines are kept that nothing waits for."""
 
-    def append(self, lines: str) -> None:
-        """Write whole lines, as ``line`` makes them: all of them, or none where that fails."""
+
+class JournalWriter(Protocol):
+    """Writes one turn's journal. Calls that do not say that they block take microseconds."""
+
+    def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
+        """Write whole lines, as ``line`` makes them; call ``kept`` once they outlive this process.
+
+        That may be before ``append`` returns, or later on the event loop, in the order of the
+        calls. Nothing is shown to anyone before it is kept.
+
+        Raises:
+            OSError: These or earlier lines could not be written: for none of those that are not
+                kept yet, ``kept`` will be called.
+        """
+
+    async def flushed(self) -> None:
+        """Wait until all lines are kept; raises as ``append``."""
 
     def sync(self) -> None:
-        """Put what was written on disk, so that it survives a power cut. Blocks."""
+        """Make what is kept survive a power cut. Blocks."""
 
     def close(self) -> None:
-        """Stop writing; the journal stays readable."""
+        """Stop writing; the journal stays readable. Closing twice is harmless."""
 
 
 class TurnJournal(Protocol):

@@ -42,13 +42,13 @@ class Opening:
         if self.committed.done() or self._withdrawn:
             return
         self._stream.emit([self._first_event, *self._held, *events])
-        if self._stream.last_number:
+        if self._stream.failure is None:
             self._tell_committed()
 
-    def finish(self, events: Sequence[Event]) -> None:
+    async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, after the first one if that was not sent yet; end the stream."""
         first = () if self.is_committed else (self._first_event, *self._held)
-        self._stream.finish([*first, *events])
+        await self._stream.finish([*first, *events])
         if not self.is_committed:
             self._tell_committed()
 

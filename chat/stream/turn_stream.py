@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from chat.errors import TurnLimitReached
-from chat.storage.journal import Entry, JournalWriter, Passage, line
+from chat.storage.journal import Entry, JournalWriter, Passage, do_nothing, line
 from chat.stream import sse
 from chat.stream.events import Event
 from sessions_app.errors import StorageError
@@ -24,10 +25,11 @@ ReadJournal = Callable[[int], Awaitable[Passage]]
 class TurnStream:
     """Numbers, journals and hands out the events of one turn.
 
-    Everything but ``Subscription.next`` is synchronous, so no event is ever between two states.
+    An event is shown to listeners once the journal has kept it: at once where the journal is a
+    file, later and in the same order where it is not.
 
     Attributes:
-        last_number: The number of the newest event.
+        last_number: The number of the newest event that was shown.
         journalled: The number of the newest event that can be read again.
         written: How many bytes of journal there are.
         failure: Why the journal could not be written, if so. Nothing is sent from then on but the
@@ -53,6 +55,8 @@ class TurnStream:
         self._read_journal = read_journal
         self._discard_journal = discard_journal
         self._subscriptions: set[Subscription] = set()
+        self._numbered = 0
+        self._unkept: deque[tuple[int, list[str], int]] = deque()
 
     @property
     def subscriber_count(self) -> int:
@@ -66,22 +70,36 @@ class TurnStream:
         """
         self._send(events)
 
-    def finish(self, events: Sequence[Event]) -> None:
+    async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, journalled or not, and close the stream.
 
         Those of a turn that was left are not journalled: whoever seals it ends its journal.
         """
+        await self.flushed()
         if not self._is_left:
             self.failure = None  # there may be space again, and a journal with an end needs no care
-        self._send(events, always=True)
+        if not (self._send(events) and await self.flushed()):
+            self._send(events, journalled=False)
         self.close()
+
+    async def flushed(self) -> bool:
+        """Wait until everything is kept, and so was shown; False when the journal failed."""
+        if self.failure is None:
+            try:
+                await self._writer.flushed()
+            except OSError as error:
+                self._fail(error)
+        return self.failure is None
 
     def leave(self) -> None:
         """Journal nothing more: what the turn left could not be saved, and the journal has it."""
         self._is_left = True
 
-    def _send(self, events: Sequence[Event], *, always: bool = False) -> None:
-        number = self.last_number
+    def _send(self, events: Sequence[Event], *, journalled: bool = True) -> bool:
+        """Number events and show them once the journal has them; False when it takes none."""
+        if journalled and (self.failure is not None or self._is_left):
+            return False
+        number = self._numbered
         turn_id = self.turn_id
         lines: list[str] = []
         frames: list[str] = []
@@ -91,10 +109,18 @@ class TurnStream:
             name = event.event
             lines.append(line(number, name, data))
             frames.append(sse.frame(turn_id, number, name, data))
-        if self._write("".join(lines)):
+        self._numbered = number
+        self._unkept.append((number, frames, self.written))
+        if journalled:
+            return self._write("".join(lines), self._show_next)
+        self._show_next(journalled=False)
+        return True
+
+    def _show_next(self, *, journalled: bool = True) -> None:
+        """Show the oldest events that were not shown yet: the journal has them now."""
+        number, frames, _ = self._unkept.popleft()
+        if journalled:
             self.journalled = number
-        elif not always:
-            return
         self.last_number = number
         if self._subscriptions:
             chunk = "".join(frames).encode("ascii")
@@ -103,12 +129,18 @@ class TurnStream:
 
     def note(self, name: str, value: object) -> None:
         """Write down something for recovery that clients are not sent."""
-        self._write(line(0, name, sse.ascii_json(value)))
+        if self.failure is None and not self._is_left:
+            self._write(line(0, name, sse.ascii_json(value)))
 
     @property
     def has_room(self) -> bool:
-        """Whether more can be journalled."""
-        return self.failure is None and self.written <= MAX_TURN_BYTES
+        """Whether more can be journalled now."""
+        return self.failure is None and self.written <= MAX_TURN_BYTES and not self.is_congested
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether so much waits for the journal that the model's answer has to: ``flushed``."""
+        return bool(self._unkept) and self.written - self._unkept[0][2] > MAX_PENDING_BYTES
 
     def require_room(self) -> None:
         """Make sure that more can be journalled.
@@ -139,17 +171,21 @@ class TurnStream:
         except OSError:  # nobody saw anything of it, so the next turn's beginning removes it
             logger.exception("the journal of a refused turn could not be removed")
 
-    def _write(self, lines: str) -> bool:
-        if self.failure is not None or self._is_left:
-            return False
+    def _write(self, lines: str, kept: Callable[[], None] = do_nothing) -> bool:
         try:
-            self._writer.append(lines)
+            self._writer.append(lines, kept)
         except OSError as error:  # the engine ends the turn because of it
-            logger.exception("the journal could not be written")
-            self.failure = error
+            self._fail(error)
             return False
         self.written += len(lines)
         return True
+
+    def _fail(self, error: OSError) -> None:
+        """Send nothing more, and give the numbers of what will never be kept to the last events."""
+        logger.error("the journal could not be written", exc_info=error)
+        self.failure = error
+        self._unkept.clear()
+        self._numbered = self.last_number
 
     def subscribe(self, after: int | None = None) -> "Subscription":
         """Listen to what comes, or to everything after event number ``after``."""

@@ -148,7 +148,7 @@ class TurnEngine:
         except Exception:
             logger.exception("the turn could not be ended as the table says")
         if not self._stream.ended:
-            self._end_at_once()
+            await self._end_at_once()
         self.outcome.state = self.state
         rounds = self._caller.rounds
         logger.info("turn ended", extra={"state": self.state.value, "rounds": rounds})
@@ -263,6 +263,7 @@ class TurnEngine:
 
     async def _secure(self, *, durable: bool) -> None:
         """Record which calls start, before they run (docs/decisions/0029)."""
+        await self._stream.flushed()
         self._stream.require_room()
         if durable:
             await self._recorder.secure(self._stream.sync)
@@ -322,7 +323,7 @@ class TurnEngine:
         if message is None:
             raise TurnCrashed
         self._opening.commit()
-        self._close(
+        await self._close(
             completed(
                 message,
                 turn_id=self._job.turn_id,
@@ -337,7 +338,7 @@ class TurnEngine:
             raise TurnCrashed
         self._stream.note("stopped", self.outcome.stopped)
         answer = self._round
-        self._close(
+        await self._close(
             Cancelled(
                 content=answer.text if answer else "",
                 thinking=message.thinking,
@@ -356,24 +357,24 @@ class TurnEngine:
             await self._stream.abandon()
             self._opening.refuse(error)
             return
-        self._close(failed(error))
+        await self._close(failed(error))
 
     async def _report_suspended(self) -> None:
         self._stream.note("suspended", self.outcome.suspension())
         await self._recorder.finish(None, self._caller.window)
-        self._close()
+        await self._close()
 
-    def _close(self, *last: Event) -> None:
-        self._opening.finish([*last, Done(session_id=self._job.session.session_id)])
+    async def _close(self, *last: Event) -> None:
+        await self._opening.finish([*last, Done(session_id=self._job.session.session_id)])
 
-    def _end_at_once(self) -> None:
+    async def _end_at_once(self) -> None:
         """End a turn after a defect of the table or of reporting: nobody may wait for ever."""
         self.state = State.UNSAVED
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         self._stream.leave()
         try:
             if self._opening.is_committed:
-                self._close(failed(error))
+                await self._close(failed(error))
         finally:
             self._stream.close()
             self._opening.refuse(error)

@@ -139,6 +139,8 @@ class ModelCaller:
                         raise asyncio.CancelledError
                     if self._take(answer, batch):
                         loading.cancel()
+                    if self._stream.is_congested:
+                        await self._stream.flushed()
         finally:
             loading.cancel()
 

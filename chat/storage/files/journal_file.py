@@ -5,12 +5,14 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from chat.storage.journal import do_nothing
 from sessions_app.store.atomic import PRIVATE_FILE, sync_data, sync_directory
 from sessions_app.store.locks import try_lock
 
@@ -91,7 +93,7 @@ class FileJournalWriter:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         if header:
             try:
-                self.append(header)
+                self._write(header)
             except OSError:
                 os.unlink(path)  # noqa: PTH108 - the path is text
                 self.close()
@@ -102,8 +104,15 @@ class FileJournalWriter:
         """Whether somebody took the file for a dead writer's before it was locked."""
         return not os.fstat(self._fd).st_nlink
 
-    def append(self, lines: str) -> None:
-        """Write whole lines. Inline: a page-cache write costs less than a thread hop."""
+    def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
+        """Write whole lines, which are kept at once: the system has them.
+
+        Inline: a page-cache write costs less than a thread hop.
+        """
+        self._write(lines)
+        kept()
+
+    def _write(self, lines: str) -> None:
         data = lines.encode("ascii")
         written = os.write(self._fd, data)
         if written < len(data):
@@ -119,6 +128,9 @@ class FileJournalWriter:
             with suppress(OSError):  # readers leave a torn line out, and who goes on cuts it off
                 os.ftruncate(self._fd, size)
             raise
+
+    async def flushed(self) -> None:
+        """Return at once: what was appended is kept."""
 
     def sync(self) -> None:
         """Put what was written on disk; the first time its name too, and its directory's."""

@@ -20,12 +20,12 @@ def die(*_: object, **__: object) -> None:
     os._exit(9)
 
 
-def die_half_way(self: FileJournalWriter, lines: str) -> None:
+def die_half_way(self: FileJournalWriter, lines: str, kept: object = None) -> None:
     os.write(self._fd, lines[: len(lines) // 2].encode())
     os._exit(9)
 
 
-def die_before_the_last_line(self: FileJournalWriter, lines: str) -> None:
+def die_before_the_last_line(self: FileJournalWriter, lines: str, kept: object = None) -> None:
     os.write(self._fd, lines[: lines.rfind("\n", 0, -1) + 1].encode())
     os._exit(9)
 

@@ -334,10 +334,10 @@ async def test_a_caller_that_is_cancelled_while_the_turn_starts_leaves_the_sessi
 async def test_a_full_disk_under_the_journal_ends_the_turn_with_an_error_and_done(house):
     real = FileJournalWriter.append
 
-    def full(self, lines):
+    def full(self, lines, *kept):
         if '"y"' in lines:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(self, lines)
+        real(self, lines, *kept)
 
     house.model.say([TextDelta("x")], [TextDelta("y")], [Finished()])
     with patch.object(FileJournalWriter, "append", full):

@@ -1,6 +1,7 @@
 """Numbering, handing out and falling behind; the first event; signals; draining."""
 
 import asyncio
+import errno
 from functools import partial
 from unittest.mock import patch
 
@@ -16,6 +17,7 @@ from chat.stream.events import ContentDelta, Done, StatusChanged, TurnStarted
 from chat.stream.first_event import Opening
 from chat.stream.turn_stream import TurnStream
 from models_app.errors import OllamaError
+from sessions_app.errors import StorageError
 
 STARTED = TurnStarted(turn_id="t1", session_id="s", model="m")
 
@@ -217,3 +219,104 @@ async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
         assert max(map(len, pieces)) < 2 * stream.MAX_PENDING_BYTES
         ids = [line for line in b"".join(pieces).split(b"\n") if line.startswith(b"id: ")]
         assert ids == [b"id: t1:%d" % number for number in range(first, 3003)]
+
+
+class SlowWriter:
+    """A writer whose lines are kept when a test says so, as those of a journal elsewhere are."""
+
+    def __init__(self):
+        self.lines, self.waiting, self.failure = "", [], None
+
+    def append(self, lines, kept=lambda: None):
+        if self.failure:
+            raise self.failure
+        self.lines += lines
+        self.waiting.append(kept)
+
+    def keep(self, count=1):
+        for _ in range(count):
+            self.waiting.pop(0)()
+
+    def fail(self):
+        self.failure = OSError(errno.ECONNRESET, "gone")
+        self.waiting.clear()
+
+    async def flushed(self):
+        while self.waiting and not self.failure:
+            await asyncio.sleep(0)
+        if self.failure:
+            raise self.failure
+
+    def close(self):
+        assert not self.waiting
+
+
+@pytest.fixture
+def slow():
+    return SlowWriter()
+
+
+@pytest.fixture
+def slow_stream(slow):
+    return TurnStream("t1", writer=slow, read_journal=None, discard_journal=None)
+
+
+async def test_nothing_is_shown_before_it_is_kept(slow, slow_stream):
+    subscription = slow_stream.subscribe()
+    taken = []
+    subscription.push_to(lambda chunk: not taken.append(chunk))
+    waiting = asyncio.create_task(subscription.next())
+    await asyncio.sleep(0)
+
+    slow_stream.emit([STARTED])
+    slow_stream.note("round", {})
+    slow_stream.emit([delta("a"), delta("b")])
+    assert (taken, slow_stream.last_number) == ([], 0)
+
+    slow.keep()
+    assert (b"".join(taken).count(b"id: "), slow_stream.last_number) == (1, 1)
+    slow.keep(2)
+    assert (b"".join(taken).count(b"id: "), slow_stream.last_number) == (3, 3)
+    subscription.close()
+    waiting.cancel()
+
+
+async def test_the_stream_ends_when_its_last_event_is_kept(slow, slow_stream):
+    subscription = slow_stream.subscribe()
+    slow_stream.emit([STARTED])
+    ending = asyncio.create_task(slow_stream.finish([Done(session_id="s")]))
+    await asyncio.sleep(0)
+    assert not slow_stream.ended
+    while not ending.done():
+        slow.keep(len(slow.waiting))
+        await asyncio.sleep(0)
+    received = await everything(subscription)
+    assert [received.count(b"event: turn_started"), received.count(b"event: done")] == [1, 1]
+    assert slow_stream.journalled == slow_stream.last_number == 2
+
+
+async def test_what_is_never_kept_is_never_shown_and_its_numbers_are_given_again(slow, slow_stream):
+    subscription = slow_stream.subscribe()
+    slow_stream.emit([STARTED])
+    slow.keep()
+    slow_stream.emit([delta("lost")])
+    slow.fail()
+
+    assert not await slow_stream.flushed()
+    with pytest.raises(StorageError):
+        slow_stream.require_room()
+    await slow_stream.finish([Done(session_id="s")])
+
+    received = await everything(subscription)
+    assert b"lost" not in received
+    assert b"id: t1:2\nevent: done\n" in received
+
+
+async def test_a_model_has_to_wait_for_a_journal_that_is_slow(slow, slow_stream):
+    slow_stream.emit([STARTED])
+    slow_stream.emit([delta("x" * stream.MAX_PENDING_BYTES)])
+    assert slow_stream.is_congested
+    assert not slow_stream.has_room
+    slow.keep(2)
+    assert not slow_stream.is_congested
+    assert slow_stream.has_room
