@@ -12,7 +12,8 @@ from models_app.ollama.language_model import OllamaModel
 from models_app.profile_language_model import Gate, ProfileModels, always_open
 from models_app.profiles import ProfileService
 from models_app.vendors.language_model import VendorModels
-from models_app.vendors.registry import KNOWN_VENDORS, Vendor
+from models_app.vendors.registry import KNOWN_VENDORS
+from models_app.vendors.vendor import Vendor
 from sessions_app.session import MODEL_NAME_LENGTH
 
 LOOK_UP_SECONDS = 5.0

@@ -11,7 +11,7 @@ from models_app.bounded_dict import remember
 from models_app.errors import ModelNotFound
 from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
 from models_app.profiles import Profile, ProfileService
-from models_app.vendors.registry import Vendor
+from models_app.vendors.vendor import Vendor
 from sessions_app.messages import SystemMessage
 
 TRUSTED_SECONDS = 60.0

@@ -16,8 +16,9 @@ import msgspec
 
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import Think
-from models_app.vendors.registry import Vendor
+from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
+from models_app.vendors.vendor import Vendor
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import (
     UnreadableFileError,
@@ -213,9 +214,7 @@ class ProfileService:
         url, variable = profile.base_url, profile.api_key_env
         named = (variable,) if variable else ()
         if profile.provider == CUSTOM and url is not None:
-            return Vendor(
-                name=CUSTOM, kind="compatible", base_url=url.rstrip("/"), key_variables=named
-            )
+            return CompatibleServer(name=CUSTOM, base_url=url.rstrip("/"), key_variables=named)
         known = self._vendors.get(profile.provider)
         if known is None:
             raise ModelNotFound(

@@ -19,7 +19,7 @@ from models_app.errors import (
     ServiceUnavailable,
     Unauthorized,
 )
-from models_app.vendors.registry import Vendor
+from models_app.vendors.vendor import Vendor
 
 MAX_WORDS = 2000
 _TOO_LONG = re.compile(

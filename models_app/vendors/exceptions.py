@@ -20,7 +20,7 @@ from models_app.vendors.errors import (
     without_keys,
 )
 from models_app.vendors.http_client import Redirected, redirected
-from models_app.vendors.registry import Vendor
+from models_app.vendors.vendor import Vendor
 
 _CONTENT_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
 _FAULTS: tuple[tuple[type[raised.ModelAPIError], Fault], ...] = (

@@ -11,7 +11,7 @@ from functools import partial
 import httpx2
 
 from models_app.errors import ServiceUnavailable
-from models_app.vendors.registry import Vendor
+from models_app.vendors.vendor import Vendor
 
 CONNECT_SECONDS = 10.0
 _MAX_CONNECTIONS = 1000

@@ -22,20 +22,13 @@ from models_app.vendors.errors import (
     unreadable,
     without_keys,
 )
-from models_app.vendors.registry import Vendor
+from models_app.vendors.vendor import ALL_CAPABILITIES, Vendor
 
 if TYPE_CHECKING:
     import httpx2
 
 TRUSTED_SECONDS = 600.0
 """How long what a vendor told of a model is believed."""
-
-_ANYTHING = ("completion", "tools", "thinking")
-# Names in OpenAI's list that do not chat; it has no field that says so.
-_OPENAI_OTHERS = (
-    "text-embedding", "whisper", "tts-", "dall-e", "omni-moderation", "gpt-image", "sora",
-    "davinci", "babbage", "text-moderation",
-)  # fmt: skip
 
 
 class VendorInventory:
@@ -58,7 +51,7 @@ class VendorInventory:
     ) -> None:
         self._vendor = vendor
         self._key = key
-        self._headers = _headers(vendor, key)
+        self._headers = vendor.headers(key)
         self._client = client
         self._clock = clock
         self._known: dict[str, tuple[ModelInfo, float]] = {}
@@ -69,7 +62,7 @@ class VendorInventory:
         Raises:
             ModelError: The vendor can't be asked.
         """
-        value = await self._get(_LIST_PATHS[self._vendor.kind])
+        value = await self._get(self._vendor.list_path)
         infos = [info for item in _items(value) if (info := _info(self._vendor, item)) is not None]
         for info in infos:
             self._learn(info)
@@ -103,27 +96,34 @@ class VendorInventory:
 
     async def _ask(self, model: str) -> ModelInfo:
         vendor = self._vendor
-        if vendor.kind in ("openrouter", "compatible"):
-            # These have no route for one model, or none that can be relied on.
-            try:
-                await self.list()
-            except ModelError as error:
-                if vendor.kind == "openrouter" or error.details.get("status") not in (404, 405):
-                    raise
-            base = model.partition(":")[0] if vendor.kind == "openrouter" else model
-            known = self._known.get(model) or self._known.get(base)
-            if known is not None:
-                return msgspec.structs.replace(known[0], name=f"{vendor.name}:{model}")
-            if vendor.kind == "openrouter":
-                raise self._missing(model)
-            # Such servers load models on demand, or answer to any name.
-            return unknown(vendor, model)
-        path = _ONE_PATHS[vendor.kind].format(quote(model, safe=""))
+        if vendor.model_path is None:
+            return await self._search(model)
+        path = vendor.model_path.format(quote(model, safe=""))
         info = _info(vendor, await self._get(path, model))
-        # Asked by an alias, the vendor tells of what it stands for.
+        # An alias is answered with the name of the model that it stands for.
         return msgspec.structs.replace(
             info or unknown(vendor, model), name=f"{vendor.name}:{model}"
         )
+
+    async def _search(self, model: str) -> ModelInfo:
+        """Look a model up in the list."""
+        vendor = self._vendor
+        try:
+            await self.list()
+        except ModelError as error:
+            if vendor.list_is_complete or error.details.get("status") not in (404, 405):
+                raise
+        known = self._known.get(model) or self._known.get(vendor.listed_name(model))
+        if known is not None:
+            return msgspec.structs.replace(known[0], name=f"{vendor.name}:{model}")
+        if vendor.list_is_complete:
+            raise ModelNotFound(
+                f"'{vendor.name}' does not have a model '{model}'.",
+                provider=vendor.name,
+                model=model,
+            )
+        # Such servers load models on demand, or answer to any name.
+        return unknown(vendor, model)
 
     async def _get(self, path: str, model: str | None = None) -> Any:
         import httpx2  # noqa: PLC0415 - loaded by now, for the client
@@ -159,44 +159,15 @@ class VendorInventory:
         bare = name or info.name.removeprefix(f"{self._vendor.name}:")
         remember(self._known, bare, (info, self._clock()))
 
-    def _missing(self, model: str) -> ModelNotFound:
-        return ModelNotFound(
-            f"'{self._vendor.name}' does not have a model '{model}'.",
-            provider=self._vendor.name,
-            model=model,
-        )
-
-
-_LIST_PATHS = {
-    "anthropic": "/v1/models?limit=1000",
-    "google": "/v1beta/models?pageSize=1000",
-    "openai": "/models",
-    "openrouter": "/models",
-    "compatible": "/models",
-}
-_ONE_PATHS = {
-    "anthropic": "/v1/models/{}",
-    "google": "/v1beta/models/{}",
-    "openai": "/models/{}",
-}
-
 
 def unknown(vendor: Vendor, model: str) -> ModelInfo:
     """Return what is said of a model of which nothing is told: nothing is ruled out."""
     return ModelInfo(
-        name=f"{vendor.name}:{model}", size_mb=0.0, capabilities=_ANYTHING, provider=vendor.name
+        name=f"{vendor.name}:{model}",
+        size_mb=0.0,
+        capabilities=ALL_CAPABILITIES,
+        provider=vendor.name,
     )
-
-
-def _headers(vendor: Vendor, key: str | None) -> dict[str, str]:
-    if vendor.kind == "anthropic":
-        version = {"anthropic-version": "2023-06-01"}
-        return version if key is None else {**version, "x-api-key": key}
-    if key is None:
-        return {}
-    if vendor.kind == "google":
-        return {"x-goog-api-key": key}
-    return {"Authorization": f"Bearer {key}"}
 
 
 def _items(value: Any) -> Sequence[Mapping[str, Any]]:
@@ -210,59 +181,12 @@ def _info(vendor: Vendor, item: Any) -> ModelInfo | None:
     name = item.get("id") or item.get("name")
     if not isinstance(name, str):
         return None
-    capabilities, context = _FACTS[vendor.kind](item, name)
+    facts = vendor.facts(item)
+    length = facts.context_length
     return ModelInfo(
         name=f"{vendor.name}:{name.removeprefix('models/')}",
         size_mb=0.0,
-        capabilities=capabilities,
-        context_length=context if isinstance(context, int) and context > 0 else None,
+        capabilities=facts.capabilities,
+        context_length=length if isinstance(length, int) and length > 0 else None,
         provider=vendor.name,
     )
-
-
-def _anthropic_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], Any]:
-    told = item.get("capabilities")
-    thinking = told.get("thinking") if isinstance(told, dict) else None
-    thinks = not isinstance(thinking, dict) or thinking.get("supported") is not False
-    can = _ANYTHING if thinks else ("completion", "tools")
-    return can, item.get("max_input_tokens")
-
-
-def _google_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], Any]:
-    told = item.get("supportedGenerationMethods")
-    methods = [it for it in told if isinstance(it, str)] if isinstance(told, list) else []
-    if "generateContent" not in methods:
-        return tuple(methods), item.get("inputTokenLimit")
-    thinks = item.get("thinking") is True
-    return (_ANYTHING if thinks else ("completion", "tools")), item.get("inputTokenLimit")
-
-
-def _openrouter_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], Any]:
-    told = item.get("supported_parameters")
-    supported = told if isinstance(told, list) else []
-    architecture = item.get("architecture")
-    makes = architecture.get("output_modalities") if isinstance(architecture, dict) else None
-    can = ["completion"] if not isinstance(makes, list) or "text" in makes else []
-    can += ["tools"] if "tools" in supported else []
-    can += ["thinking"] if "reasoning" in supported else []
-    return tuple(can), item.get("context_length")
-
-
-def _openai_facts(_: Mapping[str, Any], name: str) -> tuple[Sequence[str], Any]:
-    return (() if name.startswith(_OPENAI_OTHERS) else _ANYTHING), None
-
-
-def _compatible_facts(item: Mapping[str, Any], _: str) -> tuple[Sequence[str], Any]:
-    # vLLM, OpenRouter's relatives and llama.cpp say it, each under a name of its own.
-    meta = item.get("meta")
-    trained = meta.get("n_ctx_train") if isinstance(meta, dict) else None
-    return _ANYTHING, item.get("max_model_len") or item.get("context_length") or trained
-
-
-_FACTS = {
-    "anthropic": _anthropic_facts,
-    "google": _google_facts,
-    "openai": _openai_facts,
-    "openrouter": _openrouter_facts,
-    "compatible": _compatible_facts,
-}

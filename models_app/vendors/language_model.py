@@ -17,16 +17,12 @@ from models_app.errors import ModelError
 from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
-from models_app.vendors.registry import KeyLookup, Vendor
-from models_app.vendors.settings import settings_for
-from models_app.vendors.signatures import running_round_is_signed
+from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
 
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
-
-    from models_app.vendors.pydantic_models import ModelMaker
 
 SILENCE_SECONDS = 300.0
 CONNECT_SECONDS = 10.0
@@ -40,7 +36,7 @@ class _Clients:
     http: "httpx2.AsyncClient"
     inventory: VendorInventory
     key: str | None = field(repr=False)
-    make_model: "ModelMaker | None" = None
+    make_model: ModelFactory | None = None
 
 
 class VendorModels:
@@ -176,18 +172,15 @@ class VendorModels:
     def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
         from models_app.vendors.pydantic_models import fit  # noqa: PLC0415 - loaded by now
 
-        may_think = self.vendor.kind != "anthropic" or running_round_is_signed(
-            request.messages, self.vendor.name
-        )
-        return fit(settings_for(request, self.vendor.kind, may_think=may_think), model)
+        return fit(self.vendor.settings(request), model)
 
-    def _load(self, clients: _Clients) -> "ModelMaker":
+    def _load(self, clients: _Clients) -> ModelFactory:
         """Import what a request needs; runs in a thread."""
         for name in ("deltas", "exceptions", "history"):
             importlib.import_module(f"models_app.vendors.{name}")
         importlib.import_module("pydantic_ai.direct")
         module = importlib.import_module("models_app.vendors.pydantic_models")
-        maker: ModelMaker = module.open_models(self.vendor, clients.key, clients.http)
+        maker: ModelFactory = module.open_models(self.vendor, clients.key, clients.http)
         return maker
 
     async def _open(self) -> _Clients:

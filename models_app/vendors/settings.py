@@ -1,56 +1,39 @@
-"""A request's options and thinking, in the words of pydantic-ai's model settings. Pure.
+"""Translates a request's options to pydantic-ai's model settings; the part all vendors share. Pure.
 
-Options have Ollama's names or the common ones; what a vendor does not know is left out.
+Options have Ollama's names or the common ones; those that a vendor does not have are left out.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from models_app.language_model import ModelRequest, Think
-from models_app.vendors.registry import VendorKind
+if TYPE_CHECKING:
+    from models_app.language_model import ModelRequest, Think
 
 DEFAULT_THINKING_BUDGET = 10_000
-_SAME = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
-# Samplers that llama.cpp, vLLM and their like take beside OpenAI's own parameters.
-_COMPATIBLE_ONLY = ("top_k", "min_p", "repeat_penalty")
+_COMMON = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 _EFFORTS = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 
 
-def settings_for(
-    request: ModelRequest, kind: VendorKind, *, may_think: bool = True
-) -> dict[str, Any]:
-    """Return the model settings of a request.
-
-    Args:
-        request: The request.
-        kind: The vendor's protocol.
-        may_think: False where thinking would be refused whatever was asked (Anthropic, when the
-            running tool round has no signed thinking of its own).
-    """
-    options = request.options
-    settings: dict[str, Any] = {
-        name: options[name] for name in _SAME if options.get(name) is not None
-    }
-    if (most := _max_tokens(options)) is not None:
-        settings["max_tokens"] = most
-    if stop := _stop(options.get("stop")):
+def common_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that every vendor takes."""
+    settings = options_named(_COMMON, options)
+    if (max_tokens := _max_tokens(options)) is not None:
+        settings["max_tokens"] = max_tokens
+    if stop := _stop_sequences(options.get("stop")):
         settings["stop_sequences"] = stop
-    if kind in ("anthropic", "google", "openrouter") and options.get("top_k") is not None:
-        settings["top_k"] = options["top_k"]
-    if kind == "compatible":
-        extra = {name: options[name] for name in _COMPATIBLE_ONLY if options.get(name) is not None}
-        if extra:
-            settings["extra_body"] = extra
-    think = effective_think(request) if may_think else False
-    settings.update(_thinking(think, options, kind))
     return settings
 
 
-def effective_think(request: ModelRequest) -> Think | str | None:
-    """Return whether and how hard to think: what was asked, in its strength where only options say.
+def options_named(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of these names that are set."""
+    return {name: options[name] for name in names if options.get(name) is not None}
 
-    ``reasoning_effort`` sets the strength of a plain yes, and asks by itself where nothing was
-    said.
+
+def effective_think(request: "ModelRequest") -> "Think | str | None":
+    """Return whether to think, and with which effort; None leaves it to the vendor.
+
+    ``reasoning_effort`` is the effort where the request asks for thinking without one, and turns
+    thinking on where the request says nothing.
     """
     effort = request.options.get("reasoning_effort")
     if effort in _EFFORTS and request.think in (True, None):
@@ -60,33 +43,10 @@ def effective_think(request: ModelRequest) -> Think | str | None:
     return request.think
 
 
-def _thinking(
-    think: Think | str | None, options: Mapping[str, Any], kind: VendorKind
-) -> dict[str, Any]:
-    if think is None:
-        return {}
-    if kind == "compatible":
-        # Servers disagree on how to say no, and some refuse the parameter altogether.
-        return {"openai_reasoning_effort": _effort(think)} if think else {}
+def thinking_budget(think: bool | str, options: Mapping[str, Any]) -> int | None:
+    """Return the tokens that thinking may take; None where it is off or has no budget."""
     budget = options.get("thinking_budget")
-    if think and isinstance(budget, int) and budget > 0:
-        match kind:
-            case "anthropic":
-                return {
-                    "thinking": think,
-                    "anthropic_thinking": {"type": "enabled", "budget_tokens": budget},
-                }
-            case "google":
-                return {
-                    "google_thinking_config": {"include_thoughts": True, "thinking_budget": budget}
-                }
-            case "openrouter":
-                return {"openrouter_reasoning": {"enabled": True, "max_tokens": budget}}
-    return {"thinking": think}
-
-
-def _effort(think: Think | str) -> str:
-    return "medium" if think is True else str(think)
+    return budget if think and isinstance(budget, int) and budget > 0 else None
 
 
 def _max_tokens(options: Mapping[str, Any]) -> int | None:
@@ -97,7 +57,7 @@ def _max_tokens(options: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _stop(value: Any) -> list[str]:
+def _stop_sequences(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value] if value else []
     if isinstance(value, Sequence):

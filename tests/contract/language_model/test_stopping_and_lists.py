@@ -12,6 +12,11 @@ from models_app.language_model import (
     ModelRequest,
 )
 from models_app.scripted.server import ScriptedModelServer
+from models_app.vendors.anthropic import Anthropic
+from models_app.vendors.compatible import CompatibleServer
+from models_app.vendors.google import Google
+from models_app.vendors.openai import OpenAI
+from models_app.vendors.openrouter import OpenRouter
 from models_app.vendors.registry import make_vendor
 from tests.contract.language_model.cases import (
     ANTHROPIC,
@@ -127,8 +132,8 @@ async def test_a_vendor_that_does_not_answer_can_not_be_described(
 
 
 def test_004_CH_T10_each_provider_has_its_own_client() -> None:
-    kinds = {
-        make_vendor(each.name, base_url="http://x", key_variable=None).kind for each in VENDORS
+    clients = {
+        type(make_vendor(each.name, base_url="http://x", key_variable=None)) for each in VENDORS
     }
 
-    assert kinds == {"anthropic", "openai", "google", "openrouter", "compatible"}
+    assert clients == {Anthropic, OpenAI, Google, OpenRouter, CompatibleServer}

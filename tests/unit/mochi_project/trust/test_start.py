@@ -21,7 +21,7 @@ from mochi_project.wiring.models import build_models
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo, ModelRequest
 from models_app.vendors.language_model import VendorModels
-from models_app.vendors.registry import Vendor
+from models_app.vendors.vendor import Vendor
 
 Decided = Callable[..., None]
 STRANGE_SERVERS = """{"mcpServers": {

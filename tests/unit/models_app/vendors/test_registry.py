@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from models_app.errors import Unauthorized
-from models_app.vendors.registry import KNOWN_VENDORS, Vendor, make_vendor
+from models_app.vendors.compatible import CompatibleServer
+from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
+from models_app.vendors.vendor import Vendor
 
 ROOT = Path(__file__).parents[4]
 HEAVY = ("pydantic_ai", "openai", "anthropic", "google.genai", "httpx2", "mcp")
@@ -145,7 +147,7 @@ def test_a_vendors_usual_key_is_not_sent_to_an_address_of_ones_own() -> None:
 def test_any_other_name_is_a_compatible_server() -> None:
     mine = make_vendor("mine", base_url="http://localhost:8080/v1", key_variable=None)
 
-    assert mine.kind == "compatible"
+    assert isinstance(mine, CompatibleServer)
     assert mine.is_configured({}.get)
 
 
@@ -170,7 +172,7 @@ def test_what_can_not_be_a_provider_is_refused(name: str, base_url: str | None) 
     ],
 )
 def test_no_proxy_comes_between_two_programs_of_one_machine(url: str, local: bool) -> None:
-    assert Vendor(name="x", kind="compatible", base_url=url).is_local is local
+    assert CompatibleServer(name="x", base_url=url).is_local is local
 
 
 def test_the_known_vendors_are_the_documented_ones() -> None:
@@ -181,3 +183,8 @@ def test_the_known_vendors_are_the_documented_ones() -> None:
         "openrouter",
     }
     assert all(vendor.base_url.startswith("https://") for vendor in KNOWN_VENDORS)
+
+
+@pytest.mark.parametrize("vendor", KNOWN_VENDORS, ids=lambda vendor: vendor.name)
+def test_a_vendor_is_a_module_that_bears_its_name(vendor: Vendor) -> None:
+    assert type(vendor).__module__ == f"models_app.vendors.{vendor.name}"

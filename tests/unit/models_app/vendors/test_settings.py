@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from models_app.language_model import ModelRequest
-from models_app.vendors.registry import VendorKind
-from models_app.vendors.settings import settings_for
+from models_app.vendors.registry import make_vendor
 
-EVERY: tuple[VendorKind, ...] = ("anthropic", "google", "openai", "openrouter", "compatible")
-
-
-def settings(kind: VendorKind, think: Any = None, **options: Any) -> dict[str, Any]:
-    return settings_for(ModelRequest(model="m", messages=[], think=think, options=options), kind)
+EVERY = ("anthropic", "google", "openai", "openrouter", "mine")
 
 
-@pytest.mark.parametrize("kind", EVERY)
-def test_nothing_said_is_nothing_sent(kind: VendorKind) -> None:
-    assert settings(kind) == {}
+def settings(name: str, think: Any = None, **options: Any) -> dict[str, Any]:
+    vendor = make_vendor(name, base_url="http://localhost/v1", key_variable=None)
+    return vendor.settings(ModelRequest(model="m", messages=[], think=think, options=options))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_nothing_said_is_nothing_sent(name: str) -> None:
+    assert settings(name) == {}
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_a_stop_is_a_text_or_a_list(stop: Any, expected: Any) -> None:
 def test_samplers_of_local_servers_are_sent_to_those_alone() -> None:
     options = {"top_k": 5, "min_p": 0.1, "repeat_penalty": 1.1}
 
-    assert settings("compatible", **options) == {"extra_body": options}
+    assert settings("mine", **options) == {"extra_body": options}
     assert settings("openai", **options) == {}
     assert settings("google", **options) == {"top_k": 5}
 
 
-@pytest.mark.parametrize("kind", EVERY[:4])
+@pytest.mark.parametrize("name", EVERY[:4])
 @pytest.mark.parametrize("think", [True, False, "low", "high"])
-def test_thinking_is_passed_on_for_the_library_to_translate(kind: VendorKind, think: Any) -> None:
-    assert settings(kind, think) == {"thinking": think}
+def test_thinking_is_passed_on_for_the_library_to_translate(name: str, think: Any) -> None:
+    assert settings(name, think) == {"thinking": think}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_thinking_is_passed_on_for_the_library_to_translate(kind: VendorKind, th
 def test_compatible_servers_hear_of_thinking_only_when_it_is_wanted(
     think: Any, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert settings("compatible", think, **options) == expected
+    assert settings("mine", think, **options) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_effort_is_the_strength_of_a_plain_yes(think: Any, effort: str, expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
+    ("name", "expected"),
     [
         (
             "anthropic",
@@ -98,6 +98,6 @@ def test_effort_is_the_strength_of_a_plain_yes(think: Any, effort: str, expected
         ("openai", {"thinking": True}),
     ],
 )
-def test_a_budget_is_told_to_those_who_know_one(kind: VendorKind, expected: dict[str, Any]) -> None:
-    assert settings(kind, True, thinking_budget=2000) == expected
-    assert settings(kind, False, thinking_budget=2000) == {"thinking": False}
+def test_a_budget_is_told_to_those_who_know_one(name: str, expected: dict[str, Any]) -> None:
+    assert settings(name, True, thinking_budget=2000) == expected
+    assert settings(name, False, thinking_budget=2000) == {"thinking": False}

@@ -1,0 +1,70 @@
+"""Describes Anthropic: its address, headers, list of models, thinking and SDK."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from models_app.vendors.settings import options_named, thinking_budget
+from models_app.vendors.signatures import running_round_is_signed
+from models_app.vendors.vendor import (
+    ALL_CAPABILITIES,
+    CHAT_AND_TOOLS,
+    ModelFactory,
+    ModelFacts,
+    Vendor,
+)
+from sessions_app.messages import Message
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class Anthropic(Vendor, frozen=True, kw_only=True):
+    """Anthropic's Messages API."""
+
+    list_path = "/v1/models?limit=1000"
+    model_path = "/v1/models/{}"
+
+    name: str = "anthropic"
+    base_url: str = "https://api.anthropic.com"
+    key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Return the API's version, and the key."""
+        version = {"anthropic-version": "2023-06-01"}
+        return version if key is None else {**version, "x-api-key": key}
+
+    def facts(self, item: Mapping[str, Any]) -> ModelFacts:
+        """Return whether the model thinks, and its longest input."""
+        capabilities = item.get("capabilities")
+        thinking = capabilities.get("thinking") if isinstance(capabilities, dict) else None
+        thinks = not isinstance(thinking, dict) or thinking.get("supported") is not False
+        return ModelFacts(
+            ALL_CAPABILITIES if thinks else CHAT_AND_TOOLS, item.get("max_input_tokens")
+        )
+
+    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``top_k``."""
+        return options_named(("top_k",), options)
+
+    def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the effort, and the budget where the request has one."""
+        settings: dict[str, Any] = {"thinking": think}
+        if budget := thinking_budget(think, options):
+            settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": budget}
+        return settings
+
+    def may_think(self, messages: Sequence[Message]) -> bool:
+        """Return False while a tool round runs whose calls came without signed thinking."""
+        return running_round_is_signed(messages, self.name)
+
+    def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
+        """Import Anthropic's SDK and return a factory of its models."""
+        from anthropic import AsyncAnthropic  # noqa: PLC0415 - a second of imports
+        from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
+        from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+
+        client = AsyncAnthropic(
+            api_key=key, base_url=self.base_url, http_client=http_client, max_retries=0
+        )
+        provider = AnthropicProvider(anthropic_client=client)
+        return lambda name: AnthropicModel(name, provider=provider)

@@ -1,0 +1,49 @@
+"""Describes servers that copy OpenAI's Chat Completions API: vLLM, llama.cpp, gateways."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from models_app.vendors.openai import chat_model, open_sdk
+from models_app.vendors.settings import options_named
+from models_app.vendors.vendor import ALL_CAPABILITIES, ModelFactory, ModelFacts, Vendor
+
+if TYPE_CHECKING:
+    import httpx2
+
+# Samplers that llama.cpp, vLLM and their like take beside OpenAI's own parameters.
+_SAMPLERS = ("top_k", "min_p", "repeat_penalty")
+
+
+class CompatibleServer(Vendor, frozen=True, kw_only=True):
+    """A server with OpenAI's API at a configured address."""
+
+    model_path = None
+    list_is_complete = False
+
+    def facts(self, item: Mapping[str, Any]) -> ModelFacts:
+        """Return the context length, which each kind of server states under a name of its own."""
+        meta = item.get("meta")
+        trained = meta.get("n_ctx_train") if isinstance(meta, dict) else None
+        length = item.get("max_model_len") or item.get("context_length") or trained
+        return ModelFacts(ALL_CAPABILITIES, length)
+
+    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the samplers, which OpenAI's SDK passes on unchanged."""
+        samplers = options_named(_SAMPLERS, options)
+        return {"extra_body": samplers} if samplers else {}
+
+    def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the effort; servers disagree on how to say no, and some refuse the parameter."""
+        if not think:
+            return {}
+        return {"openai_reasoning_effort": "medium" if think is True else str(think)}
+
+    def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
+        """Import OpenAI's SDK and return a factory of the server's models."""
+        from pydantic_ai.providers.openai_compatible import (  # noqa: PLC0415 - lazy
+            OpenAICompatibleProvider,
+        )
+
+        client = open_sdk(self, key, http_client)
+        provider = OpenAICompatibleProvider(self.name, openai_client=client)
+        return lambda name: chat_model(name, provider, is_openais=False)

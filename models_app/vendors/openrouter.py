@@ -1,0 +1,74 @@
+"""Describes OpenRouter: its address, list of models, thinking and SDK."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from models_app.errors import ModelNotFound
+from models_app.vendors.openai import open_sdk
+from models_app.vendors.settings import options_named, thinking_budget
+from models_app.vendors.vendor import ModelFactory, ModelFacts, Vendor
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+
+
+class OpenRouter(Vendor, frozen=True, kw_only=True):
+    """OpenRouter's API, which extends OpenAI's Chat Completions."""
+
+    model_path = None
+
+    name: str = "openrouter"
+    base_url: str = "https://openrouter.ai/api/v1"
+    key_variables: tuple[str, ...] = ("OPENROUTER_API_KEY",)
+
+    def facts(self, item: Mapping[str, Any]) -> ModelFacts:
+        """Return what the model generates, what it supports, and its context length."""
+        stated = item.get("supported_parameters")
+        supported = stated if isinstance(stated, list) else []
+        architecture = item.get("architecture")
+        output = architecture.get("output_modalities") if isinstance(architecture, dict) else None
+        capabilities = ["completion"] if not isinstance(output, list) or "text" in output else []
+        capabilities += ["tools"] if "tools" in supported else []
+        capabilities += ["thinking"] if "reasoning" in supported else []
+        return ModelFacts(tuple(capabilities), item.get("context_length"))
+
+    def listed_name(self, model: str) -> str:
+        """Return the name without its variant (``:free``), which is only another routing."""
+        return model.partition(":")[0]
+
+    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``top_k``."""
+        return options_named(("top_k",), options)
+
+    def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the budget where the request has one, else the effort."""
+        if budget := thinking_budget(think, options):
+            return {"openrouter_reasoning": {"enabled": True, "max_tokens": budget}}
+        return {"thinking": think}
+
+    def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
+        """Import OpenAI's SDK and return a factory of OpenRouter's models."""
+        from pydantic_ai.models.openrouter import OpenRouterModel  # noqa: PLC0415 - lazy
+        from pydantic_ai.profiles import merge_profile  # noqa: PLC0415
+        from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
+        from pydantic_ai.providers.openrouter import OpenRouterProvider  # noqa: PLC0415
+
+        provider = OpenRouterProvider(openai_client=open_sdk(self, key, http_client))
+        overrides = OpenAIModelProfile(
+            openai_chat_streaming_requires_finish_reason=True,
+            supports_thinking=True,
+            supports_json_schema_output=True,  # models without it get the schema as text
+        )
+
+        def make(name: str) -> "Model":
+            if "/" not in name:
+                raise ModelNotFound(
+                    f"OpenRouter's models are named '<vendor>/<model>', and '{name}' is not.",
+                    provider=self.name,
+                    model=name,
+                )
+            known = OpenRouterModel(name, provider=provider).profile
+            return OpenRouterModel(name, provider=provider, profile=merge_profile(known, overrides))
+
+        return make

@@ -1,0 +1,157 @@
+"""Defines ``Vendor``, a provider other than Ollama, and how a provider's API is used.
+
+Each provider is a subclass in a module of its own, which ``registry`` lists. Imported with the
+configuration, so SDKs and HTTP clients are imported inside of functions only.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from models_app.errors import Unauthorized
+from models_app.vendors.settings import common_settings, effective_think
+from sessions_app.messages import Message
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+
+    from models_app.language_model import ModelRequest
+
+KeyLookup = Callable[[str], str | None]
+"""From the name of an environment variable to its value."""
+
+ModelFactory = Callable[[str], "Model"]
+"""From a model's bare name to pydantic-ai's model."""
+
+CHAT = ("completion",)
+CHAT_AND_TOOLS = ("completion", "tools")
+ALL_CAPABILITIES = ("completion", "tools", "thinking")
+"""Also assumed of a model whose capabilities the provider does not state."""
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """The facts that a provider's list states about a model.
+
+    Attributes:
+        capabilities: ``completion``, ``tools``, ``thinking``; empty for a model that can't chat.
+        context_length: The longest context, as the provider wrote it: not validated yet.
+    """
+
+    capabilities: Sequence[str] = ALL_CAPABILITIES
+    context_length: Any = None
+
+
+class Vendor(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider other than Ollama: its address, its key, and its API.
+
+    The defaults below are those of OpenAI's API, which most providers copy.
+
+    Attributes:
+        name: The prefix of its models' names, before the colon.
+        base_url: The API's URL, without a slash at its end.
+        key_variables: Environment variables that may hold the key, the first that is set counts;
+            none for a server that needs no key.
+        list_path: The path of the list of models.
+        model_path: The path of one model, with a placeholder for its name; None where the API has
+            none, or none that can be relied on: the list is searched instead.
+        list_is_complete: Whether a model that the list does not name does not exist. Servers with
+            an incomplete list load models on demand, and may have no list at all.
+    """
+
+    list_path: ClassVar[str] = "/models"
+    model_path: ClassVar[str | None] = "/models/{}"
+    list_is_complete: ClassVar[bool] = True
+
+    name: str
+    base_url: str
+    key_variables: tuple[str, ...] = ()
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Return the headers of a request for the list of models."""
+        return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    def facts(self, item: Mapping[str, Any]) -> ModelFacts:
+        """Return the facts that an entry of the list states. The entry is not validated."""
+        return ModelFacts()
+
+    def listed_name(self, model: str) -> str:
+        """Return the name under which the list has a model."""
+        return model
+
+    def settings(self, request: "ModelRequest") -> dict[str, Any]:
+        """Return pydantic-ai's model settings for a request."""
+        think = effective_think(request) if self.may_think(request.messages) else False
+        return {
+            **common_settings(request.options),
+            **self.sampling_settings(request.options),
+            **({} if think is None else self.thinking_settings(think, request.options)),
+        }
+
+    def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the sampling settings that this provider takes beside the common ones."""
+        return {}
+
+    def thinking_settings(self, think: bool | str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that turn thinking on, with its effort, or off."""
+        return {"thinking": think}
+
+    def may_think(self, messages: Sequence[Message]) -> bool:
+        """Return whether the provider accepts a request for thinking after this history."""
+        return True
+
+    def open_models(self, key: str, http_client: "httpx2.AsyncClient") -> ModelFactory:
+        """Import the provider's SDK and return a factory of its models. Slow: call in a thread.
+
+        Args:
+            key: The API key; a placeholder for a server that needs none.
+            http_client: The connections to use; their owner closes them.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine, so that proxies are bypassed."""
+        host = urlsplit(self.base_url).hostname or ""
+        return host in {"localhost", "::1"} or host.startswith("127.")
+
+    def key(self, look_up: KeyLookup = os.environ.get) -> str | None:
+        """Return the key, or None where none is set."""
+        for variable in self.key_variables:
+            if value := (look_up(variable) or "").strip():
+                return value
+        return None
+
+    def is_configured(self, look_up: KeyLookup = os.environ.get) -> bool:
+        """Return whether it can be used: its key is set, or it needs none."""
+        return not self.key_variables or self.key(look_up) is not None
+
+    def require_key(self, look_up: KeyLookup = os.environ.get) -> str | None:
+        """Return the key; None where none is needed.
+
+        Raises:
+            Unauthorized: No key is set, or it has characters that no header can hold; the message
+                names the variable.
+        """
+        key = self.key(look_up)
+        if key is not None and not (key.isascii() and key.isprintable()):
+            # Refused here, without quoting it: an HTTP client's error would quote the header.
+            names = " or ".join(self.key_variables)
+            raise Unauthorized(
+                f"The API key for '{self.name}' in {names} holds characters that no key has, such "
+                "as a line break: set it again and restart the server.",
+                provider=self.name,
+                variables=list(self.key_variables),
+            )
+        if key is None and self.key_variables:
+            names = " or ".join(self.key_variables)
+            raise Unauthorized(
+                f"There is no API key for '{self.name}': set {names} in the environment of the "
+                "server and start it again.",
+                provider=self.name,
+                variables=list(self.key_variables),
+            )
+        return key
