@@ -63,6 +63,7 @@ class AgentPreparation:
             message=message,
             language_model=language_model,
             model=name,
+            purpose="agent",
             think=False if can_think else None,
             window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
             available_tools=offered,

@@ -8,6 +8,7 @@ import msgspec
 
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
+from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaModel
 from models_app.profile_language_model import Gate, ProfileModels, always_open
 from models_app.profiles import ProfileService
@@ -55,6 +56,7 @@ class ModelCatalogue:
         profiles: Where named configurations are; None: there are none.
         profile_gate: As ``ProfileModels`` takes it.
         open_vendor: Opens the models of a vendor that only a profile names.
+        observer: Sees every call of every model that the catalogue hands out.
     """
 
     def __init__(
@@ -65,11 +67,17 @@ class ModelCatalogue:
         profiles: ProfileService | None = None,
         profile_gate: Gate = always_open,
         open_vendor: Callable[[Vendor], VendorModels] = VendorModels,
+        observer: ModelCallObserver | None = None,
     ) -> None:
+        self._observer = observer or ModelCallLog()
         self._ollama = ollama
+        self._observed_ollama = self._observed(ollama, _OLLAMA)
         self._vendors = {each.vendor.name: each for each in vendors}
         self._open_vendor = open_vendor
-        self._opened: dict[Vendor, VendorModels] = {each.vendor: each for each in vendors}
+        self._opened = {each.vendor: each for each in vendors}
+        self._observed_vendors = {
+            each.vendor: self._observed(each, each.vendor.name) for each in vendors
+        }
         self._profile_service = profiles
         self._profiles = (
             ProfileModels(profiles, self._model_of, gate=profile_gate) if profiles else None
@@ -191,7 +199,16 @@ class ModelCatalogue:
         bare_name = rest if vendor is not None or (colon and prefix == _OLLAMA) else name
         if not bare_name.strip():
             raise ModelNotFound("A model's name can't be empty.", model=name)
-        return vendor or self._ollama, bare_name
+        if vendor is None:
+            return self._observed_ollama, bare_name
+        return self._observed_vendors[vendor.vendor], bare_name
+
+    def is_of_ollama(self, name: str) -> bool:
+        """Return whether a name means a model of Ollama, and no profile of one."""
+        try:
+            return self.resolve(name)[0] is self._observed_ollama
+        except ModelNotFound:
+            return False
 
     async def ping(self) -> bool:
         """Tell whether Ollama answers, within a second. Never raises a connection error."""
@@ -217,11 +234,14 @@ class ModelCatalogue:
 
     def _model_of(self, vendor: Vendor | None) -> LanguageModel:
         if vendor is None:
-            return self._ollama
-        models = self._opened.get(vendor)
-        if models is None:
+            return self._observed_ollama
+        if vendor not in self._opened:
             models = self._opened[vendor] = self._open_vendor(vendor)
-        return models
+            self._observed_vendors[vendor] = self._observed(models, vendor.name)
+        return self._observed_vendors[vendor]
+
+    def _observed(self, model: LanguageModel, provider: str) -> ObservedModel:
+        return ObservedModel(model, provider=provider, observer=self._observer)
 
     def _configured(self) -> Sequence[VendorModels]:
         return [each for each in self._vendors.values() if each.is_configured]

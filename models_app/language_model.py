@@ -10,6 +10,9 @@ from sessions_app.messages import NO_EXTRA, Message, ToolCall, ToolSpec
 ThinkLevel = Literal["low", "medium", "high"]
 Think = bool | ThinkLevel
 
+Purpose = Literal["chat", "agent", "compaction", "summary", "structured"]
+"""What a model is asked for; ``ModelCall`` reports it."""
+
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a model (seed 000 section 11.4).
@@ -74,6 +77,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         sink: Takes a batch from where it arrives, and returns whether it did, while whoever
             iterates waits for it. What it does not take is yielded. It spares waking a task for
             every token, and a provider may do without it. It must not raise.
+        purpose: What the answer is for; providers do not see it.
     """
 
     model: str
@@ -85,6 +89,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = NO_EXTRA
     answer_schema: Mapping[str, Any] | None = None
     sink: "Callable[[Sequence[Delta]], bool] | None" = None
+    purpose: Purpose = "chat"
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
@@ -142,11 +147,15 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
         done_reason: Why it stopped (``stop``, ``length``, ...).
         prompt_eval_count: Tokens of the request; None where the provider did not say.
         eval_count: Tokens of the answer; None where the provider did not say.
+        cached_count: Tokens of the request that the provider had cached, where it says so.
+        reasoning_count: Tokens of the answer that were reasoning, where it says so.
     """
 
     done_reason: str | None = None
     prompt_eval_count: int | None = None
     eval_count: int | None = None
+    cached_count: int | None = None
+    reasoning_count: int | None = None
 
 
 Delta = (

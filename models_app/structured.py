@@ -15,10 +15,11 @@ from models_app.language_model import (
     Finished,
     LanguageModel,
     ModelRequest,
+    Purpose,
     TextDelta,
     ThinkingDelta,
 )
-from models_app.ollama.language_model import OllamaModel
+from models_app.model_calls import ModelCallLog, ModelCallObserver
 from sessions_app.messages import Message, SystemMessage, UserMessage
 
 ATTEMPTS = 3
@@ -40,12 +41,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         context_window: Tokens of context to reserve, where the provider takes that.
         answer_tokens: Tokens that an answer of Ollama's may have; a model that is caught in a loop
             would keep others waiting. Elsewhere reasoning counts into such a limit.
+        purpose: What the answer is for.
     """
 
     instructions: str
     text: str
     context_window: int | None = None
     answer_tokens: int | None = None
+    purpose: Purpose = "structured"
 
 
 class StructuredAnswers(Protocol):
@@ -65,19 +68,25 @@ class StructuredModels:
     """Asks Ollama's models through ollama-instructor, all others in their provider's own way.
 
     Args:
-        resolve: Says who runs a model, and its name there.
+        resolve: Returns the language model that runs a model, and its name there.
+        is_of_ollama: Returns whether a model's name means one of Ollama.
         ollama_host: Ollama's URL.
         silence_timeout: Seconds that an answer of Ollama's may take.
+        observer: Sees the calls of Ollama's models; the others come observed.
     """
 
     def __init__(
         self,
         resolve: Callable[[str], tuple[LanguageModel, str]],
         *,
+        is_of_ollama: Callable[[str], bool],
         ollama_host: str,
         silence_timeout: float,
+        observer: ModelCallObserver | None = None,
     ) -> None:
         self._resolve = resolve
+        self._is_of_ollama = is_of_ollama
+        self._observer = observer or ModelCallLog()
         self._ollama_host = ollama_host
         self._silence_timeout = silence_timeout
 
@@ -89,7 +98,7 @@ class StructuredModels:
             ModelError: The provider can't be asked, or gave no answer of that form.
         """
         language_model, name = self._resolve(model)
-        if isinstance(language_model, OllamaModel):
+        if self._is_of_ollama(model):
             return await self._ask_ollama(name, question, form)
         provider = model.partition(":")[0]
         return await ask_for_json(language_model, name, question, form, provider=provider)
@@ -100,6 +109,7 @@ class StructuredModels:
             module.AsyncInstructorOllamaClient,
             self._ollama_host,
             silence_timeout=self._silence_timeout,
+            observer=self._observer,
         )
         messages = [
             {"role": "system", "content": question.instructions},
@@ -112,6 +122,7 @@ class StructuredModels:
                 messages,
                 form,
                 options={key: value for key, value in options.items() if value is not None},
+                purpose=question.purpose,
             )
         finally:
             await client.close()
@@ -143,7 +154,12 @@ async def ask_for_json(
         SystemMessage(content=instructions, message_id="", timestamp=""),
         UserMessage(content=question.text, message_id="", timestamp=""),
     ]
-    in_words = ModelRequest(model=name, messages=messages, context_window=question.context_window)
+    in_words = ModelRequest(
+        model=name,
+        messages=messages,
+        context_window=question.context_window,
+        purpose=question.purpose,
+    )
     held = msgspec.structs.replace(in_words, answer_schema=schema)
     for request in [held, *[in_words] * (ATTEMPTS - 1)]:
         try:

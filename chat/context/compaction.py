@@ -253,6 +253,7 @@ class RequestFitter:
             think=False if self._rules.can_think else None,
             context_window=window.window,
             keeps_window=True,
+            purpose="compaction",
             options={} if window.window is None else {"num_predict": ANSWER_TOKENS},
         )
         text = await whole_answer(self._language_model, request, enough=SUMMARY_LENGTH + 1000)

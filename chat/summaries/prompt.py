@@ -123,6 +123,7 @@ def question_for(session: Session, model: str, *, share: float = 1.0) -> Questio
         text="\n".join(parts),
         context_window=window,
         answer_tokens=ANSWER_TOKENS,
+        purpose="summary",
     )
 
 

@@ -10,7 +10,7 @@ from chat.context.plan import ContextPlan
 from chat.context.window import Decision
 from chat.stream.events import TurnStarted
 from chat.turn.phases import PlainScript, TurnScript
-from models_app.language_model import LanguageModel, Think
+from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
@@ -26,6 +26,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         message: The user message to append, if any.
         language_model: Who answers.
         model: The model's name as the provider knows it.
+        purpose: What the model is asked for.
         think: Whether and how hard to reason; None leaves it to the provider.
         window: The context window to ask for.
         available_tools: The tools that the model may call.
@@ -43,6 +44,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     message: UserMessage | None
     language_model: LanguageModel
     model: str
+    purpose: Purpose = "chat"
     think: Think | None
     window: Decision
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS

@@ -160,6 +160,7 @@ class ModelCaller:
             think=self._job.think,
             context_window=self.window.window,
             options=self._job.session.metadata.options or {},
+            purpose=self._job.purpose,
             sink=partial(self._take_at_once, answer),
         )
 

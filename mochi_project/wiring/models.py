@@ -1,4 +1,4 @@
-"""Builds who answers: Ollama, and the providers that are configured."""
+"""Builds the language models: Ollama's, and those of the configured providers."""
 
 from functools import partial
 
@@ -6,14 +6,22 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
+from models_app.model_calls import ModelCallObserver
 from models_app.ollama.language_model import OllamaModel
 from models_app.profiles import ProfileService
 from models_app.vendors.language_model import VendorModels
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 
-def build_models(settings: MochiSettings) -> ModelCatalogue:
-    """Build the catalogue of models; nobody is asked before somebody asks it."""
+def build_models(
+    settings: MochiSettings, observer: ModelCallObserver | None = None
+) -> ModelCatalogue:
+    """Build the catalogue of models; it connects to a provider with the first request.
+
+    Args:
+        settings: The configuration.
+        observer: Sees every call of a model; None logs them.
+    """
     silence = settings.upstream_timeout_seconds
     vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
     for name, provider in settings.providers.items():
@@ -27,4 +35,5 @@ def build_models(settings: MochiSettings) -> ModelCatalogue:
         profiles=ProfileService(settings.resolved_data_dir / "profiles", list(vendors.values())),
         profile_gate=TrustGate(settings.trust, PROFILES),
         open_vendor=open_vendor,
+        observer=observer,
     )

@@ -31,6 +31,7 @@ from mochi_project.wiring.summaries import build_summaries
 from mochi_project.wiring.tools import ToolRoom, build_tools
 from mochi_project.wiring.turns import build_turns
 from models_app.catalogue import ModelCatalogue
+from models_app.model_calls import ModelCallLog
 from prompts_app.service import SystemPromptService
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import sweep_temporary_files
@@ -80,14 +81,15 @@ _current: Services | None = None
 
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    models = build_models(settings)
+    model_calls = ModelCallLog()
+    models = build_models(settings, model_calls)
     tools = build_tools(settings)
     storage = build_storage(settings)
     questions = ConfirmationStore(
         settings.resolved_state_dir / "confirmations",
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
     )
-    summaries = build_summaries(settings, models, storage.repository, questions)
+    summaries = build_summaries(settings, models, storage.repository, questions, model_calls)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()
     agents = build_agents(

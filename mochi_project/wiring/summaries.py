@@ -8,8 +8,7 @@ from mochi_project.background.summary_queue import SummaryTasks
 from mochi_project.background.task_queue import TaskQueue
 from mochi_project.configuration.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ModelNotFound
-from models_app.ollama.language_model import OllamaModel
+from models_app.model_calls import ModelCallObserver
 from models_app.structured import StructuredModels
 from sessions_app.store.repository import SessionRepository
 
@@ -19,21 +18,17 @@ def build_summaries(
     models: ModelCatalogue,
     repository: SessionRepository,
     questions: ConfirmationStore,
+    observer: ModelCallObserver,
 ) -> SummaryService:
     """Build the service; the queue is the background worker's."""
     answers = StructuredModels(
         models.resolve,
+        is_of_ollama=models.is_of_ollama,
         ollama_host=settings.ollama_host,
         silence_timeout=settings.upstream_timeout_seconds,
+        observer=observer,
     )
-
-    def is_ollamas(model: str) -> bool:
-        try:
-            return isinstance(models.resolve(model)[0], OllamaModel)
-        except ModelNotFound:
-            return False
-
-    wanted = WantedModels(repository, is_ollamas, questions.pending)
+    wanted = WantedModels(repository, models.is_of_ollama, questions.pending)
     return SummaryService(
         repository=repository,
         writer=SummaryWriter(repository, answers, wanted),

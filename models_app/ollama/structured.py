@@ -8,7 +8,8 @@ from ollama_instructor import OllamaInstructorAsync
 from pydantic import BaseModel, ValidationError
 
 from models_app.errors import ContextOverflow, ModelError, OllamaError
-from models_app.language_model import Think
+from models_app.language_model import Finished, Purpose, Think
+from models_app.model_calls import CallInProgress, ModelCallLog, ModelCallObserver
 from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
 from models_app.ollama.library import (
     ChatMessageLike,
@@ -27,6 +28,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         host: The server's URL, or ``name[:port]``; None: the library's default.
         silence_timeout: Seconds that an answer may take.
         connect_timeout: Seconds that making a connection may take.
+        observer: Sees the calls of ``structured_response``; None logs them.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         *,
         silence_timeout: float = SILENCE_SECONDS,
         connect_timeout: float = CONNECT_SECONDS,
+        observer: ModelCallObserver | None = None,
     ) -> None:
+        self._observer = observer or ModelCallLog()
         address = parse_host(host) if host else None
         super().__init__(
             address.url if address else None,
@@ -85,6 +89,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         *,
         options: Mapping[str, Any] | None = None,
         attempts: int = 3,
+        purpose: Purpose = "structured",
     ) -> ollama.ChatResponse:
         """Ask for an answer whose content is JSON that ``format`` accepts.
 
@@ -94,6 +99,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
             format: What the answer must be.
             options: Sampling options, ``num_ctx`` among them.
             attempts: How often to ask until an answer fits.
+            purpose: What the answer is for, as the observer is told.
 
         Raises:
             OllamaError: No answer fitted (retryable), or the server refused.
@@ -102,9 +108,12 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         mismatch: ValidationError | None = None
         for _ in range(attempts):
             try:
-                return await self._ask_once(model, messages, format, options)
+                response = await self._ask_once(model, messages, format, options, purpose)
+                format.model_validate_json(response.message.content or "")
             except ValidationError as error:
                 mismatch = error
+            else:
+                return response
         raise OllamaError(
             f"Model '{model}' did not give an answer of the form {format.__name__}.",
             retryable=True,
@@ -117,18 +126,20 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         messages: Sequence[Mapping[str, Any] | ollama.Message],
         format: type[BaseModel],  # noqa: A002
         options: Mapping[str, Any] | None,
+        purpose: Purpose,
     ) -> ollama.ChatResponse:
-        # One attempt only: the library's own retries log the arguments, prompts included.
-        try:
-            passing = (ValidationError, TypeError, ModelError)
-            with typed_errors(self.public_host, model, passing=passing):
-                response: ollama.ChatResponse = await self.chat_completion(
-                    format=format, model=model, messages=messages, options=options, retries=1
-                )
-        except TypeError as error:  # how the library reports an answer without content
+        call = CallInProgress(self._observer, provider="ollama", model=model, purpose=purpose)
+        with call, typed_errors(self.public_host, model, passing=(ModelError,)):
+            response: ollama.ChatResponse = await self.chat(
+                model, messages, format=format.model_json_schema(), options=options
+            )
+            call.finished = Finished(
+                response.done_reason, response.prompt_eval_count, response.eval_count
+            )
+        if response.message.content is None:
             raise OllamaError(
                 f"Model '{model}' answered without content.", retryable=True, model=model
-            ) from error
+            )
         return response
 
 

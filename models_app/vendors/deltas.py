@@ -81,6 +81,8 @@ class DeltaReader:
                 _DONE_REASONS.get(response.finish_reason or "", "stop"),
                 usage.input_tokens if told else None,
                 usage.output_tokens if told else None,
+                usage.cache_read_tokens or None,
+                usage.details.get("reasoning_tokens") or None,
             ),
         ]
 

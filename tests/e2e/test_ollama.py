@@ -199,7 +199,10 @@ class Capital(BaseModel):
 
 async def test_it_answers_in_a_form(ollama: OllamaModel, info: ModelInfo) -> None:
     models = StructuredModels(
-        lambda name: (ollama, name), ollama_host=ollama.public_host, silence_timeout=300
+        lambda name: (ollama, name),
+        is_of_ollama=lambda _: True,
+        ollama_host=ollama.public_host,
+        silence_timeout=300,
     )
     question = Question(
         instructions="Give the capital.", text="The capital of France", context_window=WINDOW

@@ -36,8 +36,11 @@ def catalogue(provider):
         ("openai/gpt-oss:20b", "openai/gpt-oss:20b"),
     ],
 )
-def test_a_name_means_a_model_of_ollama(catalogue, provider, name, bare):
-    assert catalogue.resolve(name) == (provider, bare)
+def test_a_name_means_a_model_of_ollama(catalogue, name, bare):
+    model, bare_name = catalogue.resolve(name)
+
+    assert (model.provider, bare_name) == ("ollama", bare)
+    assert catalogue.is_of_ollama(name)
 
 
 @pytest.mark.parametrize("prefix", ["openai", "anthropic", "google", "openrouter", "profile"])
@@ -116,7 +119,8 @@ def test_004_CH_T10_a_prefix_chooses_the_provider(of_all, name, provider, bare):
 
     model, bare_name = catalogue.resolve(name)
 
-    assert (model.vendor.name, bare_name) == (provider, bare)
+    assert (model.provider, bare_name) == (provider, bare)
+    assert not catalogue.is_of_ollama(name)
     with pytest.raises(ModelNotFound, match="can't be empty"):
         catalogue.resolve(f"{provider}: ")
 

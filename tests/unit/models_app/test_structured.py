@@ -41,7 +41,10 @@ class Speaker:
 
 def asking(language_model, host="http://localhost:1"):
     return StructuredModels(
-        lambda name: (language_model, name), ollama_host=host, silence_timeout=5
+        lambda name: (language_model, name),
+        is_of_ollama=lambda _: isinstance(language_model, OllamaModel),
+        ollama_host=host,
+        silence_timeout=5,
     )
 
 

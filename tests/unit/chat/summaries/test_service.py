@@ -532,7 +532,10 @@ async def test_giving_way_frees_the_models_slot(house):
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     house.answers = StructuredModels(
-        lambda name: (OllamaModel(url), name), ollama_host=url, silence_timeout=60
+        lambda name: (OllamaModel(url), name),
+        is_of_ollama=lambda _: True,
+        ollama_host=url,
+        silence_timeout=60,
     )
     session_id, other = house.talk(), house.talk()
     async with server, asyncio.timeout(20):
