@@ -9,10 +9,10 @@ import msgspec
 from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
-from models_app.ollama.language_model import OllamaModel
-from models_app.profile_language_model import Gate, ProfileModels, always_open
+from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.profile_language_model import Gate, ProfileLanguageModel, always_open
 from models_app.profiles import ProfileService
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.vendor import Vendor
 from sessions_app.session import MODEL_NAME_LENGTH
@@ -54,19 +54,19 @@ class ModelCatalogue:
         ollama: The Ollama server.
         vendors: The other providers, configured or not.
         profiles: Where named configurations are; None: there are none.
-        profile_gate: As ``ProfileModels`` takes it.
+        profile_gate: As ``ProfileLanguageModel`` takes it.
         open_vendor: Opens the models of a vendor that only a profile names.
         observer: Sees every call of every model that the catalogue hands out.
     """
 
     def __init__(
         self,
-        ollama: OllamaModel,
-        vendors: Sequence[VendorModels] = (),
+        ollama: OllamaLanguageModel,
+        vendors: Sequence[VendorLanguageModel] = (),
         *,
         profiles: ProfileService | None = None,
         profile_gate: Gate = always_open,
-        open_vendor: Callable[[Vendor], VendorModels] = VendorModels,
+        open_vendor: Callable[[Vendor], VendorLanguageModel] = VendorLanguageModel,
         observer: ModelCallObserver | None = None,
     ) -> None:
         self._observer = observer or ModelCallLog()
@@ -80,7 +80,7 @@ class ModelCatalogue:
         }
         self._profile_service = profiles
         self._profiles = (
-            ProfileModels(profiles, self._model_of, gate=profile_gate) if profiles else None
+            ProfileLanguageModel(profiles, self._model_of, gate=profile_gate) if profiles else None
         )
 
     @property
@@ -123,7 +123,7 @@ class ModelCatalogue:
         vendors = self._configured()
         if not vendors:
             return ModelListing(models=await self._ollama.list_models())
-        asked: list[tuple[str, OllamaModel | VendorModels]] = [
+        asked: list[tuple[str, OllamaLanguageModel | VendorLanguageModel]] = [
             (_OLLAMA, self._ollama),
             *((each.vendor.name, each) for each in vendors),
         ]
@@ -243,12 +243,12 @@ class ModelCatalogue:
     def _observed(self, model: LanguageModel, provider: str) -> ObservedModel:
         return ObservedModel(model, provider=provider, observer=self._observer)
 
-    def _configured(self) -> Sequence[VendorModels]:
+    def _configured(self) -> Sequence[VendorLanguageModel]:
         return [each for each in self._vendors.values() if each.is_configured]
 
 
 async def _list_in_time(
-    name: str, provider: OllamaModel | VendorModels
+    name: str, provider: OllamaLanguageModel | VendorLanguageModel
 ) -> list[ModelInfo] | UnavailableProvider:
     try:
         async with asyncio.timeout(LISTING_SECONDS):

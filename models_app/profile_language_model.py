@@ -25,7 +25,7 @@ async def always_open() -> str | None:
     return None
 
 
-class ProfileModels:
+class ProfileLanguageModel:
     """The models of all profiles; implements ``LanguageModel``, profiles' names being the models'.
 
     Args:

@@ -7,9 +7,9 @@ from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallObserver
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import ProfileService
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 
@@ -28,9 +28,9 @@ def build_models(
         vendors[name] = make_vendor(
             name, base_url=provider.base_url, key_variable=provider.api_key_env
         )
-    open_vendor = partial(VendorModels, silence_timeout=silence)
+    open_vendor = partial(VendorLanguageModel, silence_timeout=silence)
     return ModelCatalogue(
-        OllamaModel(host=settings.ollama_host, silence_timeout=silence),
+        OllamaLanguageModel(host=settings.ollama_host, silence_timeout=silence),
         [open_vendor(vendor) for vendor in vendors.values()],
         profiles=ProfileService(settings.resolved_data_dir / "profiles", list(vendors.values())),
         profile_gate=TrustGate(settings.trust, PROFILES),

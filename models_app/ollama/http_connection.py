@@ -29,11 +29,11 @@ class ConnectionLost(HttpError):
     """The connection ended before the answer did."""
 
 
-class Silent(HttpError):
+class ReadTimeout(HttpError):
     """Nothing came for too long."""
 
 
-class NotHttp(HttpError):
+class ProtocolError(HttpError):
     """What came is not HTTP."""
 
 
@@ -174,24 +174,24 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take in what one read of the socket brought."""
         if self.is_complete:
-            self._fail(NotHttp("it sends more than was asked for"))
+            self._fail(ProtocolError("it sends more than was asked for"))
             return
         self._last_data = self._loop.time()
         self.received_any = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail(NotHttp("it wants to speak another protocol"))
+            self._fail(ProtocolError("it wants to speak another protocol"))
         except httptools.HttpParserError as error:
-            self._fail(NotHttp(str(error)))
+            self._fail(ProtocolError(str(error)))
         if self._surplus:
-            self._fail(NotHttp("it sends more than was asked for"))
+            self._fail(ProtocolError("it sends more than was asked for"))
         if self._pieces:  # of the body; while they wait, no more than ``BUFFERED_BYTES`` is read
             self._head_bytes = 0
         else:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES and not self.is_complete:
-                self._fail(NotHttp("its headers or trailers are too long"))
+                self._fail(ProtocolError("its headers or trailers are too long"))
         self._buffered += len(data)
         if self._buffered > BUFFERED_BYTES:
             self._pause()
@@ -270,7 +270,7 @@ class HttpConnection(asyncio.Protocol):
             later = max(silent_until, self._loop.time() + 1.0 if self._paused else 0.0)
             self._watch = self._loop.call_at(later, self._look)
             return
-        self._fail(Silent("nothing came for too long"))
+        self._fail(ReadTimeout("nothing came for too long"))
 
     def _stop_watching(self) -> None:
         if self._watch is not None:

@@ -41,7 +41,7 @@ class _Clients:
     inventory: ModelInventory | None = None
 
 
-class OllamaModel:
+class OllamaLanguageModel:
     """The models of one Ollama server; implements ``LanguageModel``.
 
     Args:
@@ -262,7 +262,7 @@ class _Recovery:
         pause: Seconds to wait before it.
     """
 
-    def __init__(self, ollama: OllamaModel, request: ModelRequest) -> None:
+    def __init__(self, ollama: OllamaLanguageModel, request: ModelRequest) -> None:
         self._ollama = ollama
         self._model = request.model
         self._retries = Retries(BACKOFFS)

@@ -14,8 +14,8 @@ from models_app.ollama.host import CONNECT_SECONDS, OllamaHost
 from models_app.ollama.http_connection import (
     HttpConnection,
     HttpError,
-    NotHttp,
-    Silent,
+    ProtocolError,
+    ReadTimeout,
     request_bytes,
     request_head,
     with_body,
@@ -133,9 +133,9 @@ class OllamaTransport:
         """Return the error that a failure of the connection stands for."""
         if isinstance(failure, OSError):
             return errors.unreachable(self._host.url, _reason(failure))
-        if isinstance(failure, Silent):
+        if isinstance(failure, ReadTimeout):
             return errors.silent(self._silence_timeout)
-        if isinstance(failure, NotHttp):
+        if isinstance(failure, ProtocolError):
             return errors.made_no_sense("it is not HTTP.")
         return errors.broke_off("the connection closed before its end.")
 

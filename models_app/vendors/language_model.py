@@ -39,7 +39,7 @@ class _Clients:
     make_model: ModelFactory | None = None
 
 
-class VendorModels:
+class VendorLanguageModel:
     """The models of one vendor; implements ``LanguageModel``.
 
     Args:

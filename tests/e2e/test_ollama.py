@@ -25,7 +25,7 @@ from models_app.language_model import (
     ThinkingDelta,
     WindowGrown,
 )
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.structured import Question, StructuredModels
 from sessions_app.messages import (
     AssistantMessage,
@@ -57,14 +57,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.allow_blocking, pytest.mark.timeout(6
 
 
 @pytest.fixture
-async def ollama() -> AsyncIterator[OllamaModel]:
-    model = OllamaModel(HOST)
+async def ollama() -> AsyncIterator[OllamaLanguageModel]:
+    model = OllamaLanguageModel(HOST)
     yield model
     await model.aclose()
 
 
 @pytest.fixture
-async def info(ollama: OllamaModel) -> ModelInfo:
+async def info(ollama: OllamaLanguageModel) -> ModelInfo:
     if name := os.environ.get("MOCHI_E2E_OLLAMA_MODEL"):
         return await ollama.describe(name)
     fit = [info for info in await ollama.list_models() if set(info.capabilities) >= NEEDED]
@@ -82,7 +82,7 @@ def asking(info: ModelInfo, *messages: Message, **more: object) -> ModelRequest:
     return ModelRequest(model=info.name, messages=messages, **how)  # type: ignore[arg-type]
 
 
-async def ask(ollama: OllamaModel, request: ModelRequest) -> list[Delta]:
+async def ask(ollama: OllamaLanguageModel, request: ModelRequest) -> list[Delta]:
     async with aclosing(ollama.stream(request)) as batches:
         return [delta async for batch in batches for delta in batch]
 
@@ -91,7 +91,7 @@ def text_of(deltas: Sequence[Delta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
-async def test_its_models_are_listed(ollama: OllamaModel, info: ModelInfo) -> None:
+async def test_its_models_are_listed(ollama: OllamaLanguageModel, info: ModelInfo) -> None:
     listed = {each.name: each for each in await ollama.list_models()}
 
     assert info.name in listed
@@ -104,7 +104,9 @@ async def test_its_models_are_listed(ollama: OllamaModel, info: ModelInfo) -> No
         await ask(ollama, ModelRequest(model="no-such-model:1b", messages=[user("Hello")]))
 
 
-async def test_it_answers_in_pieces_and_counts(ollama: OllamaModel, info: ModelInfo) -> None:
+async def test_it_answers_in_pieces_and_counts(
+    ollama: OllamaLanguageModel, info: ModelInfo
+) -> None:
     system = SystemMessage(content="You are a geographer.", message_id="s", timestamp="t")
     question = user("Name the capital of France, and say one sentence about it.")
 
@@ -121,7 +123,7 @@ async def test_it_answers_in_pieces_and_counts(ollama: OllamaModel, info: ModelI
 
 @pytest.mark.parametrize("think", [False, True])
 async def test_it_thinks_when_it_is_asked_to(
-    ollama: OllamaModel, info: ModelInfo, think: bool
+    ollama: OllamaLanguageModel, info: ModelInfo, think: bool
 ) -> None:
     deltas = await ask(ollama, asking(info, user("What is 17 + 4?"), think=think))
 
@@ -129,7 +131,7 @@ async def test_it_thinks_when_it_is_asked_to(
     assert "<think" not in text_of(deltas)
 
 
-async def test_it_calls_a_tool_and_goes_on(ollama: OllamaModel, info: ModelInfo) -> None:
+async def test_it_calls_a_tool_and_goes_on(ollama: OllamaLanguageModel, info: ModelInfo) -> None:
     asked = user("What time is it in Bern now? Use the tool.")
     deltas = await ask(ollama, asking(info, asked, tools=[TIME]))
     calls = tuple(delta.call for delta in deltas if isinstance(delta, CallDelta))
@@ -154,7 +156,7 @@ async def test_it_calls_a_tool_and_goes_on(ollama: OllamaModel, info: ModelInfo)
     assert "37" in text_of(deltas)
 
 
-async def test_it_stops_when_nobody_listens(ollama: OllamaModel, info: ModelInfo) -> None:
+async def test_it_stops_when_nobody_listens(ollama: OllamaLanguageModel, info: ModelInfo) -> None:
     endless = asking(info, user("Count from 1 to 5000, one number in each line."))
     async with aclosing(ollama.stream(endless)) as batches:
         async for batch in batches:
@@ -168,7 +170,7 @@ async def test_it_stops_when_nobody_listens(ollama: OllamaModel, info: ModelInfo
 
 
 async def test_a_request_that_is_too_long_grows_its_window(
-    ollama: OllamaModel, info: ModelInfo
+    ollama: OllamaLanguageModel, info: ModelInfo
 ) -> None:
     long = user("word " * (WINDOW + 500) + "\nSay: yes.")
 
@@ -181,7 +183,9 @@ async def test_a_request_that_is_too_long_grows_its_window(
     assert (deltas[-1].prompt_eval_count or 0) > WINDOW
 
 
-async def test_what_no_window_holds_is_an_overflow(ollama: OllamaModel, info: ModelInfo) -> None:
+async def test_what_no_window_holds_is_an_overflow(
+    ollama: OllamaLanguageModel, info: ModelInfo
+) -> None:
     assert info.context_length
     longer = user("word " * (info.context_length + 1000))
 
@@ -197,7 +201,7 @@ class Capital(BaseModel):
     country: str
 
 
-async def test_it_answers_in_a_form(ollama: OllamaModel, info: ModelInfo) -> None:
+async def test_it_answers_in_a_form(ollama: OllamaLanguageModel, info: ModelInfo) -> None:
     models = StructuredModels(
         lambda name: (ollama, name),
         is_of_ollama=lambda _: True,

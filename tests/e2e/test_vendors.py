@@ -13,7 +13,7 @@ import pytest
 
 from models_app.errors import ModelNotFound, Unauthorized
 from models_app.language_model import CallDelta, Delta, Finished, ModelRequest, TextDelta
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from sessions_app.messages import (
     AssistantMessage,
@@ -49,14 +49,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.allow_blocking, pytest.mark.timeout(1
 
 
 @pytest.fixture(params=VENDORS)
-async def vendor(request: pytest.FixtureRequest) -> AsyncIterator[VendorModels]:
+async def vendor(request: pytest.FixtureRequest) -> AsyncIterator[VendorLanguageModel]:
     variable = VARIABLES[request.param]
-    models = VendorModels(make_vendor(request.param, base_url=None, key_variable=variable))
+    models = VendorLanguageModel(make_vendor(request.param, base_url=None, key_variable=variable))
     yield models
     await models.aclose()
 
 
-def model_of(vendor: VendorModels) -> str:
+def model_of(vendor: VendorLanguageModel) -> str:
     name = vendor.vendor.name
     return os.environ.get(f"MOCHI_E2E_{name.upper()}_MODEL", MODELS[name])
 
@@ -65,7 +65,7 @@ def user(text: str) -> UserMessage:
     return UserMessage(content=text, message_id="u", timestamp="t")
 
 
-async def ask(vendor: VendorModels, *messages: Message, **more: object) -> list[Delta]:
+async def ask(vendor: VendorLanguageModel, *messages: Message, **more: object) -> list[Delta]:
     request = ModelRequest(model=model_of(vendor), messages=messages, **more)  # type: ignore[arg-type]
     async with aclosing(vendor.stream(request)) as batches:
         return [delta async for batch in batches for delta in batch]
@@ -75,7 +75,7 @@ def text_of(deltas: Sequence[Delta]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
-async def test_it_answers_and_counts(vendor: VendorModels) -> None:
+async def test_it_answers_and_counts(vendor: VendorLanguageModel) -> None:
     system = SystemMessage(content="Answer with one word.", message_id="s", timestamp="t")
 
     deltas = await ask(
@@ -88,7 +88,7 @@ async def test_it_answers_and_counts(vendor: VendorModels) -> None:
 
 
 @pytest.mark.parametrize("think", [False, True])
-async def test_it_calls_a_tool_and_goes_on(vendor: VendorModels, think: bool) -> None:
+async def test_it_calls_a_tool_and_goes_on(vendor: VendorLanguageModel, think: bool) -> None:
     asked = user("What time is it in Bern and in Oslo? Use the tool, for both at once.")
     deltas = await ask(vendor, asked, tools=[TIME], think=think)
     calls = tuple(delta.call for delta in deltas if isinstance(delta, CallDelta))
@@ -113,15 +113,15 @@ async def test_it_calls_a_tool_and_goes_on(vendor: VendorModels, think: bool) ->
     assert "37" in text_of(deltas) or any(isinstance(delta, CallDelta) for delta in deltas)
 
 
-async def test_its_models_are_listed(vendor: VendorModels) -> None:
+async def test_its_models_are_listed(vendor: VendorLanguageModel) -> None:
     assert await vendor.list_models()
     assert (await vendor.describe(model_of(vendor))).can_chat
     with pytest.raises(ModelNotFound):
         await vendor.describe("no-such/model")
 
 
-async def test_a_wrong_key_is_unauthorized(vendor: VendorModels) -> None:
-    wrong = VendorModels(vendor.vendor, key_of=lambda _: "sk-wrong-canary-123456")
+async def test_a_wrong_key_is_unauthorized(vendor: VendorLanguageModel) -> None:
+    wrong = VendorLanguageModel(vendor.vendor, key_of=lambda _: "sk-wrong-canary-123456")
 
     with pytest.raises(Unauthorized) as raised:
         await ask(wrong, user("Hello"))

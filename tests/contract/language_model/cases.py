@@ -19,9 +19,9 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from sessions_app.messages import (
     AssistantMessage,
@@ -69,11 +69,11 @@ class Provider:
     def is_ollama(self) -> bool:
         return self.name == "ollama"
 
-    def open(self, url: str, **options: Any) -> OllamaModel | VendorModels:
+    def open(self, url: str, **options: Any) -> OllamaLanguageModel | VendorLanguageModel:
         if self.is_ollama:
-            return OllamaModel(url, **options)
+            return OllamaLanguageModel(url, **options)
         vendor = make_vendor(self.name, base_url=url + self.path, key_variable="SOME_KEY")
-        return VendorModels(vendor, key_of={"SOME_KEY": KEY}.get, **options)
+        return VendorLanguageModel(vendor, key_of={"SOME_KEY": KEY}.get, **options)
 
 
 OLLAMA = Provider("ollama", "qwen3:14b", "scripted-plain")
@@ -94,7 +94,7 @@ every_thinker = pytest.mark.parametrize(
     "provider", [*EVERY, ADAPTIVE], ids=lambda each: f"{each.name}-{each.model}"
 )
 every_vendor = pytest.mark.parametrize("provider", VENDORS, ids=lambda each: each.name)
-Opener = Callable[..., OllamaModel | VendorModels]
+Opener = Callable[..., OllamaLanguageModel | VendorLanguageModel]
 Serve = Callable[[Callable[[asyncio.StreamWriter], Awaitable[None]]], Awaitable[str]]
 
 

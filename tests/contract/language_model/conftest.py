@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.server import ScriptedModelServer
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from tests.contract.language_model.cases import Opener, Provider, Serve
 
 
@@ -28,11 +28,11 @@ async def open_model(
     for provider in ("ollama", "vendors"):
         backoffs = f"models_app.{provider}.language_model.BACKOFFS"
         monkeypatch.setattr(backoffs, ((0, 0.01), (0, 0.01)))
-    opened: list[OllamaModel | VendorModels] = []
+    opened: list[OllamaLanguageModel | VendorLanguageModel] = []
 
     def open_model(
         provider: Provider, url: str | None = None, **options: Any
-    ) -> OllamaModel | VendorModels:
+    ) -> OllamaLanguageModel | VendorLanguageModel:
         opened.append(provider.open(url or scripted.url, **options))
         return opened[-1]
 

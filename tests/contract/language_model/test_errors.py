@@ -19,7 +19,7 @@ from models_app.errors import (
 )
 from models_app.language_model import Delta, Finished, ModelRequest, Retrying
 from models_app.scripted.server import ScriptedModelServer
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from tests.contract.language_model.cases import (
     KEY,
@@ -90,7 +90,7 @@ async def test_no_key_is_said_before_anything_is_sent(
     provider: Provider, scripted: ScriptedModelServer
 ) -> None:
     vendor = make_vendor(provider.name, base_url=scripted.url, key_variable="NO_SUCH_KEY")
-    model = VendorModels(vendor, key_of={}.get)
+    model = VendorLanguageModel(vendor, key_of={}.get)
 
     for asking in (
         ask(model, provider, user("Hello")),

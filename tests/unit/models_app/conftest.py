@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from models_app.language_model import ModelRequest, Retrying
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from sessions_app.messages import UserMessage
 
 
@@ -286,7 +286,7 @@ async def fake() -> AsyncIterator[FakeOllama]:
 
 
 @pytest.fixture
-async def ollama(fake: FakeOllama) -> AsyncIterator[OllamaModel]:
-    model = OllamaModel(fake.url, silence_timeout=5, connect_timeout=2)
+async def ollama(fake: FakeOllama) -> AsyncIterator[OllamaLanguageModel]:
+    model = OllamaLanguageModel(fake.url, silence_timeout=5, connect_timeout=2)
     yield model
     await model.aclose()

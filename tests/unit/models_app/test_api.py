@@ -9,7 +9,7 @@ from django.test import AsyncClient
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from models_app import api as routes
 from models_app.catalogue import ModelCatalogue
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 
 URL = "/api/v1/models"
 
@@ -20,7 +20,7 @@ async def serve(monkeypatch):
     opened = []
 
     def put(url):
-        catalogue = ModelCatalogue(OllamaModel(url))
+        catalogue = ModelCatalogue(OllamaLanguageModel(url))
         opened.append(catalogue)
         monkeypatch.setattr(routes, "get_services", lambda: SimpleNamespace(models=catalogue))
         return AsyncClient()

@@ -8,15 +8,15 @@ import pytest
 from models_app import catalogue as module
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable, Unauthorized
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.server import ScriptedModelServer
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 
 @pytest.fixture
 def provider():
-    return OllamaModel("http://ann:secret@localhost:11434")
+    return OllamaLanguageModel("http://ann:secret@localhost:11434")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_public_address_holds_no_credentials(catalogue):
 
 async def test_models_are_listed_and_got_through_their_provider(fake, wire):
     fake.models = {"m:latest": wire.shown("completion")}
-    catalogue = ModelCatalogue(OllamaModel(fake.url))
+    catalogue = ModelCatalogue(OllamaLanguageModel(fake.url))
     await catalogue.warm_up()
     assert await catalogue.ping() is True
     assert [info.name for info in await catalogue.list()] == ["m:latest"]
@@ -91,8 +91,8 @@ async def of_all(scripted):
     made = []
 
     def make(vendors, ollama=None, **keys):
-        models = [VendorModels(vendor, key_of=keys.get) for vendor in vendors]
-        made.append(ModelCatalogue(OllamaModel(ollama or scripted.url), models))
+        models = [VendorLanguageModel(vendor, key_of=keys.get) for vendor in vendors]
+        made.append(ModelCatalogue(OllamaLanguageModel(ollama or scripted.url), models))
         return made[-1]
 
     yield make

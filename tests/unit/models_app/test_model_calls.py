@@ -18,10 +18,10 @@ from models_app.language_model import (
     WindowGrown,
 )
 from models_app.model_calls import ModelCallLog, ObservedModel
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import Profile, ProfileService
 from models_app.structured import Question, StructuredModels
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 
 DONE = Finished("stop", 12, 3, 8, 2)
@@ -154,7 +154,10 @@ async def test_the_catalogue_hands_out_observed_models_only(calls, fake, wire, d
     profiles = ProfileService(data_dir / "profiles", [vendor])
     await asyncio.to_thread(profiles.create, Profile(name="local", provider="ollama", model="m"))
     catalogue = ModelCatalogue(
-        OllamaModel(fake.url), [VendorModels(vendor)], profiles=profiles, observer=calls
+        OllamaLanguageModel(fake.url),
+        [VendorLanguageModel(vendor)],
+        profiles=profiles,
+        observer=calls,
     )
 
     for name in ("m", "profile:local"):
@@ -179,7 +182,7 @@ async def test_each_attempt_at_a_structured_answer_is_seen(calls, fake, wire):
         )
 
     fake.answers = [answer("no JSON"), answer('{"name": "cat"}')]
-    catalogue = ModelCatalogue(OllamaModel(fake.url))
+    catalogue = ModelCatalogue(OllamaLanguageModel(fake.url))
     models = StructuredModels(
         catalogue.resolve,
         is_of_ollama=catalogue.is_of_ollama,

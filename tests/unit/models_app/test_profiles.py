@@ -12,11 +12,11 @@ from models_app import api as routes
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import ModelRequest
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profile_language_model import applied
 from models_app.profiles import Profile, ProfileParameters, ProfileService, profile_from
 from models_app.scripted.server import ScriptedModelServer
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import SystemMessage, UserMessage
@@ -283,7 +283,9 @@ async def catalogue(scripted, tmp_path):
     vendors.append(make_vendor("mine", base_url=f"{scripted.url}/v1", key_variable=None))
     profiles = ProfileService(tmp_path / "profiles", vendors)
     catalogue = ModelCatalogue(
-        OllamaModel(scripted.url), [VendorModels(vendor) for vendor in vendors], profiles=profiles
+        OllamaLanguageModel(scripted.url),
+        [VendorLanguageModel(vendor) for vendor in vendors],
+        profiles=profiles,
     )
     yield catalogue
     await catalogue.aclose()

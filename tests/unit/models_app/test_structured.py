@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from models_app.errors import ModelNotFound, OllamaUnreachable, ServiceUnavailable
 from models_app.language_model import Finished, ModelRequest, TextDelta, ThinkingDelta
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.server import ScriptedModelServer
 from models_app.structured import (
     ATTEMPTS,
@@ -42,7 +42,7 @@ class Speaker:
 def asking(language_model, host="http://localhost:1"):
     return StructuredModels(
         lambda name: (language_model, name),
-        is_of_ollama=lambda _: isinstance(language_model, OllamaModel),
+        is_of_ollama=lambda _: isinstance(language_model, OllamaLanguageModel),
         ollama_host=host,
         silence_timeout=5,
     )
@@ -58,7 +58,7 @@ async def scripted():
 
 @pytest.mark.allow_blocking  # the ollama library reads its version while it is imported
 async def test_ollama_gives_an_answer_of_the_form(scripted):
-    models = asking(OllamaModel(scripted.url), scripted.url)
+    models = asking(OllamaLanguageModel(scripted.url), scripted.url)
 
     assert isinstance(await models.ask("qwen3:14b", QUESTION, Animal), Animal)
     with pytest.raises(ModelNotFound):
@@ -68,7 +68,7 @@ async def test_ollama_gives_an_answer_of_the_form(scripted):
 @pytest.mark.allow_blocking
 async def test_an_ollama_that_is_not_there_is_no_surprise():
     with pytest.raises(OllamaUnreachable):
-        await asking(OllamaModel("http://localhost:1")).ask("qwen3:14b", QUESTION, Animal)
+        await asking(OllamaLanguageModel("http://localhost:1")).ask("qwen3:14b", QUESTION, Animal)
 
 
 async def test_other_models_are_asked_in_words_and_json_is_found_among_theirs():

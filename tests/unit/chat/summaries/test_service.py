@@ -14,7 +14,7 @@ from chat.summaries.service import GAVE_WAY_SECONDS, SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
 from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.structured import StructuredModels
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
@@ -532,7 +532,7 @@ async def test_giving_way_frees_the_models_slot(house):
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     house.answers = StructuredModels(
-        lambda name: (OllamaModel(url), name),
+        lambda name: (OllamaLanguageModel(url), name),
         is_of_ollama=lambda _: True,
         ollama_host=url,
         silence_timeout=60,

@@ -9,7 +9,7 @@ import pytest
 from chat.start.preparation import TurnRequest
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta, ThinkingDelta
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.session import override_window
@@ -192,7 +192,7 @@ async def test_an_ollama_that_keeps_to_its_window_goes_on_where_it_stopped(house
             ],
         }
     )
-    ollama = OllamaModel(scripted.url)
+    ollama = OllamaLanguageModel(scripted.url)
     house.model.stream = lambda request: ollama.stream(
         msgspec.structs.replace(request, model="qwen3:14b")
     )

@@ -20,7 +20,7 @@ from mochi_project.trust.records import TrustRecords
 from mochi_project.wiring.models import build_models
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo, ModelRequest
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.vendor import Vendor
 
 Decided = Callable[..., None]
@@ -314,11 +314,11 @@ def test_a_profile_of_a_strange_folder_sends_no_key_to_an_address_of_its_own(
     settings = load_settings()
     asked: list[Vendor] = []
 
-    async def describe(self: VendorModels, model: str) -> ModelInfo:
+    async def describe(self: VendorLanguageModel, model: str) -> ModelInfo:
         asked.append(self.vendor)
         return ModelInfo(name=model, size_mb=0)
 
-    monkeypatch.setattr(VendorModels, "describe", describe)
+    monkeypatch.setattr(VendorLanguageModel, "describe", describe)
     [note] = settings.trust.notes
     assert "nothing of its profiles (their addresses and keys) is used" in note
 
@@ -345,10 +345,10 @@ def test_profiles_of_configured_providers_need_no_trust(
     write_profile(here, "mine")
     settings = load_settings()
 
-    async def describe(_: VendorModels, model: str) -> ModelInfo:
+    async def describe(_: VendorLanguageModel, model: str) -> ModelInfo:
         return ModelInfo(name=model, size_mb=0)
 
-    monkeypatch.setattr(VendorModels, "describe", describe)
+    monkeypatch.setattr(VendorLanguageModel, "describe", describe)
     assert settings.trust.notes == ()
     assert asyncio.run(build_models(settings).get("profile:mine")).name == "profile:mine"
 

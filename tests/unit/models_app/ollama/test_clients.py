@@ -369,8 +369,8 @@ assert "django.conf" not in sys.modules, "Django came along"
 def test_the_provider_imports_no_client_before_it_is_used():
     script = """
 import sys, models_app.catalogue
-from models_app.ollama.language_model import OllamaModel
-OllamaModel()
+from models_app.ollama.language_model import OllamaLanguageModel
+OllamaLanguageModel()
 heavy = {"aiohttp", "ollama", "httpx", "ollama_instructor"} & sys.modules.keys()
 assert not heavy, heavy
 """

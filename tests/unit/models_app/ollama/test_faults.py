@@ -14,7 +14,7 @@ from models_app.errors import (
     ToolsNotSupported,
 )
 from models_app.language_model import Finished, Retrying, TextDelta
-from models_app.ollama.language_model import BACKOFFS, OllamaModel
+from models_app.ollama.language_model import BACKOFFS, OllamaLanguageModel
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ async def test_nobody_listening_is_unreachable_and_soon_told(wire):
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     for host in ("127.0.0.1", "localhost"):
-        model = OllamaModel(f"http://ann:secret@{host}:{port}")
+        model = OllamaLanguageModel(f"http://ann:secret@{host}:{port}")
         outcome = await wire.outcome_of(model, wire.request())
         await model.aclose()
         assert isinstance(outcome.error, OllamaUnreachable)
@@ -112,7 +112,7 @@ def test_backing_off_takes_at_most_the_time_in_which_a_refusal_can_be_plain_http
 
 
 async def test_a_name_that_does_not_resolve_is_unreachable(wire):
-    model = OllamaModel("http://no-such-host.invalid:1")
+    model = OllamaLanguageModel("http://no-such-host.invalid:1")
     outcome = await wire.outcome_of(model, wire.request())
     assert isinstance(outcome.error, OllamaUnreachable)
     assert await model.ping() is False
@@ -128,7 +128,7 @@ async def test_a_server_that_does_not_take_the_connection_is_unreachable(wire):
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
-        model = OllamaModel(f"http://127.0.0.1:{port}", connect_timeout=0.1)
+        model = OllamaLanguageModel(f"http://127.0.0.1:{port}", connect_timeout=0.1)
         outcome = await wire.outcome_of(model, wire.request())
         await model.aclose()
         for filler in fillers:
@@ -257,7 +257,7 @@ async def test_silence_is_an_error_that_may_be_retried(fake, wire):
         await exchange.client_gone()
 
     fake.answers = [answer]
-    model = OllamaModel(fake.url, silence_timeout=0.1)
+    model = OllamaLanguageModel(fake.url, silence_timeout=0.1)
     outcome = await wire.outcome_of(model, wire.request())
     await model.aclose()
     assert outcome.deltas == [TextDelta("a")]
@@ -270,7 +270,7 @@ async def test_silence_before_the_first_byte_is_tried_again(fake, wire):
         await exchange.client_gone()
 
     fake.answers = [answer, wire.stream_of(wire.DONE)]
-    model = OllamaModel(fake.url, silence_timeout=0.1)
+    model = OllamaLanguageModel(fake.url, silence_timeout=0.1)
     outcome = await wire.outcome_of(model, wire.request())
     await model.aclose()
     assert outcome.error is None

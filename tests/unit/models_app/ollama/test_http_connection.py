@@ -9,8 +9,8 @@ from models_app.ollama.http_connection import (
     BUFFERED_BYTES,
     MAX_HEAD_BYTES,
     ConnectionLost,
-    NotHttp,
-    Silent,
+    ProtocolError,
+    ReadTimeout,
     request_bytes,
 )
 from models_app.ollama.http_pool import HttpPool
@@ -176,7 +176,7 @@ async def test_a_connection_that_the_server_wants_closed_is_not_kept():
 )
 async def test_what_is_not_http_is_an_error(answer):
     async with serving(saying(answer, then="wait")) as pool:
-        with pytest.raises(NotHttp):
+        with pytest.raises(ProtocolError):
             await pool.send(ASK, silence_timeout=5)
 
 
@@ -207,7 +207,7 @@ async def test_what_is_not_the_body_is_bounded_after_the_head_too(before, piece)
     async with serving(endless(before, piece)) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         body = bytearray()
-        with pytest.raises(NotHttp):
+        with pytest.raises(ProtocolError):
             await body_of(connection, body)
         assert body == b"a"
         kept = sum(map(len, connection._headers.values()))
@@ -244,7 +244,7 @@ async def test_more_than_was_asked_for_makes_the_connection_useless():
 @pytest.mark.parametrize("pieces", [(), (CHUNKED,), (CHUNKED, b"1\r\na\r\n")])
 async def test_silence_is_an_error(pieces):
     async with serving(saying(*pieces, then="wait")) as pool:
-        with pytest.raises(Silent):
+        with pytest.raises(ReadTimeout):
             await answer_of(pool, 0.1)
 
 
@@ -282,7 +282,7 @@ async def test_a_shorter_silence_than_the_last_request_allowed_is_kept_to():
         await body_of(connection)
         pool.give_back(connection)
         async with asyncio.timeout(5):
-            with pytest.raises(Silent):
+            with pytest.raises(ReadTimeout):
                 await pool.send(ASK, silence_timeout=0.1)
 
 

@@ -7,7 +7,7 @@ import pytest
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable
 from models_app.language_model import ModelInfo
 from models_app.ollama.inventory import TRUSTED_SECONDS, ModelInventory, Shown, Tag
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 
 
 class Source:
@@ -198,7 +198,7 @@ async def test_an_answer_of_another_shape_is_an_error_of_ollamas(ollama, fake, a
 
 
 async def test_a_server_that_is_not_there_is_unreachable():
-    model = OllamaModel("http://127.0.0.1:9")
+    model = OllamaLanguageModel("http://127.0.0.1:9")
     with pytest.raises(OllamaUnreachable):
         await model.list_models()
     with pytest.raises(OllamaUnreachable):

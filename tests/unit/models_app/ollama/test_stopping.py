@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 
 
 @pytest.mark.parametrize("point", ["headers", "first line", "next line", "error body", "backoff"])
@@ -52,7 +52,7 @@ async def test_cancelling_while_the_connection_is_made_leaves_nothing_behind(wir
         for item in filler:
             item.setblocking(False)
             item.connect_ex(("127.0.0.1", port))
-        model = OllamaModel(f"http://127.0.0.1:{port}")
+        model = OllamaLanguageModel(f"http://127.0.0.1:{port}")
         await model.ping()
         turn = asyncio.create_task(wire.outcome_of(model, wire.request()))
         await wire.settle()
@@ -72,7 +72,7 @@ async def test_ping_gives_up_after_a_second(wire):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        model = OllamaModel(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        model = OllamaLanguageModel(f"http://127.0.0.1:{silent.getsockname()[1]}")
         await model.warm_up()
         started = time.monotonic()
         assert await model.ping() is False

@@ -11,7 +11,7 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from sessions_app.messages import ToolCall
 
 
@@ -157,7 +157,7 @@ async def test_many_streams_run_at_once(ollama, fake, wire):
 async def test_credentials_go_into_a_header_and_are_never_shown(fake, wire):
     fake.answers = [wire.stream_of(wire.DONE)]
     fake.models = {"m:latest": wire.shown("completion")}
-    model = OllamaModel(fake.url.replace("http://", "http://ann:s%40crit@"))
+    model = OllamaLanguageModel(fake.url.replace("http://", "http://ann:s%40crit@"))
     try:
         assert model.public_host == fake.url
         await deltas_of(model, wire.request())
@@ -173,7 +173,7 @@ async def test_a_proxy_variable_is_not_obeyed(fake, wire, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     fake.answers = [wire.stream_of(wire.DONE)]
     fake.models = {"m:latest": wire.shown("completion")}
-    model = OllamaModel(fake.url)
+    model = OllamaLanguageModel(fake.url)
     try:
         assert await deltas_of(model, wire.request()) == [Finished("stop", 21, 41)]
         assert (await model.describe("m")).name == "m:latest"

@@ -8,18 +8,18 @@ from aiohttp import web
 
 from models_app.errors import ModelNotFound, NetworkError, ServiceUnavailable, Unauthorized
 from models_app.vendors import inventory
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 
 KEY = "canary-0123456789"
-Serve = Callable[..., Awaitable[VendorModels]]
+Serve = Callable[..., Awaitable[VendorLanguageModel]]
 
 
 @pytest.fixture
 async def serve():
     """Serve one JSON answer at every path; returns the vendor's models, and notes who asks."""
     runners: list[web.AppRunner] = []
-    models: list[VendorModels] = []
+    models: list[VendorLanguageModel] = []
 
     async def start(name: str, answer: Any, status: int = 200, asked: list[Any] | None = None):
         async def handle(request: web.Request) -> web.Response:
@@ -37,7 +37,7 @@ async def serve():
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         vendor = make_vendor(name, base_url=url, key_variable="K")
-        models.append(VendorModels(vendor, key_of={"K": KEY}.get))
+        models.append(VendorLanguageModel(vendor, key_of={"K": KEY}.get))
         return models[-1]
 
     yield start
@@ -218,4 +218,4 @@ async def test_a_vendor_that_is_not_there_is_a_network_error() -> None:
     vendor = make_vendor("openai", base_url="http://127.0.0.1:9/v1", key_variable=None)
 
     with pytest.raises(NetworkError, match=r"127\.0\.0\.1:9"):
-        await VendorModels(vendor).list_models()
+        await VendorLanguageModel(vendor).list_models()

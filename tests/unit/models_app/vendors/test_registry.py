@@ -18,17 +18,17 @@ ONLY_OLLAMA = f"""
 import asyncio, sys
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelRequest
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
 
 async def main():
     server = ScriptedModelServer(words_per_second=0)
     await server.start()
-    vendors = [VendorModels(vendor, key_of={{}}.get) for vendor in KNOWN_VENDORS]
-    catalogue = ModelCatalogue(OllamaModel(server.url), vendors)
+    vendors = [VendorLanguageModel(vendor, key_of={{}}.get) for vendor in KNOWN_VENDORS]
+    catalogue = ModelCatalogue(OllamaLanguageModel(server.url), vendors)
     await catalogue.warm_up()
     assert len((await catalogue.listing()).models) == 2
     assert await catalogue.look_up("openai:gpt-5.1") is None
@@ -46,14 +46,14 @@ ONE_VENDOR = f"""
 import asyncio, sys
 from models_app.language_model import ModelRequest
 from models_app.vendors.registry import make_vendor
-from models_app.vendors.language_model import VendorModels
+from models_app.vendors.language_model import VendorLanguageModel
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.messages import UserMessage
 
 async def main():
     server = ScriptedModelServer(words_per_second=0)
     await server.start()
-    model = VendorModels(make_vendor("mine", base_url=server.url + "/v1", key_variable=None))
+    model = VendorLanguageModel(make_vendor("mine", base_url=server.url + "/v1", key_variable=None))
     assert len(await model.list_models()) == 2
     print([name for name in {HEAVY!r} if name in sys.modules])
     said = UserMessage(content="Hello", message_id="u", timestamp="t")

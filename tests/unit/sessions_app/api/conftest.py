@@ -16,7 +16,7 @@ from mochi_project.wiring.services import install_services
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
-from models_app.ollama.language_model import OllamaModel
+from models_app.ollama.language_model import OllamaLanguageModel
 from prompts_app.service import SystemPromptService
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.service import SessionManager
@@ -86,7 +86,7 @@ def manager(sessions_dir: Path, deleted: list[str]) -> SessionManager:
 def client(
     manager: SessionManager, provider: Provider, prompts: SystemPromptService
 ) -> Iterator[AsyncClient]:
-    models = ModelCatalogue(cast("OllamaModel", provider))
+    models = ModelCatalogue(cast("OllamaLanguageModel", provider))
     summaries = SummaryService(
         repository=manager.repository,
         writer=cast("Any", None),
