@@ -346,8 +346,7 @@ async def _streamed_turn(
 ) -> StreamingHttpResponse:
     turn = await get_services().chat.open(asked, key, client=client_of(request))
     stream = EventStream(Frames(turn.listener, turn.leave), turn.committed)
-    if not getattr(request, "answers_late", False):  # else its handler awaits the first event
-        await stream.ready()
+    await stream.ready()
     return stream
 
 

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
 from mochi_project.errors.handlers import install_error_handlers
-from mochi_project.fast_django.ninja_operation import without_detours
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import VERSION, health
 from mochi_project.http.openapi import describe_common_answers
@@ -77,7 +76,6 @@ api = MochiAPI(
     urls_namespace="api",
 )
 install_error_handlers(api)
-api.add_decorator(without_detours, mode="view")
 
 
 @api.get(

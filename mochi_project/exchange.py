@@ -44,14 +44,15 @@ class Exchange:
         if self._cycle.disconnected:
             self.leave()
 
-    def writer(self, send: Callable[..., Any]) -> Callable[[bytes], bool] | None:
-        """Return what sends pieces of the started response at once, without a task that waits.
+    def sink(self, send: Callable[..., Any]) -> Callable[[bytes], bool] | None:
+        """Return what writes pieces of the started response at once, without a task that waits.
 
         Args:
-            send: What the response is sent with; None is returned unless it is the server's own,
-                for whoever stands between may change what is sent.
+            send: What the response is sent with. If it is neither the server's own nor the
+                guard's, which changes only the start, None is returned: a middleware that wraps
+                it gets to see every piece.
         """
-        return self._write if send == self._cycle.send else None
+        return self._write if getattr(send, "after_start", send) == self._cycle.send else None
 
     def _write(self, body: bytes) -> bool:
         """Write a piece of a chunked body as ``RequestResponseCycle.send`` does; False if it waits.

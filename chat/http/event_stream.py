@@ -1,12 +1,10 @@
 """A turn's frames as an HTTP response."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cached_property
-from http.cookies import SimpleCookie
 from typing import Self
 
 from django.http import StreamingHttpResponse
-from django.http.response import ResponseHeaders
 
 from chat.registry import Listener
 from chat.stream import sse
@@ -17,7 +15,6 @@ HEADERS = {
     "X-Accel-Buffering": "no",
     "X-Content-Type-Options": "nosniff",
 }
-_RAW_HEADERS = tuple((name.encode(), value.encode()) for name, value in HEADERS.items())
 
 
 class Frames:
@@ -30,6 +27,7 @@ class Frames:
     def __init__(self, listener: Listener, leave: Callable[[], None]) -> None:
         self._listener = listener
         self._leave = leave
+        self._loop = asyncio.get_running_loop()
         self._first = sse.RETRY
         self._ahead = b""
         self._sink: Callable[[bytes], bool] | None = None
@@ -62,18 +60,17 @@ class Frames:
         self._ahead = chunk
         return bool(chunk)
 
+    def close(self) -> None:
+        """Leave the turn, from any thread: Django may close a response in one."""
+        self._loop.call_soon_threadsafe(self._leave)
+
     async def aclose(self) -> None:
-        """Leave the turn; the handler calls it however the response ends."""
+        """Leave the turn."""
         self._leave()
 
 
 class EventStream(StreamingHttpResponse):
-    """The response that sends a turn's frames.
-
-    It may be made before the turn has begun: whoever sends it awaits ``ready`` first.
-
-    Django's constructor is not called. What it makes of the headers, always the same, is made when
-    somebody asks for them.
+    """Sends a turn's frames.
 
     Args:
         frames: What is sent.
@@ -84,30 +81,17 @@ class EventStream(StreamingHttpResponse):
     def __init__(
         self, frames: Frames, committed: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        self._iterator = frames
-        self.is_async = True
-        self.closed = False
+        super().__init__(frames, headers=HEADERS)
+        self._frames = frames
         self._committed = committed
-        self._charset = None
-        self._handler_class = None
-        self._reason_phrase = None
-        self._resource_closers: list[Callable[[], None]] = []
 
-    @cached_property
-    def headers(self) -> ResponseHeaders:  # type: ignore[override]
-        """The headers, for whoever reads or changes them."""
-        return ResponseHeaders(HEADERS)
+    def __aiter__(self) -> Frames:
+        """Return the frames themselves: Django's generators around them would not close them."""
+        return self._frames
 
-    @cached_property
-    def cookies(self) -> SimpleCookie:  # type: ignore[override]
-        """The cookies to set."""
-        return SimpleCookie()
-
-    @property
-    def raw_headers(self) -> tuple[tuple[bytes, bytes], ...] | None:
-        """The headers as they are sent; None once somebody may have changed them."""
-        asked_for = vars(self)
-        return None if "headers" in asked_for or "cookies" in asked_for else _RAW_HEADERS
+    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+        """Hand frames to ``sink`` as they come, after the first."""
+        self._frames.push_to(sink)
 
     async def ready(self) -> None:
         """Wait until the turn has begun.
@@ -118,8 +102,8 @@ class EventStream(StreamingHttpResponse):
         if self._committed is None:
             return
         try:
-            if not await self._iterator.look_ahead():
+            if not await self._frames.look_ahead():
                 await self._committed()
         except BaseException:
-            await self._iterator.aclose()
+            await self._frames.aclose()
             raise

@@ -1,4 +1,4 @@
-"""The guard: decides before Django whether a request may come in (DESIGN section 12).
+"""Decides before Django whether a request may come in.
 
 Pure ASGI, and cheap: one pass over the raw headers, everything that can be known beforehand is
 computed once. A request's body is read here, against its limit and its deadline, so that neither
@@ -15,7 +15,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
-from mochi_project.guard.refusal import Refused, send_refusal
+from mochi_project.guard.refusal import Refused, send_crash, send_refusal
 from mochi_project.guard.request_body import BodyReader, ClientLeft
 from mochi_project.guard.response_headers import AddingHeaders, Headers
 
@@ -127,7 +127,13 @@ class Guard:
             return
         except ClientLeft:
             return
-        await self._app(scope, receive, AddingHeaders(extra, send))
+        adding = AddingHeaders(extra, send)
+        try:
+            await self._app(scope, receive, adding)
+        except Exception:
+            if not adding.started:
+                await send_crash(adding)
+            raise  # the server logs it
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
         """Refuse by what a browser, or whoever misuses one, can't forge.

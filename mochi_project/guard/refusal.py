@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from mochi_project.asgi_types import Receive, Scope, Send
-from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.errors.statuses import INTERNAL_ERROR_MESSAGE, STATUS_OF_CODE, envelope
 from mochi_project.guard.response_headers import Headers
 
 # How long the rest of a refused body is read and thrown away, so that the client, which may still
@@ -67,6 +67,18 @@ async def send_refusal(
     if has_body:
         await _discard_rest(receive)
         await send({"type": "http.response.body"})
+
+
+async def send_crash(send: Send) -> None:
+    """Answer 500 to a request whose application raised before it started a response."""
+    body = orjson.dumps(envelope("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE))
+    headers = [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _discard_rest(receive: Receive) -> None:

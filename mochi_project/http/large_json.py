@@ -114,3 +114,4 @@ def _streamed(pieces: AsyncIterator[bytes], length: int, status: int = 200) -> H
 async def _send(pieces: deque[bytes]) -> AsyncIterator[bytes]:
     while pieces:
         yield pieces.popleft()
+        await asyncio.sleep(0)  # a client that reads fast keeps the loop from no other

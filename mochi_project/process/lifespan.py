@@ -7,14 +7,17 @@ import ipaddress
 import logging
 from contextlib import AsyncExitStack
 from functools import lru_cache, partial
+from typing import cast
 
-from mochi_project.asgi_types import Receive, Scope, Send
+from django.urls import get_resolver
+
+from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.background.supervisor import WorkerKeeper
 from mochi_project.configuration.config import MochiSettings, unknown_variables
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.configuration.test_mode_data import remove_fresh_data_dir
-from mochi_project.fast_django.lazy_routes import LateRoutes
+from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.process.graceful_stop import SignalDrain
 from mochi_project.process.startup import api_token, prepare_data_dir
@@ -39,9 +42,12 @@ class MochiApplication:
 
     def __init__(self, settings: MochiSettings) -> None:
         self._settings = settings
-        self._routes = LateRoutes()
+        # Routes are made now, not for the first request: without them the server does not start.
+        _ = get_resolver().url_patterns
+        # Django's stubs want a dict where ASGI promises a mapping.
+        self._django = cast("ASGIApp", AsyncHandler())
         token = api_token(settings, on_network=not settings.is_loopback)
-        self._guard = Guard(self._routes, settings, token=token)
+        self._guard = Guard(self._django, settings, token=token)
         # Whoever runs `uvicorn --host 0.0.0.0` does not tell us: the connections do.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
@@ -102,7 +108,6 @@ class MochiApplication:
         try:
             for step in (
                 partial(asyncio.sleep, PAUSE_SECONDS),
-                self._routes.make,
                 partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
                 services.models.warm_up,
             ):
@@ -135,7 +140,7 @@ class MochiApplication:
         """Return the guard for callers from other machines, who need a token."""
         if self._network_guard is None:
             token = api_token(self._settings, on_network=True)
-            self._network_guard = Guard(self._routes, self._settings, token=token)
+            self._network_guard = Guard(self._django, self._settings, token=token)
             logger.warning(
                 "requests come from other machines: they need the bearer token in %s "
                 "(set MOCHI_API_TOKEN to choose it)",

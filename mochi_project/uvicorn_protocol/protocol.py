@@ -8,15 +8,14 @@ are cut off.
 import asyncio
 import json
 import logging
-from typing import Any
+from collections import deque
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.exchange import Exchange
 from mochi_project.guard.guard import MAX_HEAD_BYTES
 from mochi_project.guard.refusal import LINGER_SECONDS
-from mochi_project.uvicorn_protocol.cycle import LeanCycle
 from mochi_project.uvicorn_protocol.upgrades import IgnoredUpgrades
 from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections
 from mochi_project.uvicorn_protocol.write_deadline import WriteDeadline
@@ -36,7 +35,6 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
     _refused = False
     _head_timer: asyncio.TimerHandle | None = None
-    _exchange: Exchange | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -48,6 +46,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             waiting = WaitingConnections()
             vars(self.config)["waiting_connections"] = waiting
         self._waiting = waiting
+        self._exchanges: deque[Exchange] = deque()  # the running one, then those pipelined behind
         self._waiting.add(transport)
         self._wait_for_head()
 
@@ -56,8 +55,8 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         self._stop_waiting_for_head()
         self._waiting.discard(self.transport)
         super().connection_lost(exc)
-        if self._exchange is not None:
-            self._exchange.leave()
+        for exchange in self._exchanges:
+            exchange.leave()
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, unless this connection was refused already."""
@@ -90,7 +89,10 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             raise ValueError("no version of HTTP that is spoken here")  # the parser's error, so 400
         self._unfinished = 0
         self._stop_waiting_for_head()
+        cycle = self.cycle
         super().on_headers_complete()
+        if self.cycle is not cycle:
+            self._exchanges.append(Exchange(self.cycle))
         self.headers = []  # uvicorn would add trailers to the headers that it has handed out
 
     def on_body(self, body: bytes) -> None:
@@ -106,14 +108,10 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless it is here already."""
+        self._exchanges.popleft()
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._waiting.add(self.transport)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.__class__ = LeanCycle  # uvicorn has no setting for it
-        self._exchange = Exchange(cycle)
-        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP."""

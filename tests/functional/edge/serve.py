@@ -15,7 +15,7 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.fast_django.handler import LeanHandler  # noqa: E402
+from mochi_project.fast_django.handler import AsyncHandler  # noqa: E402
 from mochi_project.guard.guard import Guard  # noqa: E402
 from mochi_project.uvicorn_protocol.protocol import BoundedHttpToolsProtocol  # noqa: E402
 from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections  # noqa: E402
@@ -25,7 +25,7 @@ from mochi_project.wiring.services import get_services  # noqa: E402
 def main() -> None:
     token = settings.MOCHI.api_token
     guard = Guard(
-        LeanHandler(),
+        AsyncHandler(),
         settings.MOCHI,
         token=token.get_secret_value() if token else None,
         body_deadline=float(os.environ.get("EDGE_BODY_DEADLINE", "30")),

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from mochi_project.errors.handlers import field_of, install_error_handlers, unknown_path_view
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE, envelope
-from mochi_project.fast_django.handler import LeanHandler
+from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.http.strict_json import StrictJsonParser
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, ValidationFailed
 
@@ -115,7 +115,7 @@ def _urls(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=LeanHandler())
+    transport = httpx.ASGITransport(app=AsyncHandler())
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
 
@@ -277,7 +277,7 @@ async def test_a_query_that_is_not_utf8_is_400_in_the_envelope() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"\xff", "headers": []}
-    await LeanHandler()(scope, receive, send)
+    await AsyncHandler()(scope, receive, send)
     assert sent[0]["status"] == 400
     assert json.loads(sent[1]["body"])["error"]["code"] == "BAD_REQUEST"
 

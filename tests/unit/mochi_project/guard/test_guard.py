@@ -552,3 +552,44 @@ async def test_a_trusted_proxy_or_a_token_opens_the_door(app: App) -> None:
 async def test_a_proxy_may_ask_for_health_and_docs(app: App) -> None:
     reply = await ask(Guard(app, settings()), FORWARDED, path="/api/v1/health")
     assert reply.status == 200
+
+
+class Crashing:
+    """An application that raises, before it starts a response or in the middle of it."""
+
+    def __init__(self, *, begins: bool) -> None:
+        self.begins = begins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.begins:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ImportError("secret words")
+
+
+async def test_a_crash_of_the_application_is_the_envelope_and_still_raised_for_the_log() -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/v1/sessions",
+        "headers": [(b"host", b"localhost")],
+    }
+    with pytest.raises(ImportError):
+        await Guard(Crashing(begins=False), settings())(scope, receive, send)
+    reply = Reply(sent)
+    assert (reply.status, reply.code, reply.complete) == (500, "INTERNAL_ERROR", True)
+    assert reply.headers[b"connection"] == b"close"
+    assert reply.headers[b"x-content-type-options"] == b"nosniff"
+    assert b"secret" not in reply.body
+
+    sent.clear()
+    with pytest.raises(ImportError):
+        await Guard(Crashing(begins=True), settings())(scope, receive, send)
+    assert [message["type"] for message in sent] == ["http.response.start"]
