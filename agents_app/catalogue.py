@@ -10,7 +10,7 @@ from agents_app.agent import AgentDefinition
 from agents_app.errors import AgentInvalid, AgentNotFound
 from agents_app.folders import AgentFolder, read_folders
 from tools_app.folder import FolderTools
-from tools_app.folder_snapshots import FolderLooks
+from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder, HostLimits
@@ -36,7 +36,7 @@ class AgentCatalogue:
     Args:
         agents_dir: Where the agents' folders are; need not exist.
         launcher: Starts the processes in which their modules are imported and called.
-        looks: Notices changes of modules; not shared with toolsets that are reloaded apart.
+        snapshots: Notices changes of modules; not shared with toolsets that are reloaded apart.
         timeout_seconds: How long a call of a tool may run.
         limits: Bounds on the processes of each agent.
         chats_dir: Where agents' sessions are, if that is not ``agent_chats`` in ``agents_dir``.
@@ -48,7 +48,7 @@ class AgentCatalogue:
         agents_dir: Path,
         *,
         launcher: HostLauncher,
-        looks: FolderLooks,
+        snapshots: FolderSnapshots,
         timeout_seconds: float,
         limits: HostLimits | None = None,
         chats_dir: Path | None = None,
@@ -56,7 +56,7 @@ class AgentCatalogue:
     ) -> None:
         self.agents_dir = agents_dir
         self._launcher = launcher
-        self._looks = looks
+        self._snapshots = snapshots
         self._timeout_seconds = timeout_seconds
         self._limits = limits or HostLimits()
         self._chats_dir = chats_dir
@@ -135,7 +135,7 @@ class AgentCatalogue:
             StorageFull: The disk is full; nothing was reloaded.
         """
         self._folders = {}
-        await self._looks.renew()
+        await self._snapshots.renew()
         return await self.list()
 
     async def aclose(self) -> None:
@@ -152,7 +152,9 @@ class AgentCatalogue:
     def _open(self, folder: AgentFolder) -> FolderTools:
         hosted = HostedFolder(path=folder.path, name=f"agent {folder.name}")
         hosts = _BoundedHosts(self._launcher, hosted, self._limits, self._discovering)
-        return FolderTools(folder.path, hosts, self._looks, timeout_seconds=self._timeout_seconds)
+        return FolderTools(
+            folder.path, hosts, self._snapshots, timeout_seconds=self._timeout_seconds
+        )
 
 
 class _BoundedHosts(ToolHosts):

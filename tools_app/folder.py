@@ -1,10 +1,10 @@
-"""The tools of one folder, which run in processes of their own, as a toolset."""
+"""A toolset of the functions in one folder, which run in processes of their own."""
 
 import asyncio
 from pathlib import Path, PurePosixPath
 
 from tools_app.errors import ToolNotFound
-from tools_app.folder_snapshots import FolderLooks, Look
+from tools_app.folder_snapshots import FolderSnapshot, FolderSnapshots
 from tools_app.functions.checks import NAME
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.pool import ToolHosts
@@ -19,73 +19,73 @@ from tools_app.toolset import (
 )
 
 RETRY_SECONDS = 5.0
-"""When a folder that no process could load is tried again."""
+"""How long after a failed load a folder is loaded again."""
 
 NO_TOOLS = ToolListing()
 
 
 class _Discovery:
-    """A discovery that runs or ran, and how the folder looked before it."""
+    """A discovery that runs or ran, and a snapshot of the folder from before it."""
 
     task: asyncio.Task[ToolListing]
 
-    def __init__(self, look: Look) -> None:
-        self.look = look
+    def __init__(self, snapshot: FolderSnapshot) -> None:
+        self.snapshot = snapshot
         self.retry_at = float("inf")  # on the event loop's clock
 
 
 class FolderTools:
-    """Lists and calls the functions of a folder, and notices what is put there.
+    """Lists and calls the functions of a folder, and follows its changes.
 
-    Before it lists, it looks at the names, times and sizes of the folder's modules, and at the
-    generation that all processes share. When something has changed, the processes that run are
-    let go, and the folder is read by a new one. Whoever asks meanwhile waits for that one.
-    Nothing of the folder runs before somebody asks.
+    Each listing compares names, times and sizes of the folder's modules, and the generation that
+    all processes share, with those of the last discovery. After a change the running processes are
+    retired and a new one loads the folder; concurrent callers share that discovery. No code of the
+    folder runs before the first call.
 
     Args:
         folder: Where the modules are. A folder that does not exist has none, and needs no process.
         hosts: The processes of this folder, which are ended with this toolset.
-        looks: What looks at folders; toolsets that are asked together should share one.
+        snapshots: Takes the snapshots; toolsets that are listed together should share one.
         timeout_seconds: How long a call may run.
-        gate: Says why nothing of the folder may be executed, if so.
+        gate: Returns why nothing of the folder may be executed; None when it may.
     """
 
     def __init__(
         self,
         folder: Path,
         hosts: ToolHosts,
-        looks: FolderLooks,
+        snapshots: FolderSnapshots,
         *,
         timeout_seconds: float,
         gate: Gate = always_open,
     ) -> None:
         self.folder = folder
         self._hosts = hosts
-        self._looks = looks
+        self._snapshots = snapshots
         self._timeout_seconds = timeout_seconds
         self._gate = gate
         self._discovery: _Discovery | None = None
         self._running: set[asyncio.Task[ToolListing]] = set()
 
     async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
-        """Return the folder's tools, all of them; nothing when none are asked about."""
+        """Return all of the folder's tools; none for a selection without names and group."""
         if selection is not None and not selection.names and selection.group is None:
             return NO_TOOLS
-        look = await self._looks.at(self.folder)
-        if look.files is None or look.fault is not None:
+        snapshot = await self._snapshots.take(self.folder)
+        if snapshot.files is None or snapshot.fault is not None:
             self._forget()
-            return NO_TOOLS if look.fault is None else self._unreadable(look.fault)
+            return NO_TOOLS if snapshot.fault is None else self._unreadable(snapshot.fault)
         if (reason := await self._gate()) is not None:
             self._forget()
-            return self._shut(reason) if look.files else NO_TOOLS
+            return self._shut(reason) if snapshot.files else NO_TOOLS
         discovery = self._discovery
-        if discovery is None or not self._is_current(discovery, look):
-            discovery = self._discover(look)
-        # Whoever is cancelled leaves the others their discovery.
+        if discovery is None or not self._is_current(discovery, snapshot):
+            discovery = self._discover(snapshot)
+        # A cancelled caller must not cancel the discovery of the others.
         return await asyncio.shield(discovery.task)
 
     async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
-        """Call a function in a process of its own; failures are results.
+        """Call a function in a tool process; failures are results.
 
         Raises:
             ToolNotFound: The folder has no such tool.
@@ -104,7 +104,7 @@ class FolderTools:
         Raises:
             StorageFull: The disk is full; nothing was reloaded.
         """
-        await self._looks.renew()
+        await self._snapshots.renew()
         return await self.listing()
 
     async def aclose(self) -> None:
@@ -113,15 +113,15 @@ class FolderTools:
         if self._running:
             await asyncio.wait(self._running)
 
-    def _is_current(self, discovery: _Discovery, look: Look) -> bool:
+    def _is_current(self, discovery: _Discovery, snapshot: FolderSnapshot) -> bool:
         if asyncio.get_running_loop().time() >= discovery.retry_at:
             return False
-        # A look from before the discovery says nothing that the discovery did not see.
-        return look.number < discovery.look.number or look.is_like(discovery.look)
+        # What a snapshot from before the discovery shows, the discovery has seen.
+        return snapshot.number < discovery.snapshot.number or snapshot.matches(discovery.snapshot)
 
-    def _discover(self, look: Look) -> _Discovery:
+    def _discover(self, snapshot: FolderSnapshot) -> _Discovery:
         self._forget()
-        self._discovery = discovery = _Discovery(look)
+        self._discovery = discovery = _Discovery(snapshot)
         discovery.task = asyncio.create_task(self._read(discovery))
         self._running.add(discovery.task)
         discovery.task.add_done_callback(self._running.discard)
@@ -151,7 +151,7 @@ class FolderTools:
 
 
 def _checked(reported: ToolListing) -> ToolListing:
-    """Take from a process that ran somebody's modules what such a process may say, and no more."""
+    """Validate what a tool process reports: it has run untrusted modules."""
     tools: dict[str, Tool] = {}
     invalid = list(reported.invalid)
     for name, tool in reported.tools.items():
@@ -175,6 +175,6 @@ def _checked(reported: ToolListing) -> ToolListing:
 
 
 def _file(tool: Tool) -> str | None:
-    """Return the file as a path within the folder; None for what is none."""
+    """Return the file as a path within the folder; None for a path that leads out of it."""
     path = PurePosixPath(tool.file or "/")
     return None if path.is_absolute() or ".." in path.parts else str(path)

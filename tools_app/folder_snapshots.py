@@ -1,4 +1,4 @@
-"""Whether anything in folders of code has changed: many folders in one thread hop."""
+"""Change detection for tool folders: stat snapshots, batched into one thread call."""
 
 import asyncio
 import os
@@ -15,12 +15,12 @@ _SUFFIX = ".py"
 _File = tuple[str, *tuple[int, ...]]
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """How a folder looked at a moment.
+class FolderSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a folder at one moment.
 
     Attributes:
-        number: Counts the looks; a larger one is later.
-        generation: How often somebody asked, in any process, for everything to be read anew.
+        number: Numbers the snapshots of a process; a larger one is later.
+        generation: How many reloads were asked for so far, in any process.
         files: Name, time of change (ns), size and inode of each ``*.py`` file, at the top and in
             the packages there; None when there is no such folder.
         fault: Why the folder can't be read, if so.
@@ -31,8 +31,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[_File] | None
     fault: str | None = None
 
-    def is_like(self, other: "Look") -> bool:
-        """Whether nothing has changed between the two."""
+    def matches(self, other: "FolderSnapshot") -> bool:
+        """Return whether nothing changed between the two."""
         return (self.generation, self.files, self.fault) == (
             other.generation,
             other.files,
@@ -40,30 +40,30 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_Waiting = dict[Path, list[asyncio.Future[Look]]]
+_Waiting = dict[Path, list[asyncio.Future[FolderSnapshot]]]
 
 
-class FolderLooks:
-    """Looks at folders, for all who ask at the same time at once.
+class FolderSnapshots:
+    """Takes snapshots of folders, all that are asked for at the same time in one thread call.
 
     Args:
-        generation_file: A file that all processes share. Its size is the generation: a byte is
-            added when everything shall be read anew, so asking costs one ``stat``.
+        generation_file: A file that all processes share. Its size is the generation: each reload
+            adds a byte, so reading it costs one ``stat``.
     """
 
     def __init__(self, generation_file: Path) -> None:
         self._generation_file = generation_file
         self._waiting: _Waiting = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._taking: asyncio.Task[None] | None = None
         self._number = 0
 
-    async def at(self, folder: Path) -> Look:
-        """Return how the folder looks now: at a moment after this was called."""
-        look: asyncio.Future[Look] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(folder, []).append(look)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
-        return await look
+    async def take(self, folder: Path) -> FolderSnapshot:
+        """Return the state of the folder at a moment after this was called."""
+        snapshot: asyncio.Future[FolderSnapshot] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(folder, []).append(snapshot)
+        if self._taking is None or self._taking.done():
+            self._taking = asyncio.create_task(self._take_all())
+        return await snapshot
 
     async def renew(self) -> None:
         """Have all processes read everything anew.
@@ -73,30 +73,30 @@ class FolderLooks:
         """
         await asyncio.to_thread(self._renew)
 
-    async def _look(self) -> None:
+    async def _take_all(self) -> None:
         while self._waiting:
             waiting, self._waiting = self._waiting, {}
             self._number += 1
             try:
-                looks = await asyncio.to_thread(self._look_at, list(waiting), self._number)
+                taken = await asyncio.to_thread(self._take, list(waiting), self._number)
             except OSError as error:
-                for look in _unanswered(waiting):
-                    look.set_exception(error)
+                for snapshot in _unanswered(waiting):
+                    snapshot.set_exception(error)
                 continue
             except asyncio.CancelledError:  # the loop ends
-                for look in _unanswered(waiting):
-                    look.cancel()
+                for snapshot in _unanswered(waiting):
+                    snapshot.cancel()
                 raise
             for folder, futures in waiting.items():
-                for look in _unanswered({folder: futures}):
-                    look.set_result(looks[folder])
+                for snapshot in _unanswered({folder: futures}):
+                    snapshot.set_result(taken[folder])
 
-    def _look_at(self, folders: Sequence[Path], number: int) -> dict[Path, Look]:
+    def _take(self, folders: Sequence[Path], number: int) -> dict[Path, FolderSnapshot]:
         try:
             generation = self._generation_file.stat().st_size
         except FileNotFoundError:
             generation = 0
-        return {folder: _look_at(folder, generation, number) for folder in folders}
+        return {folder: _snapshot_of(folder, generation, number) for folder in folders}
 
     def _renew(self) -> None:
         make_private_directory(self._generation_file.parent)
@@ -111,20 +111,20 @@ class FolderLooks:
             raise
 
 
-def _unanswered(waiting: _Waiting) -> list[asyncio.Future[Look]]:
-    """Return the futures of those who still wait."""
-    return [look for futures in waiting.values() for look in futures if not look.done()]
+def _unanswered(waiting: _Waiting) -> list[asyncio.Future[FolderSnapshot]]:
+    """Return the futures that still wait."""
+    return [snapshot for futures in waiting.values() for snapshot in futures if not snapshot.done()]
 
 
-def _look_at(folder: Path, generation: int, number: int) -> Look:
+def _snapshot_of(folder: Path, generation: int, number: int) -> FolderSnapshot:
     try:
         files = tuple(_files(folder, packages=True))
     except (FileNotFoundError, NotADirectoryError):
-        return Look(number=number, generation=generation, files=None)
+        return FolderSnapshot(number=number, generation=generation, files=None)
     except OSError as error:
         fault = error.strerror or type(error).__name__
-        return Look(number=number, generation=generation, files=(), fault=fault)
-    return Look(number=number, generation=generation, files=files)
+        return FolderSnapshot(number=number, generation=generation, files=(), fault=fault)
+    return FolderSnapshot(number=number, generation=generation, files=files)
 
 
 def _files(folder: Path, *, packages: bool) -> list[_File]:

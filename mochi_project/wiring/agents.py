@@ -17,7 +17,7 @@ from mochi_project.wiring.storage import ConversationStorage, build_agent_storag
 from mochi_project.wiring.tools import ToolRoom, host_limits
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
-from tools_app.folder_snapshots import FolderLooks
+from tools_app.folder_snapshots import FolderSnapshots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def build_agents(
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         launcher=tools.launcher,
-        looks=FolderLooks(state_dir / "agents.generation"),
+        snapshots=FolderSnapshots(state_dir / "agents.generation"),
         timeout_seconds=settings.tool_timeout_seconds,
         limits=host_limits(settings),
         chats_dir=settings.resolved_agent_chats_dir,

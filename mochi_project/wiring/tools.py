@@ -10,7 +10,7 @@ from mochi_project.wiring.key_variables import KeyVariables
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
-from tools_app.folder_snapshots import FolderLooks
+from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits
 from tools_app.hosts.pool import ToolHosts
@@ -47,7 +47,7 @@ def build_tools(settings: MochiSettings) -> ToolRoom:
     folder = FolderTools(
         hosted.path,
         ToolHosts(launcher, hosted, host_limits(settings)),
-        FolderLooks(settings.resolved_state_dir / "tools.generation"),
+        FolderSnapshots(settings.resolved_state_dir / "tools.generation"),
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, TOOLS),
     )

@@ -7,7 +7,7 @@ import pytest
 from blockbuster import BlockBuster
 
 from agents_app.catalogue import AgentCatalogue
-from tools_app.folder_snapshots import FolderLooks
+from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostLimits
 
@@ -97,7 +97,7 @@ async def make_catalogue(
             AgentCatalogue(
                 agents_dir,
                 launcher=launcher,
-                looks=FolderLooks(state_dir / "agents.generation"),
+                snapshots=FolderSnapshots(state_dir / "agents.generation"),
                 timeout_seconds=20,
                 limits=HostLimits(**limits),
             )

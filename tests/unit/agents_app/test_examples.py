@@ -10,7 +10,7 @@ import pytest
 from agents_app.catalogue import AgentCatalogue
 from mochi_project.management.example_data import copy_examples
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
-from tools_app.folder_snapshots import FolderLooks
+from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.toolset import ToolInvocation, ToolResult
 
@@ -57,8 +57,10 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 async def catalogue(data: Path, tmp_path: Path) -> AsyncIterator[AgentCatalogue]:
     launcher = HostLauncher(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
-    looks = FolderLooks(data / ".mochi" / "agents.generation")
-    catalogue = AgentCatalogue(data / "agents", launcher=launcher, looks=looks, timeout_seconds=20)
+    snapshots = FolderSnapshots(data / ".mochi" / "agents.generation")
+    catalogue = AgentCatalogue(
+        data / "agents", launcher=launcher, snapshots=snapshots, timeout_seconds=20
+    )
     yield catalogue
     await catalogue.aclose()
     await launcher.aclose()

@@ -11,7 +11,7 @@ import pytest
 from tools_app import folder as folder_module
 from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.folder import FolderTools
-from tools_app.folder_snapshots import FolderLooks
+from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import HostLauncher
 from tools_app.hosts.limits import HostedFolder
 from tools_app.hosts.pool import ToolHosts
@@ -35,12 +35,12 @@ class Server:
 
     def __init__(self, directory: Path, state_dir: Path) -> None:
         self.launcher = HostLauncher(directory)
-        self.looks = FolderLooks(state_dir / "tools.generation")
+        self.snapshots = FolderSnapshots(state_dir / "tools.generation")
         self._toolsets: list[FolderTools] = []
 
     def tools(self, folder: Path) -> FolderTools:
         hosts = ToolHosts(self.launcher, HostedFolder(path=folder, name=folder.name))
-        self._toolsets.append(FolderTools(folder, hosts, self.looks, timeout_seconds=20))
+        self._toolsets.append(FolderTools(folder, hosts, self.snapshots, timeout_seconds=20))
         return self._toolsets[-1]
 
     async def aclose(self) -> None:
@@ -362,9 +362,9 @@ async def test_many_folders_are_looked_at_in_one_go(
     assert hops == 1
 
 
-async def test_whoever_stops_waiting_for_a_look_leaves_it_to_the_others(tmp_path: Path) -> None:
-    looks = FolderLooks(tmp_path / "generation")
-    first, second = (asyncio.create_task(looks.at(tmp_path)) for _ in range(2))
+async def test_whoever_stops_waiting_for_a_snapshot_leaves_it_to_the_others(tmp_path: Path) -> None:
+    snapshots = FolderSnapshots(tmp_path / "generation")
+    first, second = (asyncio.create_task(snapshots.take(tmp_path)) for _ in range(2))
     await asyncio.sleep(0)
 
     first.cancel()
@@ -374,19 +374,19 @@ async def test_whoever_stops_waiting_for_a_look_leaves_it_to_the_others(tmp_path
         await first
 
 
-async def test_a_look_that_fails_fails_for_whoever_asked(tmp_path: Path) -> None:
+async def test_a_snapshot_that_fails_fails_for_whoever_asked(tmp_path: Path) -> None:
     await in_thread((tmp_path / "file").touch)
-    looks = FolderLooks(tmp_path / "file" / "generation")
+    snapshots = FolderSnapshots(tmp_path / "file" / "generation")
 
     with pytest.raises(NotADirectoryError):
-        await looks.at(tmp_path)
+        await snapshots.take(tmp_path)
     with pytest.raises(NotADirectoryError):
-        await looks.at(tmp_path)
+        await snapshots.take(tmp_path)
 
 
 async def test_a_generation_counts_every_renewal(tmp_path: Path) -> None:
-    one, two = (FolderLooks(tmp_path / ".mochi/generation") for _ in range(2))
+    one, two = (FolderSnapshots(tmp_path / ".mochi/generation") for _ in range(2))
 
-    await asyncio.gather(*(looks.renew() for looks in (one, two) for _ in range(10)))
+    await asyncio.gather(*(snapshots.renew() for snapshots in (one, two) for _ in range(10)))
 
-    assert (await one.at(tmp_path)).generation == (await two.at(tmp_path)).generation == 20
+    assert (await one.take(tmp_path)).generation == (await two.take(tmp_path)).generation == 20
