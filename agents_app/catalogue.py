@@ -12,9 +12,9 @@ from agents_app.folders import AgentFolder, read_folders
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.gate import Gate, always_open
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.limits import HostedFolder, HostLimits
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.limits import HostLimits, ToolFolder
+from tools_app.hosts.pool import HostPool
 from tools_app.toolset import InvalidTool, ToolListing
 
 DISCOVERIES_AT_ONCE = 4
@@ -35,7 +35,7 @@ class AgentCatalogue:
 
     Args:
         agents_dir: Where the agents' folders are; need not exist.
-        launcher: Starts the processes in which their modules are imported and called.
+        fork_server: Starts the processes in which their modules are imported and called.
         snapshots: Notices changes of modules; not shared with toolsets that are reloaded apart.
         timeout_seconds: How long a call of a tool may run.
         limits: Bounds on the processes of each agent.
@@ -47,7 +47,7 @@ class AgentCatalogue:
         self,
         agents_dir: Path,
         *,
-        launcher: HostLauncher,
+        fork_server: ForkServerClient,
         snapshots: FolderSnapshots,
         timeout_seconds: float,
         limits: HostLimits | None = None,
@@ -55,7 +55,7 @@ class AgentCatalogue:
         gate: Gate = always_open,
     ) -> None:
         self.agents_dir = agents_dir
-        self._launcher = launcher
+        self._fork_server = fork_server
         self._snapshots = snapshots
         self._timeout_seconds = timeout_seconds
         self._limits = limits or HostLimits()
@@ -150,14 +150,14 @@ class AgentCatalogue:
         return definition(folder, await self._tools[folder.name].listing())
 
     def _open(self, folder: AgentFolder) -> FolderTools:
-        hosted = HostedFolder(path=folder.path, name=f"agent {folder.name}")
-        hosts = _BoundedHosts(self._launcher, hosted, self._limits, self._discovering)
+        hosted = ToolFolder(path=folder.path, name=f"agent {folder.name}")
+        hosts = _BoundedHostPool(self._fork_server, hosted, self._limits, self._discovering)
         return FolderTools(
             folder.path, hosts, self._snapshots, timeout_seconds=self._timeout_seconds
         )
 
 
-class _BoundedHosts(ToolHosts):
+class _BoundedHostPool(HostPool):
     """Hosts that import modules only while few others do, and do not stay for that alone.
 
     A hundred agents may be listed and one be called: the others would keep 8 MB each for minutes.
@@ -165,12 +165,12 @@ class _BoundedHosts(ToolHosts):
 
     def __init__(
         self,
-        launcher: HostLauncher,
-        folder: HostedFolder,
+        fork_server: ForkServerClient,
+        folder: ToolFolder,
         limits: HostLimits,
         discovering: asyncio.Semaphore,
     ) -> None:
-        super().__init__(launcher, folder, limits)
+        super().__init__(fork_server, folder, limits)
         self._discovering = discovering
 
     async def discover(self) -> ToolListing:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.surrogates import join_surrogates
-from tools_app.mcp.reaper import warden_command
+from tools_app.mcp.reaper import reaper_command
 
 MAX_FILE_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
@@ -24,9 +24,9 @@ MAX_OUTPUT_BYTES = 32 * 1024
 
 _PIECE = 64 * 1024
 _LOOK_AGAIN_SECONDS = 0.2
-# A warden gives up earlier; it does not end at all when the command has stopped it.
-_WARDEN_SECONDS = 8.0
-# The command must not read what its warden listens to.
+# A reaper gives up earlier; it does not end at all when the command has stopped it.
+_REAPER_SECONDS = 8.0
+# The command must not read what its reaper listens to.
 _SHELL = ("/bin/sh", "-c", 'exec /bin/sh -c "$0" < /dev/null')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -177,9 +177,9 @@ class Workspace:
             WorkspaceError: It took too long, and was ended.
         """
         process = subprocess.Popen(  # noqa: S603 - running what it is told is what it is for
-            warden_command([*_SHELL, command]),
+            reaper_command([*_SHELL, command]),
             cwd=self._root(),
-            stdin=subprocess.PIPE,  # the warden's, whom its closing tells that we have ended
+            stdin=subprocess.PIPE,  # the reaper's, whom its closing tells that we have ended
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
@@ -309,11 +309,11 @@ def _followed(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, b
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Have the warden end the command and all that came of it; returns when that is done."""
+    """Have the reaper end the command and all that came of it; returns when that is done."""
     with process:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_WARDEN_SECONDS)
+            process.wait(_REAPER_SECONDS)
         process.kill()
 
 

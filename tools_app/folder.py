@@ -7,7 +7,7 @@ from tools_app.errors import ToolNotFound
 from tools_app.folder_snapshots import FolderSnapshot, FolderSnapshots
 from tools_app.functions.checks import NAME
 from tools_app.gate import Gate, always_open
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.pool import HostPool
 from tools_app.toolset import (
     AGENT_TOOL,
     InvalidTool,
@@ -53,7 +53,7 @@ class FolderTools:
     def __init__(
         self,
         folder: Path,
-        hosts: ToolHosts,
+        hosts: HostPool,
         snapshots: FolderSnapshots,
         *,
         timeout_seconds: float,

@@ -42,7 +42,7 @@ def build_agents(
     state_dir = settings.resolved_state_dir
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
-        launcher=tools.launcher,
+        fork_server=tools.fork_server,
         snapshots=FolderSnapshots(state_dir / "agents.generation"),
         timeout_seconds=settings.tool_timeout_seconds,
         limits=host_limits(settings),

@@ -11,9 +11,9 @@ from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.limits import MEBIBYTE, HostedFolder, HostLimits
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
+from tools_app.hosts.pool import HostPool
 from tools_app.mcp.toolset import McpTools
 
 
@@ -25,28 +25,28 @@ class ToolRoom:
     folder: FolderTools
     mcp: McpTools
     executions: ExecutionLog
-    launcher: HostLauncher
+    fork_server: ForkServerClient
 
     async def aclose(self) -> None:
         """End every process and connection; the record is written to its end."""
         await asyncio.gather(self.folder.aclose(), self.mcp.aclose())
-        await self.launcher.aclose()
+        await self.fork_server.aclose()
         await self.executions.aclose()
 
 
 def build_tools(settings: MochiSettings) -> ToolRoom:
     """Build the toolsets; nothing of them is started before somebody asks for tools."""
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
-    launcher = HostLauncher(
+    fork_server = ForkServerClient(
         settings.resolved_data_dir,
         added=workspace,
         keys=KeyVariables(settings).names,
         passed=settings.tool_environment,
     )
-    hosted = HostedFolder(path=settings.resolved_tools_dir, name="tools")
+    hosted = ToolFolder(path=settings.resolved_tools_dir, name="tools")
     folder = FolderTools(
         hosted.path,
-        ToolHosts(launcher, hosted, host_limits(settings)),
+        HostPool(fork_server, hosted, host_limits(settings)),
         FolderSnapshots(settings.resolved_state_dir / "tools.generation"),
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, TOOLS),
@@ -62,7 +62,7 @@ def build_tools(settings: MochiSettings) -> ToolRoom:
         folder=folder,
         mcp=mcp,
         executions=executions,
-        launcher=launcher,
+        fork_server=fork_server,
     )
 
 

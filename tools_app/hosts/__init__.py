@@ -1,4 +1,4 @@
-"""Tool hosts: processes in which users' functions are imported and run, never the server itself.
+"""Runs users' functions in *hosts*: tool processes, each with a reaper, never the server itself.
 
 ::
 

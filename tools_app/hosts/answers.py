@@ -1,4 +1,4 @@
-"""Calls a function for the model and tells what came of it. Runs in workers only."""
+"""Calls a function and turns its result or exception into an answer. Used in tool processes."""
 
 import asyncio
 import inspect
@@ -16,21 +16,21 @@ MAX_TRACEBACK_CHARS = 16_000
 
 
 def answer(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Answer:
-    """Call the function, coroutine functions too, and tell what came of it. Never raises."""
+    """Call the function, which may be a coroutine function; never raises."""
     try:
         value = function(**arguments)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
         return Returned(text=cut(text_of(value)))
-    except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool is a failure of the tool
+    except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool, too, is a failure
         return failure(error)
 
 
 def failure(error: BaseException) -> Failed:
-    """Return what the model and the log are told of an exception."""
+    """Return an exception as a failure, for the model and the log."""
     worn = isinstance(error, MemoryError)
     if worn:
-        traceback.clear_frames(error.__traceback__)  # which hold what filled the memory
+        traceback.clear_frames(error.__traceback__)  # which hold the objects that fill the memory
     return Failed(
         message=join_surrogates(words_of(error))[:MAX_MESSAGE_CHARS],
         code=EXECUTION_FAILED,
@@ -46,5 +46,5 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 def _traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error, limit=-20))
-    except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
+    except Exception as broken:  # noqa: BLE001 - an exception class of the user
         return f"(no traceback: {type(broken).__name__})"

@@ -1,7 +1,7 @@
-"""The server's ends of what leads to a host, on the event loop.
+"""Reads the server's ends of a host's sockets and pipe, on the event loop.
 
-They use ``add_reader`` instead of transports: opening and closing are plain calls, so there is no
-moment at which a cancellation could lose a descriptor.
+Uses ``add_reader`` instead of transports: opening and closing are synchronous, so a cancellation
+can never lose a descriptor.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from tools_app.hosts.messages import (
     Ended,
     Left,
     Started,
-    news,
+    reports,
 )
 
 T = TypeVar("T")
 
 
 class ConnectionLost(Exception):
-    """The call socket is closed: the worker has ended, or closed it."""
+    """The call socket is closed: the tool process ended, or closed it."""
 
 
-class Garbage(Exception):
-    """A worker sent what no worker sends."""
+class ProtocolError(Exception):
+    """A tool process sent a message that the protocol does not allow."""
 
 
-class Inlet(ABC):
-    """A descriptor that is read whenever there is something; closed at its end."""
+class DescriptorReader(ABC):
+    """Reads a descriptor when it is readable, and closes it at the end of the stream."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -53,7 +53,7 @@ class Inlet(ABC):
         self._on_closed()
 
     def drain(self, most: int = 64) -> None:
-        """Read what is there now, in at most that many pieces."""
+        """Read what is available now, in at most ``most`` reads."""
         for _ in range(most):
             if self.is_closed or not self._readable():
                 return
@@ -81,11 +81,11 @@ class Inlet(ABC):
     def _take(self, data: bytes) -> None: ...
 
     def _on_closed(self) -> None:  # noqa: B027 - nothing to do, as a rule
-        """Be told that it is closed."""
+        """Called once after closing; does nothing by default."""
 
 
-class CallSocket(Inlet):
-    """Sends requests to a worker and receives its answers; one task at a time."""
+class CallSocket(DescriptorReader):
+    """Sends requests to a tool process and receives its answers; one task at a time."""
 
     def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
@@ -97,14 +97,14 @@ class CallSocket(Inlet):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the worker has said nothing that nobody asked for."""
+        """Return whether no unrequested bytes have been received."""
         return not self._received
 
     async def send(self, data: bytes) -> None:
         """Send all of it.
 
         Raises:
-            ConnectionLost: The worker does not listen any more.
+            ConnectionLost: The tool process no longer reads.
         """
         if self.is_closed:
             raise ConnectionLost
@@ -123,15 +123,15 @@ class CallSocket(Inlet):
         """Return the body of the next frame.
 
         Raises:
-            ConnectionLost: The worker sends nothing any more.
-            Garbage: It announced more than ``limit`` bytes.
+            ConnectionLost: The tool process no longer sends.
+            ProtocolError: It announced more than ``limit`` bytes.
         """
         while (body := self._frame(limit)) is None:
             await self._change()
         return body
 
     def finish(self) -> None:
-        """Take what a worker that has ended had sent, and close."""
+        """Read what an ended tool process had sent, and close."""
         self.drain()
         self.close()
 
@@ -140,7 +140,7 @@ class CallSocket(Inlet):
             return None
         (length,) = HEADER.unpack_from(self._received)
         if length > limit:
-            raise Garbage(f"an answer of {length} bytes")
+            raise ProtocolError(f"an answer of {length} bytes")
         end = HEADER.size + length
         if len(self._received) < end:
             return None
@@ -162,7 +162,7 @@ class CallSocket(Inlet):
             sent = self._socket.send(self._outgoing)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:  # what the worker said before it ended can still be read
+        except OSError:  # what the tool process sent before it ended can still be read
             sent = len(self._outgoing)
         self._outgoing = self._outgoing[sent:]
         if not self._outgoing:
@@ -186,20 +186,20 @@ class CallSocket(Inlet):
         self._wake()
 
 
-class Lifeline(Inlet):
-    """Hears from a warden, and tells it to end its host.
+class Lifeline(DescriptorReader):
+    """Receives a reaper's messages, and tells it to end its host.
 
     Attributes:
         started: The host's process ids, once it runs.
-        exit_code: How the worker ended by itself, if it did.
-        left: Processes that the warden could not end.
+        exit_code: The exit code of the tool process, if it ended by itself.
+        left: Ids of processes that the reaper could not end.
     """
 
     def __init__(
         self,
         opened: socket.socket,
         *,
-        on_worker_ended: Callable[[], None],
+        on_tool_process_ended: Callable[[], None],
         on_closed: Callable[[], None],
     ) -> None:
         self.started: Started | None = None
@@ -208,48 +208,48 @@ class Lifeline(Inlet):
         self._socket = opened
         opened.setblocking(False)
         self._received = b""
-        self._on_worker_ended = on_worker_ended
+        self._on_tool_process_ended = on_tool_process_ended
         self._tell_closed = on_closed
-        self._worker_ended = asyncio.Event()
+        self._tool_process_ended = asyncio.Event()
         self._closed = asyncio.Event()
         super().__init__(opened.fileno())
 
     def shut(self) -> None:
-        """Tell the warden to end the host; what it says is still heard."""
+        """Tell the reaper to end the host; its messages are still received."""
         if not self.is_closed:
             with suppress(OSError):  # it is gone
                 self._socket.shutdown(socket.SHUT_WR)
 
-    async def worker_ended(self, seconds: float) -> None:
-        """Wait until the warden has told how the worker ended, or is gone; at most so long."""
-        await _waited(self._worker_ended, seconds)
+    async def tool_process_ended(self, seconds: float) -> None:
+        """Wait until the reaper has reported the end of the tool process, or is gone."""
+        await _waited(self._tool_process_ended, seconds)
 
     async def closed(self, seconds: float) -> bool:
-        """Wait until nothing is left of the host; whether that came true in time."""
+        """Wait until nothing is left of the host; return whether that happened in time."""
         return await _waited(self._closed, seconds)
 
     def _take(self, data: bytes) -> None:
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             try:
-                said = news.decode(line)
+                message = reports.decode(line)
             except msgspec.DecodeError:
                 self.close()
                 return
-            if isinstance(said, Started):
-                self.started = said
-            elif isinstance(said, Ended):
-                self.exit_code = said.exit_code
-                self._worker_ended.set()
-                self._on_worker_ended()
-            elif isinstance(said, Left):
-                self.left = said.pids
+            if isinstance(message, Started):
+                self.started = message
+            elif isinstance(message, Ended):
+                self.exit_code = message.exit_code
+                self._tool_process_ended.set()
+                self._on_tool_process_ended()
+            elif isinstance(message, Left):
+                self.left = message.pids
 
     def _close(self) -> None:
         self._socket.close()
 
     def _on_closed(self) -> None:
-        self._worker_ended.set()
+        self._tool_process_ended.set()
         self._closed.set()
         self._tell_closed()
 

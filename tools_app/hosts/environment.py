@@ -2,17 +2,17 @@
 
 from collections.abc import Collection, Mapping
 
-# Our configuration, some of which is secret, and none of which is a tool's business.
+# The server's configuration, some of which is secret.
 _SERVERS_OWN = ("MOCHI_", "_MOCHI_", "DJANGO_")
 
 
 def is_withheld(name: str, *, keys: Collection[str], passed: Collection[str]) -> bool:
-    """Whether tools must not see a variable.
+    """Return whether a variable is kept from tools.
 
     Args:
         name: The variable.
-        keys: Variables that hold keys, in upper case.
-        passed: Variables that tools see nevertheless.
+        keys: Names of variables that hold keys, in upper case.
+        passed: Names of variables that tools get nevertheless.
     """
     wanted = name.upper()
     return name not in passed and (wanted.startswith(_SERVERS_OWN) or wanted in keys)
@@ -21,7 +21,7 @@ def is_withheld(name: str, *, keys: Collection[str], passed: Collection[str]) ->
 def tool_environment(
     inherited: Mapping[str, str], *, keys: Collection[str], passed: Collection[str]
 ) -> dict[str, str]:
-    """Return what tools see of an environment; the arguments are those of ``is_withheld``."""
+    """Return the part of an environment that tools get; arguments as for ``is_withheld``."""
     return {
         name: value
         for name, value in inherited.items()

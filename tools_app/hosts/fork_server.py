@@ -1,12 +1,12 @@
-"""The launcher: a small process that forks hosts, so that a new one costs milliseconds.
+"""Forks hosts in a small process of its own, so that a new one costs milliseconds.
 
-The server starts it by exec and hands it the *control socket*. Each byte that comes there with
-three descriptors (call socket, lifeline, output pipe) asks for one host. It has a single thread,
-holds no locks, has imported what every host needs and never runs users' code: it may fork.
+The server starts it by exec and passes it the *control socket*. Each byte received there with
+three descriptors (call socket, lifeline, output pipe) requests one host. The process may fork: it
+has a single thread, holds no locks, has imported what every host needs and never runs users' code.
 
-It is also the second line behind the wardens. It keeps every lifeline open until the warden has
-ended and what a killed warden left behind has ended too; so the server's end of a lifeline says
-"closed" only when nothing is left.
+It also backs up the reapers (docs/decisions/0011): it keeps every lifeline open until the reaper,
+and whatever a killed reaper left behind, has ended. So the server's end of a lifeline reads as
+closed only when nothing is left.
 """
 
 import gc
@@ -27,15 +27,15 @@ _PRELOADED = (
 )
 
 
-class Launcher:
+class ForkServer:
     """Forks hosts until the server's end of the control socket closes and the last host ended."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._ended = processes.ChildSignal()
-        self._lifelines: dict[int, int] = {}  # by the id of the warden that lives
-        self._closing: list[int] = []  # of wardens that ended, while something may be left of them
-        self._beyond: set[int] = set()  # what we may not kill
+        self._lifelines: dict[int, int] = {}  # by the id of the living reaper
+        self._closing: list[int] = []  # of ended reapers that may have left processes
+        self._beyond: set[int] = set()  # adopted processes that we may not kill
 
     def run(self) -> None:
         """Serve requests; returns when there is nothing left to do."""
@@ -68,7 +68,7 @@ class Launcher:
         return True
 
     def _look(self) -> None:
-        """Reap what ended, end what killed wardens left, and tell the server when that is done."""
+        """Reap children, kill what killed reapers left, then close the lifelines."""
         try:
             for pid, _ in processes.reap():
                 self._beyond.discard(pid)
@@ -84,7 +84,7 @@ class Launcher:
         self._closing.clear()
 
     def _ends_strangers(self) -> bool:
-        """Kill what was adopted from wardens that were killed; whether there was something."""
+        """Kill processes adopted from killed reapers; return whether there were any."""
         known = self._lifelines.keys() | self._beyond
         me = os.getpid()
         strangers = [
@@ -98,21 +98,21 @@ class Launcher:
 
 
 def main() -> None:
-    """Run the launcher; the first argument is the descriptor of the control socket."""
+    """Run the fork server; the first argument is the descriptor of the control socket."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     sys.argv = ["mochi-tools"]
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had us ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
     processes.become_subreaper()
     _preload()
     gc.collect()
-    gc.freeze()  # a collection in a child would copy the pages that it shares with us
+    gc.freeze()  # a collection in a child would copy the shared pages
     with control:
-        Launcher(control).run()
+        ForkServer(control).run()
 
 
 def _preload() -> None:
-    """Import what workers need, also what pydantic and others import on first use."""
+    """Import what tool processes need, also what pydantic and others import lazily."""
     for name in _PRELOADED:
         importlib.import_module(name)
     from tools_app.functions.schema import bind, describe  # noqa: PLC0415
@@ -123,7 +123,7 @@ def _preload() -> None:
 
 
 def _example(text: str, numbers: list[float] | None = None) -> dict[str, object]:
-    """Do what tools do.
+    """Do what a tool does.
 
     Args:
         text: A text.

@@ -1,4 +1,4 @@
-"""Starts the launcher program by exec, and asks it for hosts."""
+"""Starts the fork server by exec, and requests hosts from it."""
 
 import asyncio
 import logging
@@ -13,13 +13,13 @@ from pathlib import Path
 from sessions_app.shielding import to_the_end
 from tools_app.hosts.environment import is_withheld, tool_environment
 from tools_app.hosts.fork_server import REQUEST
-from tools_app.hosts.host import HostEnds
+from tools_app.hosts.host import HostConnections
 
 logger = logging.getLogger("tools_app.hosts")
 
 _STOP_SECONDS = 5.0
-# ``-m`` would put the directory it starts in first on the path, where a person's ``json.py`` would
-# hide Python's; a path in the environment would reach whatever a tool starts.
+# ``-m`` would put the working directory first on the path, where a user's ``json.py`` would hide
+# Python's; a path in the environment would be inherited by whatever a tool starts.
 _BOOTSTRAP = """\
 import sys
 sys.path.append(sys.argv.pop())
@@ -29,18 +29,18 @@ main()
 _ROOT = Path(__file__).parents[2]
 
 
-class LauncherUnavailable(Exception):
-    """No process for tools can be started; the message says why."""
+class ForkServerUnavailable(Exception):
+    """No tool process can be started; the message says why."""
 
 
-class HostLauncher:
-    """The one launcher of this process: started when the first host is needed, and when it died.
+class ForkServerClient:
+    """The fork server of this process: started for the first host, and again after it died.
 
     Args:
-        directory: Where tools run: what relative paths in them are relative to.
-        added: Variables that they see beside the environment's, whatever their names are.
-        keys: Returns the variables that hold keys, in upper case; called in a thread.
-        passed: Variables that they see although these hold keys.
+        directory: The working directory of tools.
+        added: Variables that tools get in addition to the environment.
+        keys: Returns the names of variables that hold keys, in upper case; called in a thread.
+        passed: Variables that tools get although they hold keys.
     """
 
     def __init__(
@@ -62,24 +62,26 @@ class HostLauncher:
 
     @property
     def process_id(self) -> int | None:
-        """The launcher's process id, if one was started."""
+        """Return the fork server's process id, if one was started."""
         return self._process.pid if self._process else None
 
-    async def open(self) -> HostEnds:
-        """Ask for a host and return what leads to it; it may not run yet.
+    async def open(self) -> HostConnections:
+        """Request a host and return the connections to it; it may not run yet.
 
         Raises:
-            LauncherUnavailable: There is no launcher to ask, and none can be started.
+            ForkServerUnavailable: No fork server runs, and none can be started.
         """
-        for _ in range(2):  # one that died is noticed, at the latest, when it is asked
+        for _ in range(2):  # a dead one is noticed, at the latest, by the request
             await self._running()
             if (ends := self._ask()) is not None:
                 return ends
             self._abandon()
-        raise LauncherUnavailable("The process that starts tools ended as soon as it was started.")
+        raise ForkServerUnavailable(
+            "The process that starts tools ended as soon as it was started."
+        )
 
     def abandon(self, process_id: int) -> None:
-        """Have no more hosts come from this launcher; hosts that run are not touched."""
+        """Stop using the fork server with this id; running hosts are not touched."""
         if process_id == self.process_id:
             self._abandon()
 
@@ -91,9 +93,9 @@ class HostLauncher:
             self._process.kill()
 
     async def aclose(self) -> None:
-        """End the launcher. Close the pools before: it lives until its last host has ended."""
+        """End the fork server. Close the pools first: it lives until its last host has ended."""
         if self._starting is not None and not self._starting.done():
-            with suppress(LauncherUnavailable):
+            with suppress(ForkServerUnavailable):
                 await to_the_end(self._starting)
         if self._control is not None:
             self._control.close()
@@ -106,23 +108,23 @@ class HostLauncher:
         if self._control is not None and self._process and self._process.poll() is None:
             if not await asyncio.to_thread(self._has_keys):
                 return
-            self._abandon()  # a profile names a variable as a key that was none when it started
+            self._abandon()  # since its start a profile has named one of its variables as a key
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start())
         await to_the_end(self._starting)
 
     async def _start(self) -> None:
-        if self._process is not None:  # a former one
+        if self._process is not None:  # the previous one
             logger.warning("the process that starts tools has ended; starting another")
             self._abandon()
             await asyncio.to_thread(self._process.wait)
         try:
             await asyncio.to_thread(self._exec)
         except OSError as error:
-            raise LauncherUnavailable(f"No process can be started: {error}") from error
+            raise ForkServerUnavailable(f"No process can be started: {error}") from error
 
     def _exec(self) -> None:
-        """Start the process. A thread runs to its end: what it starts is known, and is closed."""
+        """Start the process, in a thread that runs to its end: a cancellation can't lose it."""
         control, theirs = socket.socketpair()
         control.setblocking(False)
         with theirs:
@@ -150,8 +152,8 @@ class HostLauncher:
             env={**self._inherited, **self._added},
         )
 
-    def _ask(self) -> HostEnds | None:
-        """Send the launcher its ends of a new host's connections; None when it is gone."""
+    def _ask(self) -> HostConnections | None:
+        """Send the fork server its ends of a new host's connections; return None if it is gone."""
         if self._control is None or self._process is None:
             return None
         calls, their_calls = socket.socketpair()
@@ -160,7 +162,7 @@ class HostLauncher:
         theirs = [their_calls.fileno(), their_lifeline.fileno(), their_output]
         try:
             socket.send_fds(self._control, [REQUEST], theirs)
-        except OSError:  # it has ended, or has not listened for very long
+        except OSError:  # it has ended, or has not read for very long
             calls.close()
             lifeline.close()
             os.close(output)
@@ -169,7 +171,7 @@ class HostLauncher:
             their_calls.close()
             their_lifeline.close()
             os.close(their_output)
-        return HostEnds(calls, lifeline, output, self._process.pid)
+        return HostConnections(calls, lifeline, output, self._process.pid)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""One host, as the server sees it: a worker that loads a folder and runs one call at a time."""
+"""Drives one host: a tool process that loads a folder and runs one call at a time."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ import msgspec
 
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
-from tools_app.hosts.descriptors import CallSocket, ConnectionLost, Garbage, Lifeline
-from tools_app.hosts.limits import KIBIBYTE, HostedFolder, HostLimits
+from tools_app.hosts.descriptors import CallSocket, ConnectionLost, Lifeline, ProtocolError
+from tools_app.hosts.limits import KIBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.messages import (
     MAX_ANSWER_BYTES,
     MAX_REPORT_BYTES,
@@ -35,31 +35,31 @@ from tools_app.toolset import ToolResult
 
 logger = logging.getLogger("tools_app.hosts")
 
-# A worker closes its sockets a moment before its warden learns that it has ended.
+# A tool process closes its sockets a moment before its reaper learns that it has ended.
 _LAST_WORDS_SECONDS = 0.5
 _LAST_RESORT_SECONDS = 1.0
 _MAX_MESSAGE_CHARS = 2000
 
 
-class HostEnds(NamedTuple):
-    """The server's ends of what leads to a host: two sockets, and the pipe of what it prints.
+class HostConnections(NamedTuple):
+    """The server's ends of a host's two sockets and of its output pipe.
 
-    ``launcher`` is the process id of the launcher that was asked for it.
+    ``fork_server`` is the process id of the fork server that made it.
     """
 
     calls: socket.socket
     lifeline: socket.socket
     output: int
-    launcher: int
+    fork_server: int
 
 
 class LoadFailed(Exception):
-    """A worker did not get through the folder, and has ended.
+    """A tool process could not load the folder, and has ended.
 
     Attributes:
-        module: The module at which that happened; None when it was none in particular.
-        reason: What happened, as a sentence for a person.
-        started: Whether there was a worker at all.
+        module: The module that failed; None when it was none in particular.
+        reason: What happened, as a sentence for people.
+        started: Whether the tool process had started.
     """
 
     def __init__(self, module: str | None, reason: str, *, started: bool = True) -> None:
@@ -70,53 +70,53 @@ class LoadFailed(Exception):
 
 
 class Host:
-    """A worker with its warden. Whatever ends it, nothing of it is left afterwards.
+    """A tool process with its reaper. However it ends, no process of it is left.
 
     Attributes:
-        launcher: The process id of the launcher that was asked for it.
+        fork_server: The process id of the fork server that made it.
         generation: The pool's number of the state of the folder that it has loaded.
         idle_since: When it was last used, by the loop's clock.
     """
 
-    def __init__(self, ends: HostEnds, folder: HostedFolder, limits: HostLimits) -> None:
+    def __init__(self, ends: HostConnections, folder: ToolFolder, limits: HostLimits) -> None:
         self.generation = 0
         self.idle_since = 0.0
-        self.launcher = ends.launcher
+        self.fork_server = ends.fork_server
         self._folder = folder
         self._limits = limits
         self._calls = CallSocket(ends.calls)
         self._output = OutputLog(ends.output, folder.name, limits)
         self._lifeline = Lifeline(
-            ends.lifeline, on_worker_ended=self._calls.finish, on_closed=self._close
+            ends.lifeline, on_tool_process_ended=self._calls.finish, on_closed=self._close
         )
         self._ending: asyncio.Task[None] | None = None
         self._worn = False
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be given another call."""
+        """Return whether it can take another call."""
         is_there = self._ending is None and not self._calls.is_closed
         return is_there and self._calls.is_quiet and not self._worn
 
     @property
     def process_ids(self) -> tuple[int, int] | None:
-        """The process ids of warden and worker, once they run."""
+        """Return the process ids of reaper and tool process, once they run."""
         started = self._lifeline.started
-        return (started.warden, started.worker) if started else None
+        return (started.reaper, started.tool_process) if started else None
 
     async def load(self, skip: Mapping[str, str], *, report: bool, deadline: float) -> msgspec.Raw:
         """Import the folder's modules.
 
         Args:
             skip: Modules that are not imported, and why.
-            report: Whether to describe what is there.
-            deadline: When to give up, by the loop's clock, even if every module is quick.
+            report: Whether to describe the tools.
+            deadline: When to give up, by the loop's clock, however quick each module is.
 
         Returns:
             The report, as JSON.
 
         Raises:
-            LoadFailed: That did not work, and the host has ended.
+            LoadFailed: The folder could not be loaded; the host has ended.
         """
         request = Load(
             folder=str(self._folder.path),
@@ -136,10 +136,10 @@ class Host:
                     f"Importing it takes longer than {limit}: move what it does into its functions."
                 )
         except ConnectionLost:
-            reason = f"While it was imported, its process {await self._end_of_worker()}."
-        except Garbage as error:
+            reason = f"While it was imported, its process {await self._end_of_tool_process()}."
+        except ProtocolError as error:
             await self.end()
-            reason = f"Its process said something that can't be understood: {error}."
+            reason = f"Its process answer something that can't be understood: {error}."
         except BaseException:
             await self.end()
             raise
@@ -147,26 +147,26 @@ class Host:
         raise LoadFailed(module[0] or None, reason, started=started)
 
     async def _loaded(self, request: Load, module: list[str], deadline: float) -> msgspec.Raw:
-        """Ask and wait; ``module[0]`` is the one that is being imported."""
+        """Send the request and wait; ``module[0]`` is the module being imported."""
         async with asyncio.timeout_at(min(deadline, self._in(self._limits.start_seconds))) as limit:
             await self._calls.send(frame(request))
             while True:
-                said = _decoded(await self._calls.receive(MAX_REPORT_BYTES))
-                if isinstance(said, Loaded):
-                    return said.report
-                if isinstance(said, Failed):
-                    raise LoadFailed(None, said.message)
-                if not isinstance(said, Loading):
-                    raise Garbage("an answer before the question")
-                module[0] = said.module
+                answer = _decoded(await self._calls.receive(MAX_REPORT_BYTES))
+                if isinstance(answer, Loaded):
+                    return answer.report
+                if isinstance(answer, Failed):
+                    raise LoadFailed(None, answer.message)
+                if not isinstance(answer, Loading):
+                    raise ProtocolError("an answer before the question")
+                module[0] = answer.module
                 limit.reschedule(min(deadline, self._in(self._limits.import_seconds)))
 
     async def call(
         self, function: str, arguments: Mapping[str, Any], timeout_seconds: float
     ) -> ToolResult:
-        """Call a function; what goes wrong is a failed result, and may have ended the host.
+        """Call a function; failures are results, and may have ended the host.
 
-        When this is cancelled, nothing that the call has started is left.
+        A cancellation ends the host, with all that the call has started.
         """
         try:
             request = frame(Call(function=function, arguments=dict(arguments)))
@@ -179,8 +179,8 @@ class Host:
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._calls.send(request)
-                said = _decoded(await self._calls.receive(MAX_ANSWER_BYTES))
-            return self._result(function, said)
+                answer = _decoded(await self._calls.receive(MAX_ANSWER_BYTES))
+            return self._result(function, answer)
         except TimeoutError:
             await self.end()
             return _failed(
@@ -188,10 +188,10 @@ class Host:
                 TIMED_OUT,
             )
         except ConnectionLost:
-            return _failed(f"{function} failed: the tool {await self._end_of_worker()}")
-        except Garbage as error:
+            return _failed(f"{function} failed: the tool {await self._end_of_tool_process()}")
+        except ProtocolError as error:
             await self.end()
-            logger.warning("%s, %s: its worker sent %s", self._folder.name, function, error)
+            logger.warning("%s, %s: its tool process sent %s", self._folder.name, function, error)
             return _failed(f"{function} failed: the tool broke its connection to the server")
         except BaseException:
             await self.end()
@@ -201,7 +201,7 @@ class Host:
                 self._output.finish()
 
     async def end(self) -> None:
-        """End all of its processes; returns when nothing is left, even when cancelled."""
+        """End all of its processes; returns when none is left, even when cancelled."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         await to_the_end(self._ending)
@@ -232,29 +232,32 @@ class Host:
             self._output.finish()
             self._output.close()
 
-    async def _end_of_worker(self) -> str:
-        """End the host, whose worker is gone, and tell how that went."""
+    async def _end_of_tool_process(self) -> str:
+        """End the host, whose tool process is gone, and say how it ended."""
         if self._ending is None:
             try:
-                await self._lifeline.worker_ended(_LAST_WORDS_SECONDS)
+                await self._lifeline.tool_process_ended(_LAST_WORDS_SECONDS)
             finally:
                 await self.end()
             return _ending(self._lifeline)
         await self.end()
         return "was ended by the server"
 
-    def _result(self, function: str, said: object) -> ToolResult:
-        if isinstance(said, Returned):
-            # The worker has cut it, if it still is the worker that we know.
-            text = cut(said.text, limit=MAX_OUTPUT_BYTES + KIBIBYTE)
+    def _result(self, function: str, answer: object) -> ToolResult:
+        if isinstance(answer, Returned):
+            # A tool process cuts it, unless the tool has taken the process over.
+            text = cut(answer.text, limit=MAX_OUTPUT_BYTES + KIBIBYTE)
             return ToolResult(success=True, result=text)
-        if not isinstance(said, Failed) or said.code not in (EXECUTION_FAILED, INVALID_ARGUMENTS):
-            raise Garbage("no answer")
-        self._worn = said.worn
-        if said.traceback:
-            words = printable_end(said.traceback)
+        if not isinstance(answer, Failed) or answer.code not in (
+            EXECUTION_FAILED,
+            INVALID_ARGUMENTS,
+        ):
+            raise ProtocolError("no answer")
+        self._worn = answer.worn
+        if answer.traceback:
+            words = printable_end(answer.traceback)
             logger.warning("%s, %s failed:\n%s", self._folder.name, function, words)
-        return _failed(said.message, said.code)
+        return _failed(answer.message, answer.code)
 
     def _in(self, seconds: float) -> float:
         return asyncio.get_running_loop().time() + seconds
@@ -262,10 +265,10 @@ class Host:
 
 def _decoded(body: bytes) -> Loading | Loaded | Answer:
     try:
-        said: Loading | Loaded | Answer = answers.decode(body)
+        answer: Loading | Loaded | Answer = answers.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbage(printable(str(error))) from error
-    return said
+        raise ProtocolError(printable(str(error))) from error
+    return answer
 
 
 def _failed(message: str, code: str = EXECUTION_FAILED) -> ToolResult:
@@ -279,7 +282,7 @@ def _seconds(number: float) -> str:
 def _ending(lifeline: Lifeline) -> str:
     code = lifeline.exit_code
     if code is None:
-        # Also when the warden was killed: its worker dies with it.
+        # Also when the reaper was killed: the tool process dies with it.
         return "broke its connection to the server"
     if code >= 0:
         return f"ended its process (exit code {code})"

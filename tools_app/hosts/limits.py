@@ -1,4 +1,4 @@
-"""What a folder's hosts may use, and which folder that is."""
+"""Names a folder of tools, and bounds the hosts that run it."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
 
-class HostedFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of user code.
+class ToolFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder with users' functions.
 
     Attributes:
-        path: Where it is.
-        name: What the log calls it.
+        path: Its path.
+        name: Its name in the log.
     """
 
     path: Path
@@ -24,20 +24,20 @@ class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds on the hosts of one folder.
 
     Attributes:
-        processes: Workers at once, thus calls at once; further calls wait.
-        memory_bytes: Address space of a worker and of each process that it starts, where the
+        processes: Tool processes at once, thus calls at once; further calls wait.
+        memory_bytes: Address space of a tool process and of each process that it starts, where the
             system can limit it; None for no limit.
         import_seconds: How long importing one module may take.
         loading_seconds: How long all attempts to load the folder may take together.
-        loading_attempts: How many processes may be spent on loading the folder, each of which
-            finds one module that hangs or ends its process.
+        loading_attempts: How many processes may be used up by loading the folder; each finds one
+            module that hangs or ends its process.
         start_seconds: How long a new host may take before it begins to load.
-        idle_seconds: When a worker without work ends, as long as another one is there.
-        last_idle_seconds: When the last worker without work ends.
-        kill_seconds: How long the processes of a host that was told to end may take before the
-            server itself kills what it knows of them.
-        log_bytes: How much of what is printed during a call is logged.
-        log_lines: How many lines of it are logged.
+        idle_seconds: How long a tool process stays without work while there is another one.
+        last_idle_seconds: How long the last tool process stays without work.
+        kill_seconds: How long a host may take to end before the server itself kills the processes
+            that it knows of.
+        log_bytes: How many bytes of a call's output are logged.
+        log_lines: How many lines of a call's output are logged.
     """
 
     processes: int = 8

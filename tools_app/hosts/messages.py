@@ -1,8 +1,8 @@
-"""What the server and a host say to each other, and how it is written.
+"""Defines the messages between the server and a host, and their encoding.
 
-On the *call socket*, between server and worker: frames of a length (4 bytes, big-endian) and that
-many bytes of JSON. On the *lifeline*, from the warden to the server: lines of JSON; the server
-says nothing there but closes its direction when the host shall end.
+*Call socket*, between server and tool process: frames of a length (4 bytes, big-endian) and that
+many bytes of JSON. *Lifeline*, from the reaper to the server: lines of JSON; the server sends
+nothing, and closes its direction to end the host.
 """
 
 import struct
@@ -21,13 +21,13 @@ HEADER = struct.Struct("!I")
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, tag="load"):
-    """Import the folder's modules. The first request to a worker.
+    """Import the folder's modules. The first request to a tool process.
 
     Attributes:
         folder: The folder's path.
         skip: Modules that must not be imported, and why: ``{module: reason}``.
         memory_bytes: Limit of the address space; None for none.
-        report: Whether the answer shall describe what is there.
+        report: Whether the answer shall describe the tools.
     """
 
     folder: str
@@ -37,14 +37,14 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, tag="load"):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
-    """Call a function with arguments as the model wrote them."""
+    """Call a function with the arguments that the model passed."""
 
     function: str
     arguments: Mapping[str, Any]
 
 
 class Loading(msgspec.Struct, frozen=True, kw_only=True, tag="loading"):
-    """The worker is about to import this module."""
+    """The tool process begins to import this module."""
 
     module: str
 
@@ -62,13 +62,13 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned"):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
-    """The function, or what it was asked, failed.
+    """The request failed, or the function did.
 
     Attributes:
         message: A sentence for the model.
         code: The ``error_code`` of the result.
         traceback: For the log.
-        worn: Whether the worker should do no more work: it has run out of memory.
+        worn: Whether the tool process must not be used again: it ran out of memory.
     """
 
     message: str
@@ -78,31 +78,31 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
-    """The host's process ids; the worker leads a process group of its own."""
+    """The host's process ids; the tool process leads a process group of its own."""
 
-    warden: int
-    worker: int
+    reaper: int
+    tool_process: int
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
-    """The worker ended by itself: ``exit_code``, or minus the number of the signal."""
+    """The tool process ended by itself: ``exit_code``, or minus the number of the signal."""
 
     exit_code: int
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, tag="left"):
-    """Processes that the warden may not or could not kill."""
+    """Some processes could not be killed, or belong to somebody else."""
 
     pids: list[int]
 
 
 Request = Load | Call
 Answer = Returned | Failed
-News = Started | Ended | Left
+Report = Started | Ended | Left
 
 requests = msgspec.json.Decoder(Load | Call)
 answers = msgspec.json.Decoder(Loading | Loaded | Returned | Failed)
-news = msgspec.json.Decoder(Started | Ended | Left)
+reports = msgspec.json.Decoder(Started | Ended | Left)
 
 
 def frame(message: msgspec.Struct) -> bytes:
@@ -110,13 +110,13 @@ def frame(message: msgspec.Struct) -> bytes:
 
     Raises:
         UnicodeEncodeError: A text of the message is not Unicode: a lone surrogate.
-        TypeError: The message contains something that is not JSON.
+        TypeError: The message contains a value that is not JSON.
         RecursionError: It is nested too deeply.
     """
     body = msgspec.json.encode(message)
     return HEADER.pack(len(body)) + body
 
 
-def line(message: News) -> bytes:
+def line(message: Report) -> bytes:
     """Return the message as a line."""
     return msgspec.json.encode(message) + b"\n"

@@ -1,4 +1,4 @@
-"""What users' functions print goes to the log; it is read always, so that nobody blocks on it."""
+"""Logs what users' functions print, and always reads the pipe, so that no function blocks on it."""
 
 import asyncio
 import fcntl
@@ -6,26 +6,26 @@ import logging
 import os
 from contextlib import suppress
 
-from tools_app.hosts.descriptors import Inlet
+from tools_app.hosts.descriptors import DescriptorReader
 from tools_app.hosts.limits import KIBIBYTE, HostLimits
 
-# The name that the person knows, whichever module of this package logs.
+# The name that users know, whichever module of this package logs.
 logger = logging.getLogger("tools_app.hosts")
 
 MAX_CHARS = 16_000
-"""How much of a traceback is logged."""
+"""How many characters of a traceback are logged."""
 MAX_LINES = 200
 """How many lines of a traceback are logged."""
 
 _LOADING = "loading"
 _MAX_LINE_BYTES = 8 * KIBIBYTE
-# A pipe holds so much that nobody waits for us meanwhile, unless they print 100 MB a second.
+# The pipe holds so much that a function is not held up meanwhile below 100 MB a second.
 _REST_SECONDS = 0.005
 _PIPE_BYTES = 512 * KIBIBYTE
 
 
-class OutputLog(Inlet):
-    """Logs the lines that come from a host, up to a limit for each call; then drops them."""
+class OutputLog(DescriptorReader):
+    """Logs the lines that a host prints, up to a limit for each call; drops the rest."""
 
     def __init__(self, descriptor: int, folder: str, limits: HostLimits) -> None:
         self._folder = folder
@@ -40,21 +40,21 @@ class OutputLog(Inlet):
         super().__init__(descriptor)
 
     def begin(self, function: str) -> None:
-        """Name what prints from now on, and give it a budget of its own."""
+        """Attribute what is printed from now on to ``function``, with a budget of its own."""
         self._function = function
         self._bytes_left = self._limits.log_bytes
         self._lines_left = self._limits.log_lines
         self._is_dropping = False
 
     def finish(self) -> None:
-        """Log what is there now, an unfinished line too."""
+        """Log what is available now, an unfinished line too."""
         self.drain()
         if self._partial:
             self._log(self._partial)
             self._partial = b""
 
     def _read(self) -> bytes:
-        # Small pieces while they are logged, which takes longer than reading.
+        # Small pieces while they are logged: logging takes longer than reading.
         return os.read(self._descriptor, 256 * KIBIBYTE if self._is_dropping else _MAX_LINE_BYTES)
 
     def _take(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class OutputLog(Inlet):
                 return
 
     def _rest(self) -> None:
-        """Read again a little later: else the loop would wake up for every line."""
+        """Pause reading, or the loop would wake up for every line."""
         if self._pause is None:
             self._loop.remove_reader(self._descriptor)
             self._pause = self._loop.call_later(_REST_SECONDS, self._go_on)
@@ -85,7 +85,7 @@ class OutputLog(Inlet):
         super()._close()
 
     def _log(self, line: bytes) -> bool:
-        """Log the line, or note that nothing more is logged; whether to go on."""
+        """Log the line, or note that the rest is dropped; return whether to go on."""
         kept = line[: self._bytes_left]
         if kept.strip() and self._lines_left:
             logger.info("%s, %s: %s", self._folder, self._function, printable(kept))
@@ -99,7 +99,7 @@ class OutputLog(Inlet):
 
 
 def printable(line: bytes | str) -> str:
-    """Return the line without what would steer a terminal or look like another line."""
+    """Replace characters that would steer a terminal or look like another line."""
     text = line if isinstance(line, str) else line.decode("utf-8", errors="replace")
     text = text.rstrip("\r")
     if text.isprintable():
@@ -108,9 +108,9 @@ def printable(line: bytes | str) -> str:
 
 
 def printable_end(text: str) -> str:
-    """Return the end of a text as lines of one message: indented, so that none passes for another.
+    """Return the end of a text, indented so that no line passes for a log record of its own.
 
-    At most ``MAX_CHARS`` characters of it are kept, and ``MAX_LINES`` lines.
+    At most ``MAX_CHARS`` characters and ``MAX_LINES`` lines are kept.
     """
     kept = text.strip()[-MAX_CHARS:].split("\n")[-MAX_LINES:]
     return "\n".join(f"    {printable(line)}" for line in kept)

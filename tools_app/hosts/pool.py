@@ -1,4 +1,4 @@
-"""The hosts of one folder: as many as are needed at once, within limits."""
+"""Keeps a pool of hosts for one folder: as many as are needed at once, within limits."""
 
 import asyncio
 import logging
@@ -9,9 +9,9 @@ import msgspec
 
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED
-from tools_app.hosts.fork_server_client import HostLauncher, LauncherUnavailable
+from tools_app.hosts.fork_server_client import ForkServerClient, ForkServerUnavailable
 from tools_app.hosts.host import Host, LoadFailed
-from tools_app.hosts.limits import HostedFolder, HostLimits
+from tools_app.hosts.limits import HostLimits, ToolFolder
 from tools_app.hosts.output_log import printable
 from tools_app.toolset import InvalidTool, ToolListing, ToolResult
 
@@ -24,24 +24,23 @@ class FolderUnusable(Exception):
     """No host can load the folder; the message says why."""
 
 
-class ToolHosts:
-    """Runs a folder's functions in processes of their own.
+class HostPool:
+    """Runs a folder's functions in tool processes.
 
-    Each worker runs one call at a time and is used again afterwards, so that what a module has in
-    memory lives from call to call, in one of the workers. A worker that was stopped or that died
-    is replaced when the next one is needed. Processes that a tool leaves behind end with its
-    worker.
+    Each tool process runs one call at a time and is reused, so a module's memory outlives a call,
+    in that process. One that was stopped or died is replaced when the next one is needed.
+    Processes that a tool leaves behind end with its tool process.
     """
 
     def __init__(
-        self, launcher: HostLauncher, folder: HostedFolder, limits: HostLimits | None = None
+        self, fork_server: ForkServerClient, folder: ToolFolder, limits: HostLimits | None = None
     ) -> None:
-        self._launcher = launcher
+        self._fork_server = fork_server
         self._folder = folder
         self._limits = limits or HostLimits()
         self._slots = asyncio.Semaphore(self._limits.processes)
         self._one_discovery = asyncio.Lock()
-        self._idle: list[Host] = []  # the one used last is the last
+        self._idle: list[Host] = []  # the most recently used one is the last
         self._busy: set[Host] = set()
         self._generation = 0
         self._skip: dict[str, str] = {}
@@ -50,10 +49,10 @@ class ToolHosts:
         self._is_closed = False
 
     async def discover(self) -> ToolListing:
-        """Load the folder in a new process and return what is there.
+        """Load the folder in a new process and return its tools.
 
-        A module that hangs, or ends the process, is listed as invalid; later workers don't import
-        it. Never raises because of what is in the folder.
+        A module that hangs, or ends the process, is listed as invalid, and later tool processes
+        don't import it. Never raises because of what is in the folder.
         """
         async with self._one_discovery:
             try:
@@ -69,15 +68,15 @@ class ToolHosts:
     async def call(
         self, function: str, arguments: Mapping[str, Any], *, timeout_seconds: float
     ) -> ToolResult:
-        """Call a function; whatever goes wrong is a failed result.
+        """Call a function; failures are results.
 
-        When this is cancelled, nothing that the call has started is left.
+        A cancellation ends whatever the call has started.
 
         Args:
-            function: Its name among those that were discovered.
+            function: The name of a discovered function.
             arguments: What the model passes, not yet validated.
-            timeout_seconds: How long it may run. Waiting for a free worker does not count, nor
-                does starting one, which has a limit of its own.
+            timeout_seconds: How long it may run, not counting the wait for a free tool process or
+                the start of one, which has a limit of its own.
         """
         async with self._slots:
             try:
@@ -92,7 +91,7 @@ class ToolHosts:
                 self._release(host)
 
     def retire(self) -> None:
-        """Let further calls run in new processes; those that run now finish where they are."""
+        """Run further calls in new processes; running calls finish in theirs."""
         self._generation += 1
         self._skip = {}
         retired, self._idle = self._idle, []
@@ -100,13 +99,13 @@ class ToolHosts:
             self._end(host)
 
     def let_go(self) -> None:
-        """End the workers that have nothing to do, now instead of after a while."""
+        """End the idle tool processes now instead of after a while."""
         idle, self._idle = self._idle, []
         for host in idle:
             self._end(host)
 
     async def aclose(self) -> None:
-        """End all hosts; calls that run fail."""
+        """End all hosts; running calls fail."""
         self._is_closed = True
         if self._expiry is not None:
             self._expiry.cancel()
@@ -122,7 +121,7 @@ class ToolHosts:
             if host.is_usable:
                 self._busy.add(host)
                 return host
-            self._end(host)  # it died, or said something that nobody asked for
+            self._end(host)  # it died, or sent something unrequested
         return None
 
     def _release(self, host: Host) -> None:
@@ -140,10 +139,10 @@ class ToolHosts:
             self._expiry = asyncio.get_running_loop().call_at(due, self._expire)
 
     async def _new_host(self, *, report: bool) -> tuple[Host, msgspec.Raw]:
-        """Start hosts until one has loaded the folder, without the modules that were in the way.
+        """Start hosts until one has loaded the folder, skipping modules that failed.
 
         Raises:
-            FolderUnusable: None has.
+            FolderUnusable: No host could.
         """
         generation, skip = self._generation, dict(self._skip)
         deadline = asyncio.get_running_loop().time() + self._limits.loading_seconds
@@ -162,7 +161,7 @@ class ToolHosts:
                 raise
             if not started and not was_abandoned:
                 was_abandoned = True
-                self._launcher.abandon(host.launcher)  # it died with our request, or hangs
+                self._fork_server.abandon(host.fork_server)  # it died with our request, or hangs
             elif module is None or module in skip:
                 break
             else:
@@ -177,8 +176,8 @@ class ToolHosts:
     async def _start(self, generation: int) -> Host:
         self._refuse_when_closed()
         try:
-            ends = await self._launcher.open()
-        except LauncherUnavailable as error:
+            ends = await self._fork_server.open()
+        except ForkServerUnavailable as error:
             raise FolderUnusable(str(error)) from error
         host = Host(ends, self._folder, self._limits)
         host.generation = generation
@@ -200,13 +199,13 @@ class ToolHosts:
         return ToolListing(invalid=[entry])
 
     def _end(self, host: Host) -> None:
-        """End a host that nobody uses, beside whatever goes on."""
+        """End an unused host in the background."""
         task = asyncio.create_task(host.end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     def _expire(self) -> None:
-        """End workers that have been idle for long, and look again when the next one may be due."""
+        """End tool processes that were idle too long, and schedule the next check."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         due: list[float] = []

@@ -1,8 +1,8 @@
-"""Processes as the kernel knows them: who descends from whom, and who dies with whom.
+"""Finds, limits and kills processes, with their descendants.
 
-Linux can make a process the *subreaper* of its descendants (prctl(2)): whoever of them loses its
-parent, by whatever number of forks and sessions, becomes its child. Elsewhere a process that has
-put itself into a session of its own and lost its parent can't be found again.
+On Linux a process can become the *subreaper* of its descendants (prctl(2)): each that loses its
+parent becomes its child, across any number of forks and sessions. Elsewhere a process in a session
+of its own that has lost its parent can't be found again.
 """
 
 import ctypes
@@ -24,34 +24,34 @@ ON_LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-_OOM_SCORE = "500"  # of 1000: before the server and the desktop, after what asked to be the first
+_OOM_SCORE = "500"  # of 1000: killed before the server and the desktop
 
 
 def become_subreaper() -> None:
-    """Adopt all descendants that lose their parents, where the system can."""
+    """Adopt all descendants that lose their parents, on Linux."""
     if ON_LINUX:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int) -> None:
-    """Have this process killed when its parent dies, where the system can."""
+    """Have this process killed when its parent dies, on Linux."""
     if ON_LINUX:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before
+        if os.getppid() != parent:  # it has died already
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def limit_resources(memory_bytes: int | None) -> None:
-    """Limit the address space, leave no core dumps, and be killed first when memory runs out."""
+    """Limit the address space, disable core dumps, and be killed first when memory runs out."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory_bytes is not None:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY:
             memory_bytes = min(memory_bytes, most)
-        with suppress(ValueError, OSError):  # macOS has the limit by name only
+        with suppress(ValueError, OSError):  # macOS does not enforce the limit
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     if ON_LINUX:
-        with suppress(OSError):  # a sandbox without it
+        with suppress(OSError):  # missing in some sandboxes
             Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
 
 
@@ -65,7 +65,7 @@ def keep_only(descriptors: Iterable[int]) -> None:
 
 
 class Process(NamedTuple):
-    """A process by its ids: its own, its parent's, its process group's."""
+    """The ids of a process: its own, its parent's, its process group's."""
 
     pid: int
     parent: int
@@ -73,7 +73,7 @@ class Process(NamedTuple):
 
 
 def descendants(pid: int) -> list[Process]:
-    """Return the process's children, their children and so on; also those not yet reaped."""
+    """Return the process's children, their children and so on, zombies included."""
     by_parent = defaultdict(list)
     for process in _processes():
         by_parent[process.parent].append(process)
@@ -87,10 +87,9 @@ def descendants(pid: int) -> list[Process]:
 
 
 def kill(doomed: Iterable[Process]) -> set[int]:
-    """Kill processes and their groups; return those that we may not kill: somebody else's.
+    """Kill processes and their groups; return the ids that we have no permission to kill.
 
-    A signal to a group reaches all who are in it at that moment: who forks quickly enough to be
-    another process, by the time that a signal comes, is reached too.
+    The signal to the group also reaches a process that forks faster than it can be listed.
     """
     refused = set()
     own_group = os.getpgrp()
@@ -114,11 +113,11 @@ class ChildSignal:
         self._readable, self._wakeup = os.pipe()
         os.set_blocking(self._readable, False)
         os.set_blocking(self._wakeup, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wake-up descriptor carries it
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wake-up descriptor delivers it
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
 
     def wait(self, *others: int, timeout: float | None = None) -> list[int]:
-        """Wait for the signal or for one of the other descriptors; return which are readable."""
+        """Wait for the signal or one of the other descriptors; return those that are readable."""
         ready, _, _ = select.select([self._readable, *others], [], [], timeout)
         if self._readable in ready:
             ready.remove(self._readable)
@@ -128,7 +127,7 @@ class ChildSignal:
         return ready
 
     def forget(self) -> None:
-        """Restore the default, in a process that was forked from the one that waits."""
+        """Restore the default handling, in a forked child."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.close(self._readable)
@@ -160,15 +159,15 @@ def _most_descriptors() -> int:
 
 
 def _processes() -> Iterable[Process]:
-    """Yield every process that we may know of."""
-    # /proc/PID/task/TID/children would say it directly, where the kernel was built with it.
+    """Yield every process that is visible to us."""
+    # /proc/PID/task/TID/children would be simpler, but not every kernel has it.
     return _processes_by_proc() if ON_LINUX else _processes_by_ps()
 
 
 def _processes_by_proc() -> Iterable[Process]:
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
-            with suppress(OSError):  # gone meanwhile
+            with suppress(OSError):  # ended meanwhile
                 # proc(5): "pid (comm) state ppid pgrp ..."
                 fields = (path / "stat").read_bytes().rpartition(b")")[2].split()
                 yield Process(int(path.name), int(fields[1]), int(fields[2]))

@@ -1,4 +1,4 @@
-"""The worker: it imports users' modules and calls their functions, one after the other."""
+"""Runs a tool process: imports users' modules and calls their functions, one at a time."""
 
 import os
 import signal
@@ -30,17 +30,17 @@ from tools_app.hosts.messages import (
 )
 from tools_app.toolset import InvalidTool
 
-# Made while there is memory for it.
+# Encoded while there is memory for it.
 _OUT_OF_MEMORY = frame(Failed(message="MemoryError", code=EXECUTION_FAILED, worn=True))
 
 
 def work(calls: socket.socket) -> None:
-    """Do what the server asks for, until it closes the call socket."""
+    """Serve the server's requests until it closes the call socket."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # What a function prints is seen at once, and whatever it prints can be written.
+    # Line-buffered, so that output is logged at once; and any character can be written.
     sys.stdout = sys.__stdout__ = _text_stream(1)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _text_stream(2)  # type: ignore[misc]
-    _Worker(calls).run()
+    _ToolProcess(calls).run()
 
 
 def _text_stream(descriptor: int) -> TextIOWrapper:
@@ -49,11 +49,11 @@ def _text_stream(descriptor: int) -> TextIOWrapper:
     )
 
 
-class _Worker:
+class _ToolProcess:
     def __init__(self, calls: socket.socket) -> None:
         self._calls = calls
         self._received = bytearray()
-        self._streams = (sys.stdout, sys.stderr)  # a function may put others into their places
+        self._streams = (sys.stdout, sys.stderr)  # a function may replace them
         self._directory = Path.cwd()
         self._process = os.getpid()
         self._functions: Mapping[str, Callable[..., Any]] = {}
@@ -62,18 +62,18 @@ class _Worker:
     def run(self) -> None:
         while (body := self._receive()) is not None:
             request = requests.decode(body)
-            said = self._load(request) if isinstance(request, Load) else self._call(request)
+            reply = self._load(request) if isinstance(request, Load) else self._call(request)
             if os.getpid() != self._process:  # a function forked, and this is its child
                 os._exit(0)
             for stream in self._streams:
                 with suppress(ValueError, OSError):  # a function has closed it
                     stream.flush()
-            self._send(said)
+            self._send(reply)
 
     def _load(self, load: Load) -> Loaded | Failed:
         processes.limit_resources(load.memory_bytes)
-        # Everything that may run users' code comes after the limits.
-        from tools_app.functions.loading import FolderLoader  # noqa: PLC0415 - preloaded by the launcher
+        # Whatever may run users' code comes after the limits.
+        from tools_app.functions.loading import FolderLoader  # noqa: PLC0415 - preloaded
 
         loader = FolderLoader(
             Path(load.folder),
@@ -85,18 +85,18 @@ class _Worker:
             self._functions, self._invalid = loaded.functions, loaded.invalid
             if not load.report:
                 return Loaded()
-            self._send(Loading(module=""))  # what goes wrong now is the fault of none of them
+            self._send(Loading(module=""))  # from here on no module is at fault
             return Loaded(report=msgspec.Raw(msgspec.json.encode(loaded.report())))
-        except BaseException as error:  # noqa: BLE001 - told to the server, whatever it is
+        except BaseException as error:  # noqa: BLE001 - reported to the server
             return failure(error)
 
     def _call(self, call: Call) -> Answer:
-        from tools_app.functions.schema import bind  # noqa: PLC0415 - preloaded by the launcher
+        from tools_app.functions.schema import bind  # noqa: PLC0415 - preloaded
 
         function = self._functions.get(call.function)
         if function is None:
             return Failed(message=self._why_missing(call.function), code=EXECUTION_FAILED)
-        with suppress(OSError):  # what relative paths mean must not depend on earlier calls
+        with suppress(OSError):  # relative paths must not depend on earlier calls
             os.chdir(self._directory)
         try:
             arguments = bind(function, call.arguments)
@@ -129,9 +129,9 @@ class _Worker:
                 return None
             self._received += data
 
-    def _send(self, said: Loading | Loaded | Answer) -> None:
+    def _send(self, message: Loading | Loaded | Answer) -> None:
         try:
-            data = frame(said)
+            data = frame(message)
         except MemoryError:
             data = _OUT_OF_MEMORY
         self._calls.sendall(data)

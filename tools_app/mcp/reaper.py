@@ -1,6 +1,6 @@
 """Runs one command and sees to it that nothing of it outlives the server that wanted it.
 
-A program of its own (``warden_command`` says how it is started) that imports next to nothing. The
+A program of its own (``reaper_command`` says how it is started) that imports next to nothing. The
 command gets this process's stdin, stdout and stderr untouched. When stdin's other end is closed,
 which is also what ``kill -9`` of the parent does, the command has ``GRACE_SECONDS`` to end by
 itself; then, or at SIGTERM, everything that came of it gets SIGTERM, and SIGKILL after
@@ -33,17 +33,17 @@ _POLL_SECONDS = 0.02
 _LONGEST_KILLING_SECONDS = 5.0
 
 
-def warden_command(command: Sequence[str]) -> list[str]:
-    """Return the command line that runs ``command`` under a warden, as a child of this process.
+def reaper_command(command: Sequence[str]) -> list[str]:
+    """Return the command line that runs ``command`` under a reaper, as a child of this process.
 
     The interpreter is isolated: neither variables that the command gets nor the directory it
-    starts in reach the warden.
+    starts in reach the reaper.
     """
     return [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(os.getpid()), *command]
 
 
 def run() -> NoReturn:
-    """Run what ``warden_command`` put into the arguments, and exit as it exits."""
+    """Run what ``reaper_command`` put into the arguments, and exit as it exits."""
     code = _guard(int(sys.argv[2]), sys.argv[3:])
     os._exit(code if code >= 0 else 128 - code)
 
@@ -74,7 +74,7 @@ def _signal_pipe() -> int:
 
 
 def _start(command: list[str]) -> int:
-    warden = os.getpid()
+    reaper = os.getpid()
     child = os.fork()
     if child:
         return child
@@ -83,7 +83,7 @@ def _start(command: list[str]) -> int:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        die_with(warden)
+        die_with(reaper)
         os.execvp(command[0], command)  # noqa: S606 - a command without a shell is the point
     except OSError as error:
         os.write(2, f"{command[0]} can't be started: {error.strerror}\n".encode())

@@ -22,13 +22,13 @@ from mcp_types import jsonrpc_message_adapter
 from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.pace import Pace
-from tools_app.mcp.reaper import warden_command
+from tools_app.mcp.reaper import reaper_command
 from tools_app.mcp.stderr import ErrorOutput
 
 _UNREAD_SECONDS = 30.0
 _PIECE = 4096
 _OWN_END_SECONDS = 1.5
-_WARDEN_SECONDS = 4.0
+_REAPER_SECONDS = 4.0
 _FLUSH_SECONDS = 0.5
 _POLL_SECONDS = 0.01
 
@@ -46,7 +46,7 @@ async def stdio_transport(
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Run the command under a warden and speak with it; on exit it has ended, with all it started.
+    """Run the command under a reaper and speak with it; on exit it has ended, with all it started.
 
     Args:
         command: The program and its arguments.
@@ -59,7 +59,7 @@ async def stdio_transport(
         OSError: The program can't be started at all.
     """
     process = await asyncio.create_subprocess_exec(
-        *warden_command(command),
+        *reaper_command(command),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -150,7 +150,7 @@ class _Program:
         self._stdin.close()
         if not await self._ends_within(_OWN_END_SECONDS):
             self._send(signal.SIGTERM)
-            if not await self._ends_within(_WARDEN_SECONDS):
+            if not await self._ends_within(_REAPER_SECONDS):
                 logger.warning("Process %d can't be ended; it is left alone.", self._process.pid)
                 self._send(signal.SIGKILL)
         # It may have left descendants behind that hold the pipes: on macOS, or as somebody else.

@@ -8,7 +8,7 @@ from blockbuster import BlockBuster
 
 from agents_app.catalogue import AgentCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.hosts.fork_server_client import HostLauncher
+from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import HostLimits
 
 SKILL = "---\ndescription: Knows {name}.\n---\nYou know {name}.\n"
@@ -89,14 +89,14 @@ async def make_catalogue(
     agents_dir: Path, state_dir: Path, tmp_path: Path
 ) -> AsyncIterator[Callable[..., AgentCatalogue]]:
     """Return what makes catalogues of one directory, each as if in a process of its own."""
-    launcher = HostLauncher(tmp_path)
+    fork_server = ForkServerClient(tmp_path)
     catalogues: list[AgentCatalogue] = []
 
     def make(**limits: float) -> AgentCatalogue:
         catalogues.append(
             AgentCatalogue(
                 agents_dir,
-                launcher=launcher,
+                fork_server=fork_server,
                 snapshots=FolderSnapshots(state_dir / "agents.generation"),
                 timeout_seconds=20,
                 limits=HostLimits(**limits),
@@ -107,7 +107,7 @@ async def make_catalogue(
     yield make
     for catalogue in catalogues:
         await catalogue.aclose()
-    await launcher.aclose()
+    await fork_server.aclose()
 
 
 @pytest.fixture

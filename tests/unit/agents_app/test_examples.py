@@ -11,7 +11,7 @@ from agents_app.catalogue import AgentCatalogue
 from mochi_project.management.example_data import copy_examples
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.hosts.fork_server_client import HostLauncher
+from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.toolset import ToolInvocation, ToolResult
 
 TOOLS = {
@@ -56,14 +56,14 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def catalogue(data: Path, tmp_path: Path) -> AsyncIterator[AgentCatalogue]:
-    launcher = HostLauncher(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
+    fork_server = ForkServerClient(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
     snapshots = FolderSnapshots(data / ".mochi" / "agents.generation")
     catalogue = AgentCatalogue(
-        data / "agents", launcher=launcher, snapshots=snapshots, timeout_seconds=20
+        data / "agents", fork_server=fork_server, snapshots=snapshots, timeout_seconds=20
     )
     yield catalogue
     await catalogue.aclose()
-    await launcher.aclose()
+    await fork_server.aclose()
 
 
 @pytest.fixture

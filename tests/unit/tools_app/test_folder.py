@@ -12,9 +12,9 @@ from tools_app import folder as folder_module
 from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.limits import HostedFolder
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.limits import ToolFolder
+from tools_app.hosts.pool import HostPool
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, ToolSelection
 
 WriteTools = Callable[..., Path]
@@ -31,22 +31,22 @@ SUBTRACT = ADD.replace("add", "subtract").replace("a + b", "a - b")
 
 
 class Server:
-    """What a process of the server has: a launcher, and toolsets that look at folders together."""
+    """A fork server, and toolsets that share their folder snapshots, as a server process has."""
 
     def __init__(self, directory: Path, state_dir: Path) -> None:
-        self.launcher = HostLauncher(directory)
+        self.fork_server = ForkServerClient(directory)
         self.snapshots = FolderSnapshots(state_dir / "tools.generation")
         self._toolsets: list[FolderTools] = []
 
     def tools(self, folder: Path) -> FolderTools:
-        hosts = ToolHosts(self.launcher, HostedFolder(path=folder, name=folder.name))
+        hosts = HostPool(self.fork_server, ToolFolder(path=folder, name=folder.name))
         self._toolsets.append(FolderTools(folder, hosts, self.snapshots, timeout_seconds=20))
         return self._toolsets[-1]
 
     async def aclose(self) -> None:
         for toolset in self._toolsets:
             await toolset.aclose()
-        await self.launcher.aclose()
+        await self.fork_server.aclose()
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ async def test_a_folder_that_does_not_exist_is_empty_and_starts_no_process(
     assert await tools.listing() == ToolListing()
     with pytest.raises(ToolNotFound):
         await call(tools, "add")
-    assert server.launcher.process_id is None
+    assert server.fork_server.process_id is None
 
     await in_thread(write_tools, adding=ADD)
     assert await names(tools) == ["add"]
@@ -137,7 +137,7 @@ async def test_nothing_runs_for_whoever_asks_about_other_tools(
     tools = server.tools(await in_thread(write_tools, adding=ADD))
 
     assert await tools.listing(ToolSelection(agents=["coder"])) == ToolListing()
-    assert server.launcher.process_id is None
+    assert server.fork_server.process_id is None
     assert list((await tools.listing(ToolSelection(names=["x"]))).tools) == ["add"]
 
 
@@ -300,7 +300,7 @@ async def test_a_folder_that_can_t_be_read_is_told_and_starts_no_process(
     listing = await server.tools(folder).listing()
 
     assert "Too many levels of symbolic links" in listing.invalid[0].reason
-    assert server.launcher.process_id is None
+    assert server.fork_server.process_id is None
 
 
 async def test_a_file_in_the_folder_s_place_is_no_folder(server: Server, tmp_path: Path) -> None:

@@ -12,23 +12,23 @@ import msgspec
 import psutil
 import pytest
 
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.limits import HostedFolder, HostLimits
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.limits import HostLimits, ToolFolder
+from tools_app.hosts.pool import HostPool
 
 
 @pytest.fixture(scope="session")
-def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostLauncher]:
-    """Return a launcher that tests share, since starting one takes the longest."""
-    shared = HostLauncher(tmp_path_factory.mktemp("launcher"))
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServerClient]:
+    """Return a fork server that tests share, since starting one takes the longest."""
+    shared = ForkServerClient(tmp_path_factory.mktemp("fork_server"))
     yield shared
     asyncio.run(shared.aclose())
 
 
 @pytest.fixture
-async def own_launcher(tmp_path: Path) -> AsyncIterator[HostLauncher]:
-    """Return a launcher that the test may kill."""
-    own = HostLauncher(tmp_path)
+async def own_fork_server(tmp_path: Path) -> AsyncIterator[ForkServerClient]:
+    """Return a fork server that the test may kill."""
+    own = ForkServerClient(tmp_path)
     yield own
     await own.aclose()
 
@@ -54,16 +54,16 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 async def serve(
-    launcher: HostLauncher, write: Callable[..., Path], tmp_path: Path
-) -> AsyncIterator[Callable[..., ToolHosts]]:
+    fork_server: ForkServerClient, write: Callable[..., Path], tmp_path: Path
+) -> AsyncIterator[Callable[..., HostPool]]:
     """Return what makes hosts for a module with this code, or for what was written before."""
-    pools: list[ToolHosts] = []
+    pools: list[HostPool] = []
 
     def serve(
-        code: str | None = None, *, launcher: HostLauncher = launcher, **limits: object
-    ) -> ToolHosts:
-        folder = HostedFolder(path=write(code) if code else tmp_path / "tools", name="tools")
-        pools.append(ToolHosts(launcher, folder, msgspec.structs.replace(HostLimits(), **limits)))
+        code: str | None = None, *, fork_server: ForkServerClient = fork_server, **limits: object
+    ) -> HostPool:
+        folder = ToolFolder(path=write(code) if code else tmp_path / "tools", name="tools")
+        pools.append(HostPool(fork_server, folder, msgspec.structs.replace(HostLimits(), **limits)))
         return pools[-1]
 
     yield serve

@@ -1,4 +1,4 @@
-"""One call of a function in a worker: what comes back, whatever the function does."""
+"""One call of a function in a tool process: what comes back, whatever the function does."""
 
 import asyncio
 import logging
@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.pool import HostPool
 from tools_app.toolset import ToolResult
 
-Serve = Callable[..., ToolHosts]
+Serve = Callable[..., HostPool]
 
 
-async def call(
-    hosts: ToolHosts, function: str, seconds: float = 20, **arguments: Any
-) -> ToolResult:
+async def call(hosts: HostPool, function: str, seconds: float = 20, **arguments: Any) -> ToolResult:
     return await hosts.call(function, arguments, timeout_seconds=seconds)
 
 
@@ -175,7 +173,7 @@ async def test_a_traceback_is_logged_as_lines_that_pass_for_nothing_else(
     assert second.count("\n") == 200
 
 
-async def test_a_worker_outlives_failed_calls(serve: Serve) -> None:
+async def test_a_process_outlives_failed_calls(serve: Serve) -> None:
     hosts = serve("""
         import os
         __all__ = ["fail", "number"]
@@ -221,7 +219,7 @@ async def test_a_worker_outlives_failed_calls(serve: Serve) -> None:
         "noise",
         "no-json",
         "nonsense",
-        "warden",
+        "reaper",
     ],
 )
 async def test_a_function_that_breaks_its_process_costs_one_call(
@@ -245,7 +243,7 @@ async def test_a_function_that_breaks_its_process_costs_one_call(
     assert (await call(hosts, "well")).result == "well"
 
 
-async def test_what_a_worker_says_unasked_is_not_the_next_answer(serve: Serve) -> None:
+async def test_what_a_process_says_unasked_is_not_the_next_answer(serve: Serve) -> None:
     hosts = serve("""
         import os, threading, time
         from tools_app.hosts.messages import Returned, frame

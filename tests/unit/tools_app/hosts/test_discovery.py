@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.pool import HostPool
 
-Serve = Callable[..., ToolHosts]
+Serve = Callable[..., HostPool]
 Write = Callable[..., Path]
 
 GOOD = """
@@ -48,7 +48,7 @@ async def test_modules_that_hang_or_end_the_process_spoil_only_themselves(
     write("import ctypes\n__all__ = []\nctypes.string_at(0)", name="m_crashes")
     write("import sys\n__all__ = []\nsys.exit(1)", name="n_exits_politely")
     write("__all__ = []\nraise BaseException('no')", name="y_raises")
-    write("__all__ = []\nimport os, threading\nos.kill(os.getppid(), 9)\n" + hang, name="z_warden")
+    write("__all__ = []\nimport os, threading\nos.kill(os.getppid(), 9)\n" + hang, name="z_reaper")
     hosts = serve(GOOD, import_seconds=1.0)
 
     listing = await hosts.discover()
@@ -59,7 +59,7 @@ async def test_modules_that_hang_or_end_the_process_spoil_only_themselves(
     assert "exit code 0" in why["b_exits"]
     assert "SIGSEGV" in why["m_crashes"]
     assert "BaseException: no" in why["y_raises"]
-    assert why.keys() >= {"n_exits_politely", "z_warden"}
+    assert why.keys() >= {"n_exits_politely", "z_reaper"}
     hosts.let_go()
     assert (await hosts.call("greet", {"name": "you"}, timeout_seconds=20)).result == "Hello you"
     said = [record.getMessage() for record in logged]

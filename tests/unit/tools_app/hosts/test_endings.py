@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from tools_app.errors import EXECUTION_FAILED, TIMED_OUT
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.pool import HostPool
 
-Serve = Callable[..., ToolHosts]
+Serve = Callable[..., HostPool]
 ROOT = Path(__file__).parents[4]
 
 # Functions that note the ids of their processes in a file each, so that they can be looked for.
@@ -91,7 +91,7 @@ BUSY = """
         time.sleep(600)
         return "slept"
     def stop() -> str:
-        "Stop one's warden."
+        "Stop one's reaper."
         note(os.getppid())
         os.kill(os.getppid(), signal.SIGSTOP)
         detach()
@@ -186,14 +186,14 @@ async def test_a_cancelled_call_is_stopped_with_all_that_it_has_started(
 
 
 async def test_even_a_process_that_is_always_another_one_ends(
-    own_launcher: HostLauncher, serve: Serve
+    own_fork_server: ForkServerClient, serve: Serve
 ) -> None:
-    hosts = serve(BUSY, launcher=own_launcher)
+    hosts = serve(BUSY, fork_server=own_fork_server)
 
     await hosts.call("chain", {}, timeout_seconds=1)
 
-    launcher = await asyncio.to_thread(psutil.Process, own_launcher.process_id)
-    assert await asyncio.to_thread(launcher.children, recursive=True) == []
+    fork_server = await asyncio.to_thread(psutil.Process, own_fork_server.process_id)
+    assert await asyncio.to_thread(fork_server.children, recursive=True) == []
 
 
 async def test_cancelling_again_and_again_changes_nothing(
@@ -211,7 +211,7 @@ async def test_cancelling_again_and_again_changes_nothing(
     assert living(found) == []
 
 
-async def test_a_stopped_warden_is_no_way_out(
+async def test_a_stopped_reaper_is_no_way_out(
     serve: Serve, pids: Callable[[str], Any], until: Callable[..., Any]
 ) -> None:
     hosts = serve(BUSY, kill_seconds=0.2)
@@ -225,22 +225,22 @@ async def test_a_stopped_warden_is_no_way_out(
     assert living(found) == []
 
 
-async def test_what_a_killed_warden_leaves_is_ended_by_the_launcher(
+async def test_what_a_killed_reaper_leaves_is_ended_by_the_fork_server(
     serve: Serve, pids: Callable[[str], Any], until: Callable[..., Any]
 ) -> None:
     hosts = serve(BUSY)
     calling = asyncio.create_task(hosts.call("daemon", {}, timeout_seconds=60))
     found = await pids("daemon")
-    [warden] = await asyncio.to_thread(lambda: {psutil.Process(pid).ppid() for pid in found})
+    [reaper] = await asyncio.to_thread(lambda: {psutil.Process(pid).ppid() for pid in found})
 
-    os.kill(warden, signal.SIGKILL)
+    os.kill(reaper, signal.SIGKILL)
     result = await calling
 
     assert living(found) == []
     assert result.error_code == EXECUTION_FAILED
 
 
-async def test_what_a_call_leaves_in_the_background_ends_with_its_worker(
+async def test_what_a_call_leaves_in_the_background_ends_with_its_process(
     serve: Serve, tmp_path: Path
 ) -> None:
     hosts = serve(BUSY)
@@ -253,7 +253,7 @@ async def test_what_a_call_leaves_in_the_background_ends_with_its_worker(
     assert not living([left])
 
 
-async def test_what_a_dying_worker_leaves_ends(serve: Serve, tmp_path: Path) -> None:
+async def test_what_a_dying_process_leaves_ends(serve: Serve, tmp_path: Path) -> None:
     hosts = serve(
         BUSY + '    def die() -> str:\n        "D"\n        detach()\n        os._exit(1)\n'
         '    __all__ += ["die"]\n'
@@ -283,18 +283,18 @@ async def test_closing_ends_running_calls(serve: Serve, pids: Callable[[str], An
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.limits import HostedFolder
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.limits import ToolFolder
+from tools_app.hosts.pool import HostPool
 
 async def main():
     here = Path(sys.argv[1])
-    launcher = HostLauncher(here)
-    hosts = ToolHosts(launcher, HostedFolder(path=here / "tools", name="tools"))
+    fork_server = ForkServerClient(here)
+    hosts = HostPool(fork_server, ToolFolder(path=here / "tools", name="tools"))
     await hosts.call("background", {}, timeout_seconds=60)
     idle = (await hosts.call("pid", {}, timeout_seconds=60)).result
     calls = [asyncio.create_task(hosts.call(f, {}, timeout_seconds=60)) for f in sys.argv[2:]]
-    print(launcher.process_id, idle, flush=True)
+    print(fork_server.process_id, idle, flush=True)
     await asyncio.wait(calls)
 
 asyncio.run(main())
@@ -323,9 +323,9 @@ async def test_when_the_server_is_killed_nothing_is_left(
 
 
 async def test_cancelling_while_a_host_starts_leaves_nothing(
-    own_launcher: HostLauncher, serve: Serve, no_descriptor_is_lost: None
+    own_fork_server: ForkServerClient, serve: Serve, no_descriptor_is_lost: None
 ) -> None:
-    hosts = serve(BUSY, launcher=own_launcher)
+    hosts = serve(BUSY, fork_server=own_fork_server)
     for number in range(30):
         calling = asyncio.create_task(hosts.call("pid", {}, timeout_seconds=20))
         await asyncio.sleep(number / 300)
@@ -336,10 +336,10 @@ async def test_cancelling_while_a_host_starts_leaves_nothing(
     assert (await hosts.call("pid", {}, timeout_seconds=20)).success
 
     assert tasks == set()
-    launcher = await asyncio.to_thread(psutil.Process, own_launcher.process_id)
-    assert len(await asyncio.to_thread(launcher.children)) <= 1
+    fork_server = await asyncio.to_thread(psutil.Process, own_fork_server.process_id)
+    assert len(await asyncio.to_thread(fork_server.children)) <= 1
     await hosts.aclose()
-    assert await asyncio.to_thread(launcher.children) == []
+    assert await asyncio.to_thread(fork_server.children) == []
 
 
 async def test_a_call_that_is_cancelled_in_the_queue_does_not_run(

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from tools_app.hosts import processes
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.pool import HostPool
 
-Serve = Callable[..., ToolHosts]
+Serve = Callable[..., HostPool]
 
 LOOK = """
     import os, resource, sys
@@ -42,7 +42,7 @@ LOOK = """
 """
 
 
-async def look(hosts: ToolHosts) -> dict[str, Any]:
+async def look(hosts: HostPool) -> dict[str, Any]:
     result = await hosts.call("look", {}, timeout_seconds=20)
     assert result.success, result
     seen: dict[str, Any] = json.loads(result.result or "")
@@ -66,8 +66,8 @@ async def test_functions_see_neither_the_servers_secrets_nor_its_files(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.set_inheritable(True)
         os.set_inheritable(lock, True)
-        launcher = HostLauncher(tmp_path)
-        hosts = serve(LOOK, launcher=launcher)
+        fork_server = ForkServerClient(tmp_path)
+        hosts = serve(LOOK, fork_server=fork_server)
 
         seen = await look(hosts)
 
@@ -86,7 +86,7 @@ async def test_functions_see_neither_the_servers_secrets_nor_its_files(
     assert [path.partition(":")[0] for path in opened.values()] == ["socket"], opened
     assert seen["threads"] == 1
     await hosts.aclose()
-    await launcher.aclose()
+    await fork_server.aclose()
 
 
 async def test_functions_see_no_keys_but_those_that_are_let_through(
@@ -94,16 +94,16 @@ async def test_functions_see_no_keys_but_those_that_are_let_through(
 ) -> None:
     for name in ("A_KEY", "b_key", "LET_THROUGH", "NO_KEY"):
         monkeypatch.setenv(name, "value")
-    launcher = HostLauncher(
+    fork_server = ForkServerClient(
         tmp_path, keys=lambda: {"A_KEY", "B_KEY", "LET_THROUGH"}, passed=["LET_THROUGH"]
     )
-    hosts = serve(LOOK, launcher=launcher)
+    hosts = serve(LOOK, fork_server=fork_server)
 
     seen = (await look(hosts))["environment"]
 
     assert {name for name, value in seen.items() if value == "value"} == {"LET_THROUGH", "NO_KEY"}
     await hosts.aclose()
-    await launcher.aclose()
+    await fork_server.aclose()
 
 
 async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
@@ -111,8 +111,8 @@ async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
 ) -> None:
     monkeypatch.setenv("LATER_A_KEY", "value")
     keys: set[str] = set()
-    launcher = HostLauncher(tmp_path, keys=lambda: keys)
-    hosts = serve(LOOK, launcher=launcher)
+    fork_server = ForkServerClient(tmp_path, keys=lambda: keys)
+    hosts = serve(LOOK, fork_server=fork_server)
     assert "LATER_A_KEY" in (await look(hosts))["environment"]
 
     keys.add("LATER_A_KEY")
@@ -120,7 +120,7 @@ async def test_a_variable_that_becomes_a_key_is_not_seen_by_new_hosts(
 
     assert "LATER_A_KEY" not in (await look(hosts))["environment"]
     await hosts.aclose()
-    await launcher.aclose()
+    await fork_server.aclose()
 
 
 async def test_functions_are_limited(serve: Serve, tmp_path: Path) -> None:
@@ -133,95 +133,99 @@ async def test_functions_are_limited(serve: Serve, tmp_path: Path) -> None:
 
 
 async def test_files_beside_the_tools_do_not_hide_python_modules(
-    own_launcher: HostLauncher, serve: Serve, tmp_path: Path
+    own_fork_server: ForkServerClient, serve: Serve, tmp_path: Path
 ) -> None:
     for name in ("json", "pydantic", "tools_app"):
         await asyncio.to_thread((tmp_path / f"{name}.py").write_text, "raise SystemExit('hidden')")
 
-    seen = await look(serve(LOOK, launcher=own_launcher))
+    seen = await look(serve(LOOK, fork_server=own_fork_server))
 
     assert seen["directory"] == str(tmp_path)
 
 
-async def test_a_killed_launcher_is_replaced_and_its_hosts_go_on(
-    own_launcher: HostLauncher, serve: Serve
+async def test_a_killed_fork_server_is_replaced_and_its_hosts_go_on(
+    own_fork_server: ForkServerClient, serve: Serve
 ) -> None:
-    hosts = serve(LOOK, launcher=own_launcher, processes=2)
-    worker = (await look(hosts))["pid"]
-    assert own_launcher.process_id
+    hosts = serve(LOOK, fork_server=own_fork_server, processes=2)
+    process = (await look(hosts))["pid"]
+    assert own_fork_server.process_id
 
-    os.kill(own_launcher.process_id, signal.SIGKILL)
+    os.kill(own_fork_server.process_id, signal.SIGKILL)
     one, other = await asyncio.gather(look(hosts), look(hosts))
 
-    assert worker in {one["pid"], other["pid"]}
+    assert process in {one["pid"], other["pid"]}
     assert one["pid"] != other["pid"]
 
 
-async def test_a_launcher_that_dies_while_it_is_asked_is_replaced(
-    own_launcher: HostLauncher, serve: Serve, no_descriptor_is_lost: None
+async def test_a_fork_server_that_dies_while_it_is_asked_is_replaced(
+    own_fork_server: ForkServerClient, serve: Serve, no_descriptor_is_lost: None
 ) -> None:
-    hosts = serve(LOOK, launcher=own_launcher)
+    hosts = serve(LOOK, fork_server=own_fork_server)
     asking = [asyncio.create_task(look(hosts)) for _ in range(4)]
-    while own_launcher.process_id is None:
+    while own_fork_server.process_id is None:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0.05)
 
-    os.kill(own_launcher.process_id, signal.SIGKILL)
+    os.kill(own_fork_server.process_id, signal.SIGKILL)
 
     assert len({seen["pid"] for seen in await asyncio.gather(*asking)}) == 4
     await hosts.aclose()
-    await own_launcher.aclose()
+    await own_fork_server.aclose()
 
 
-async def test_a_launcher_that_hangs_is_replaced(own_launcher: HostLauncher, serve: Serve) -> None:
-    hosts = serve(LOOK, launcher=own_launcher, start_seconds=3.0, kill_seconds=0.2)
+async def test_a_fork_server_that_hangs_is_replaced(
+    own_fork_server: ForkServerClient, serve: Serve
+) -> None:
+    hosts = serve(LOOK, fork_server=own_fork_server, start_seconds=3.0, kill_seconds=0.2)
     await look(hosts)
     hosts.retire()
-    hung = own_launcher.process_id
+    hung = own_fork_server.process_id
     assert hung
     os.kill(hung, signal.SIGSTOP)
 
     assert (await look(hosts))["pid"]
 
-    assert own_launcher.process_id != hung
+    assert own_fork_server.process_id != hung
 
 
-async def test_a_launcher_that_can_not_start_is_a_failed_call(serve: Serve, tmp_path: Path) -> None:
-    hosts = serve(LOOK, launcher=HostLauncher(tmp_path / "nowhere"))
+async def test_a_fork_server_that_can_not_start_is_a_failed_call(
+    serve: Serve, tmp_path: Path
+) -> None:
+    hosts = serve(LOOK, fork_server=ForkServerClient(tmp_path / "nowhere"))
 
     result = await hosts.call("look", {}, timeout_seconds=20)
 
     assert "No process can be started" in (result.error_message or "")
 
 
-def test_a_launcher_whose_start_was_cancelled_is_known_and_ends(tmp_path: Path) -> None:
-    launcher = HostLauncher(tmp_path)
+def test_a_fork_server_whose_start_was_cancelled_is_known_and_ends(tmp_path: Path) -> None:
+    fork_server = ForkServerClient(tmp_path)
 
     async def begin() -> None:
-        opening = asyncio.create_task(launcher.open())
-        while launcher.process_id is None:
+        opening = asyncio.create_task(fork_server.open())
+        while fork_server.process_id is None:
             await asyncio.sleep(0)
         assert not opening.done()
 
     asyncio.run(begin())  # cancels every task, and waits for threads
-    process = psutil.Process(launcher.process_id)
-    asyncio.run(launcher.aclose())
+    process = psutil.Process(fork_server.process_id)
+    asyncio.run(fork_server.aclose())
 
     assert not process.is_running()
 
 
-async def test_the_launcher_ends_with_the_server_and_nothing_starts_before_it_is_needed(
+async def test_the_fork_server_ends_with_the_server_and_nothing_starts_before_it_is_needed(
     tmp_path: Path, serve: Serve
 ) -> None:
-    launcher = HostLauncher(tmp_path)
-    hosts = serve(LOOK, launcher=launcher)
-    assert launcher.process_id is None
+    fork_server = ForkServerClient(tmp_path)
+    hosts = serve(LOOK, fork_server=fork_server)
+    assert fork_server.process_id is None
     await look(hosts)
-    process = await asyncio.to_thread(psutil.Process, launcher.process_id)
+    process = await asyncio.to_thread(psutil.Process, fork_server.process_id)
     assert await asyncio.to_thread(process.num_threads) == 1
 
     await hosts.aclose()
-    await launcher.aclose()
+    await fork_server.aclose()
 
     assert not await asyncio.to_thread(process.is_running)
 

@@ -1,4 +1,4 @@
-"""How many workers there are, and when they come and go."""
+"""How many tool processes there are, and when they come and go."""
 
 import asyncio
 import os
@@ -10,11 +10,11 @@ from typing import Any
 import uvloop
 
 from tools_app.errors import INVALID_ARGUMENTS, TIMED_OUT
-from tools_app.hosts.fork_server_client import HostLauncher
-from tools_app.hosts.limits import HostedFolder
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.hosts.limits import ToolFolder
+from tools_app.hosts.pool import HostPool
 
-Serve = Callable[..., ToolHosts]
+Serve = Callable[..., HostPool]
 
 PATIENT = """
     import os, time
@@ -26,7 +26,7 @@ PATIENT = """
 """
 
 
-async def nap(hosts: ToolHosts, seconds: float = 0.0) -> int:
+async def nap(hosts: HostPool, seconds: float = 0.0) -> int:
     result = await hosts.call("nap", {"seconds": seconds}, timeout_seconds=20)
     assert result.success, result
     return int(result.result or "")
@@ -40,18 +40,18 @@ def is_there(pid: int) -> bool:
     return True
 
 
-async def test_calls_run_at_the_same_time_each_in_a_worker_of_its_own(serve: Serve) -> None:
+async def test_calls_run_at_the_same_time_each_in_a_process_of_its_own(serve: Serve) -> None:
     hosts = serve(PATIENT)
     started = time.monotonic()
 
-    workers = await asyncio.gather(*(nap(hosts, 1) for _ in range(8)))
+    processes = await asyncio.gather(*(nap(hosts, 1) for _ in range(8)))
 
-    assert len(set(workers)) == 8
+    assert len(set(processes)) == 8
     assert time.monotonic() - started < 5
-    assert await nap(hosts) in workers
+    assert await nap(hosts) in processes
 
 
-async def test_more_calls_than_workers_wait_for_their_turn(serve: Serve) -> None:
+async def test_more_calls_than_processes_wait_for_their_turn(serve: Serve) -> None:
     two, one = serve(PATIENT, processes=2), serve(PATIENT, processes=1)
     order: list[int] = []
 
@@ -59,14 +59,14 @@ async def test_more_calls_than_workers_wait_for_their_turn(serve: Serve) -> None
         await nap(one, 0.01)
         order.append(number)
 
-    workers = await asyncio.gather(*(nap(two, 0.05) for _ in range(6)))
+    processes = await asyncio.gather(*(nap(two, 0.05) for _ in range(6)))
     await asyncio.gather(*(call(number) for number in range(6)))
 
-    assert len(set(workers)) == 2
+    assert len(set(processes)) == 2
     assert order == [0, 1, 2, 3, 4, 5]
 
 
-async def test_waiting_for_a_worker_is_not_held_against_a_call(serve: Serve) -> None:
+async def test_waiting_for_a_process_is_not_held_against_a_call(serve: Serve) -> None:
     hosts = serve(PATIENT, processes=1)
     first = asyncio.create_task(nap(hosts, 0.8))
     await asyncio.sleep(0)
@@ -77,30 +77,30 @@ async def test_waiting_for_a_worker_is_not_held_against_a_call(serve: Serve) -> 
     assert await first == int(second.result or "")
 
 
-async def test_idle_workers_end_except_one_and_that_one_later(
+async def test_idle_processes_end_except_one_and_that_one_later(
     serve: Serve, until: Callable[..., Any]
 ) -> None:
     hosts = serve(PATIENT, idle_seconds=0.3, last_idle_seconds=1.0)
-    workers = await asyncio.gather(*(nap(hosts, 0.1) for _ in range(3)))
+    processes = await asyncio.gather(*(nap(hosts, 0.1) for _ in range(3)))
     last = time.monotonic()
 
-    await until(lambda: sum(map(is_there, workers)) == 1)
-    await until(lambda: sum(map(is_there, workers)) == 0)
+    await until(lambda: sum(map(is_there, processes)) == 1)
+    await until(lambda: sum(map(is_there, processes)) == 0)
 
     assert time.monotonic() - last > 0.9
-    assert await nap(hosts) not in workers
+    assert await nap(hosts) not in processes
 
 
-async def test_a_worker_that_dies_while_nobody_needs_it_is_replaced(
+async def test_a_process_that_dies_while_nobody_needs_it_is_replaced(
     serve: Serve, until: Callable[..., Any]
 ) -> None:
     hosts = serve(PATIENT)
-    worker = await nap(hosts)
+    process = await nap(hosts)
 
-    os.kill(worker, 9)
-    await until(lambda: not is_there(worker))
+    os.kill(process, 9)
+    await until(lambda: not is_there(process))
 
-    assert await nap(hosts) != worker
+    assert await nap(hosts) != process
 
 
 async def test_retiring_lets_running_calls_finish(serve: Serve) -> None:
@@ -137,11 +137,11 @@ async def test_hundreds_of_hosts_lose_nothing(serve: Serve, no_descriptor_is_los
 
 
 def test_uvloop_runs_hosts_too(write: Callable[..., Path], tmp_path: Path) -> None:
-    folder = HostedFolder(path=write(PATIENT), name="tools")
+    folder = ToolFolder(path=write(PATIENT), name="tools")
 
     async def use() -> list[str | None]:
-        launcher = HostLauncher(tmp_path)
-        hosts = ToolHosts(launcher, folder)
+        fork_server = ForkServerClient(tmp_path)
+        hosts = HostPool(fork_server, folder)
         try:
             listing = await hosts.discover()
             assert list(listing.tools) == ["nap"]
@@ -154,7 +154,7 @@ def test_uvloop_runs_hosts_too(write: Callable[..., Path], tmp_path: Path) -> No
             await asyncio.wait([cancelled])
         finally:
             await hosts.aclose()
-            await launcher.aclose()
+            await fork_server.aclose()
         assert not any(map(is_there, quick))
         return [slow.error_code, large.error_code]
 

@@ -1,9 +1,9 @@
-"""What a call costs where a worker waits for one."""
+"""What a call costs where a tool process waits for one."""
 
 import time
 from collections.abc import Callable
 
-from tools_app.hosts.pool import ToolHosts
+from tools_app.hosts.pool import HostPool
 
 ADD = """
     __all__ = ["add"]
@@ -14,7 +14,7 @@ ADD = """
 
 
 async def test_a_warm_call_costs_less_than_3_ms(
-    serve: Callable[..., ToolHosts], record_property: Callable[[str, object], None]
+    serve: Callable[..., HostPool], record_property: Callable[[str, object], None]
 ) -> None:
     hosts = serve(ADD)
     took = []

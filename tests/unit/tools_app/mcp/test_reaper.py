@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tools_app.mcp.reaper import NOT_STARTED, warden_command
+from tools_app.mcp.reaper import NOT_STARTED, reaper_command
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = Path(__file__).parent / "programs" / "raw_server.py"
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 
-# What a launcher like npx does, at its worst: it hides its children in sessions of their own.
+# What a starter like npx does, at its worst: it hides its children in sessions of their own.
 FAMILY = """
 import os, signal, subprocess, sys, time
 if "deaf" in sys.argv:
@@ -35,33 +35,33 @@ time.sleep(600)
 
 @pytest.fixture
 def start():
-    """Start commands under wardens; what is left of them ends with the test."""
+    """Start commands under reapers; what is left of them ends with the test."""
     with ExitStack() as stack:
 
         def begin(*command, **options):
-            warden = stack.enter_context(
+            reaper = stack.enter_context(
                 subprocess.Popen(
-                    warden_command(command),
+                    reaper_command(command),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     start_new_session=True,
                     **options,
                 )
             )
-            stack.callback(warden.terminate)
-            return warden
+            stack.callback(reaper.terminate)
+            return reaper
 
         yield begin
 
 
 @pytest.fixture
 def family(start):
-    """Start a program with two children, and return the warden and everybody under it."""
+    """Start a program with two children, and return the reaper and everybody under it."""
 
     def begin(*traits):
-        warden = start(sys.executable, "-S", "-c", FAMILY, *traits, FAMILY)
-        assert warden.stdout.readline() == b"started\n"
-        return warden, psutil.Process(warden.pid).children(recursive=True)
+        reaper = start(sys.executable, "-S", "-c", FAMILY, *traits, FAMILY)
+        assert reaper.stdout.readline() == b"started\n"
+        return reaper, psutil.Process(reaper.pid).children(recursive=True)
 
     return begin
 
@@ -72,82 +72,82 @@ def gone(processes, within=10.0):
 
 
 def test_streams_pass_untouched_and_the_exit_code_too(start):
-    warden = start("sh", "-c", "cat; echo err >&2; exit 7", stderr=subprocess.PIPE)
+    reaper = start("sh", "-c", "cat; echo err >&2; exit 7", stderr=subprocess.PIPE)
 
-    out, err = warden.communicate(b"\x00\xff in\n", timeout=10)
+    out, err = reaper.communicate(b"\x00\xff in\n", timeout=10)
 
-    assert (out, err, warden.returncode) == (b"\x00\xff in\n", b"err\n", 7)
+    assert (out, err, reaper.returncode) == (b"\x00\xff in\n", b"err\n", 7)
 
 
 def test_a_program_that_is_not_there_is_said_to_be(start):
-    warden = start("no-such-program", stderr=subprocess.PIPE)
+    reaper = start("no-such-program", stderr=subprocess.PIPE)
 
-    _, err = warden.communicate(timeout=10)
+    _, err = reaper.communicate(timeout=10)
 
-    assert warden.returncode == NOT_STARTED
+    assert reaper.returncode == NOT_STARTED
     assert b"no-such-program" in err
 
 
 def test_the_end_of_stdout_is_seen_before_the_end_of_the_program(start):
-    warden = start("sh", "-c", "exec >&-; exec sleep 600")
+    reaper = start("sh", "-c", "exec >&-; exec sleep 600")
 
-    assert warden.stdout.read() == b""
-    assert warden.poll() is None
+    assert reaper.stdout.read() == b""
+    assert reaper.poll() is None
 
-    warden.terminate()
-    assert warden.wait(10) == 128 + signal.SIGTERM or warden.returncode == 128 + signal.SIGKILL
+    reaper.terminate()
+    assert reaper.wait(10) == 128 + signal.SIGTERM or reaper.returncode == 128 + signal.SIGKILL
 
 
 def test_a_program_that_ends_with_its_stdin_is_not_hurried(start):
-    warden = start("sh", "-c", "cat > /dev/null; sleep 0.3; echo saved")
+    reaper = start("sh", "-c", "cat > /dev/null; sleep 0.3; echo saved")
 
-    out, _ = warden.communicate(timeout=10)
+    out, _ = reaper.communicate(timeout=10)
 
-    assert (out, warden.returncode) == (b"saved\n", 0)
+    assert (out, reaper.returncode) == (b"saved\n", 0)
 
 
 @ON_LINUX
 def test_when_stdin_is_closed_the_whole_family_ends(family):
-    warden, everybody = family("deaf")
+    reaper, everybody = family("deaf")
 
-    warden.stdin.close()
+    reaper.stdin.close()
 
     assert gone(everybody)
-    warden.wait(10)
+    reaper.wait(10)
 
 
 @ON_LINUX
 @pytest.mark.parametrize("traits", [(), ("deaf",)])
-def test_when_the_warden_is_told_to_end_so_does_the_whole_family(traits, family):
-    warden, everybody = family(*traits)
+def test_when_the_reaper_is_told_to_end_so_does_the_whole_family(traits, family):
+    reaper, everybody = family(*traits)
 
-    warden.terminate()
+    reaper.terminate()
 
     assert gone(everybody)
-    warden.wait(10)
+    reaper.wait(10)
 
 
 @ON_LINUX
 def test_what_a_program_leaves_behind_ends_with_it(start):
-    warden = start(sys.executable, "-S", "-c", FAMILY, "leaves", FAMILY)
+    reaper = start(sys.executable, "-S", "-c", FAMILY, "leaves", FAMILY)
 
-    assert warden.wait(10) == 5
-    assert b"started" in warden.stdout.read()
+    assert reaper.wait(10) == 5
+    assert b"started" in reaper.stdout.read()
     assert not [p for p in psutil.process_iter() if FAMILY in _line(p)]
 
 
 @ON_LINUX
-def test_when_the_warden_is_killed_so_is_the_program(family):
-    warden, everybody = family()
-    program = [process for process in everybody if process.ppid() == warden.pid]
+def test_when_the_reaper_is_killed_so_is_the_program(family):
+    reaper, everybody = family()
+    program = [process for process in everybody if process.ppid() == reaper.pid]
 
-    warden.kill()
+    reaper.kill()
 
     assert gone(program)
     for process in everybody:
         if process.is_running():
             process.kill()
-    warden.wait(10)
+    reaper.wait(10)
 
 
 def test_kill_9_of_the_server_leaves_no_mcp_server(tmp_path):
@@ -171,7 +171,7 @@ uvloop.run(main())
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as server:
         assert server.stdout.readline() == b"ready\n"
         everybody = psutil.Process(server.pid).children(recursive=True)
-        assert len(everybody) == 5  # two wardens, two programs, and one that the shell started
+        assert len(everybody) == 5  # two reapers, two programs, and one that the shell started
 
         server.kill()
 
