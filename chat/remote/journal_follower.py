@@ -14,8 +14,6 @@ from chat.turn.completion import failed
 
 LIVENESS_SECONDS = 1.0
 
-Watch = Callable[[Callable[[], None]], Callable[[], None]]
-
 
 class JournalFollower:
     """Sends everything after an event number, then what is written while the owner lives.
@@ -25,7 +23,6 @@ class JournalFollower:
         turn_id: Its turn.
         after: The last event number that the listener has.
         journal: Where the turn is journalled.
-        watch: Calls back from another thread when the journal changed; returns how to stop.
         settle: Awaited now and then while nothing comes: seals the turn if its owner died, and
             tells whether it still runs.
     """
@@ -37,7 +34,6 @@ class JournalFollower:
         turn_id: str,
         after: int,
         journal: TurnJournal,
-        watch: Watch,
         settle: Callable[[], Awaitable[bool]],
     ) -> None:
         self._session_id = session_id
@@ -52,7 +48,7 @@ class JournalFollower:
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
-        self._stop_watching = watch(self._notice)
+        self._stop_watching = journal.watch(session_id, turn_id, self._notice)
 
     async def begun(self) -> bool:
         """Wait for the turn's first event; False when the turn ends without any."""

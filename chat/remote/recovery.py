@@ -3,14 +3,14 @@
 import errno
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import msgspec
 
 from chat.remote.replay import Remains, is_sound, read_remains
 from chat.remote.sealing import closing_lines, seal_session
 from chat.storage.files.idempotency_keys import IdempotencyKeys
-from chat.storage.journal import TurnJournal, whole_journal
+from chat.storage.journal import Fenced, TurnJournal, whole_journal
 from chat.turn.turn_ids import time_of
 from sessions_app.errors import (
     MochiError,
@@ -68,6 +68,7 @@ class TurnRecovery:
     def _with_remains(self, session: Session, turn_id: str) -> Session:
         """Return the session with what the turn left, as far as that can be read and saved."""
         session_id = session.session_id
+        self._journal.take_over(session_id, turn_id).close()  # before it is read
         if self._journal.set_aside(session_id, turn_id, is_sound):
             _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
         remains = self._remains(session_id, turn_id)
@@ -96,12 +97,12 @@ class TurnRecovery:
         return session
 
     def _end_journal(self, session: Session, turn_id: str) -> None:
-        remains = self._remains(session.session_id, turn_id)
-        if remains.last_number == 0:  # nobody saw anything of it
-            self._journal.discard(session.session_id, turn_id)
-        else:
-            lines = closing_lines(session, remains, turn_id)
-            self._journal.append(session.session_id, turn_id, lines)
+        with closing(self._journal.take_over(session.session_id, turn_id)) as writer:
+            remains = self._remains(session.session_id, turn_id)
+            if remains.last_number:
+                writer.append(closing_lines(session, remains, turn_id))
+                return
+        self._journal.discard(session.session_id, turn_id)  # nobody saw anything of it
 
     @contextmanager
     def _moved_aside_if_it_fails(self, session_id: str, turn_id: str) -> Iterator[None]:
@@ -109,11 +110,14 @@ class TurnRecovery:
 
         Raises:
             StorageError: The disk takes nothing now. What is there stays, and is dealt with later.
+            SessionBusy: Another process deals with it.
         """
         try:
             yield
         except StorageError:
             raise
+        except Fenced as error:
+            raise SessionBusy(session_id) from error
         except Exception as error:
             if isinstance(error, OSError) and error.errno in _PASSING:
                 raise_if_unwritable(error)

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,10 +26,6 @@ DETACH_POLL_SECONDS = 0.005
 
 # Events of which there are thousands, and which the last one repeats as a whole.
 _PIECES = frozenset({ContentDelta.event, ThinkingContentDelta.event, ToolCallDelta.event})
-
-WatchJournal = Callable[[str, str, Callable[[], None]], Callable[[], None]]
-"""Called with session, turn and what to call, from another thread, when that journal changed;
-returns how to stop."""
 
 
 class CancelReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,13 +54,11 @@ class RemoteTurns:
         journal: TurnJournal,
         recovery: TurnRecovery,
         signals: TurnSignals,
-        watch: WatchJournal,
     ) -> None:
         self._repository = repository
         self._journal = journal
         self._recovery = recovery
         self._signals = signals
-        self._watch = watch
 
     async def running(self, session_id: str) -> Claim | None:
         """Return the claim of the session's running turn; a dead one is sealed first.
@@ -207,7 +200,6 @@ class RemoteTurns:
             turn_id=turn_id,
             after=after,
             journal=self._journal,
-            watch=partial(self._watch, session_id, turn_id),
             settle=goes_on,
         )
 

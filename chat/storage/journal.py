@@ -38,6 +38,10 @@ def do_nothing() -> None:
     """Be called when lines are kept that nothing waits for."""
 
 
+class Fenced(OSError):
+    """The journal was taken over: another process ends the turn, and this one has to stop."""
+
+
 class JournalWriter(Protocol):
     """Writes one turn's journal. Calls that do not say that they block take microseconds."""
 
@@ -62,18 +66,8 @@ class JournalWriter(Protocol):
         """Stop writing; the journal stays readable. Closing twice is harmless."""
 
 
-class TurnJournal(Protocol):
-    """Keeps journals. All calls block for milliseconds: call them from a worker thread.
-
-    Journals may lie beside those of other sessions' servers, and of newer ones: what can't be ours
-    is in no list but ``all_turns``, and is left alone.
-    """
-
-    def open(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Begin the journal of a new turn; ``StorageError`` when the disk takes none."""
-
-    def turns(self, session_id: str) -> Sequence[str]:
-        """Return the session's turns that have a journal, oldest first."""
+class JournalReader(Protocol):
+    """Reads journals of this and other processes. All calls but ``watch`` block."""
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
         """Return whole entries from a position on (0 is the beginning), notes included.
@@ -83,46 +77,76 @@ class TurnJournal(Protocol):
         is not there yet.
         """
 
-    def has_ended(self, session_id: str, turn_id: str) -> bool:
-        """Whether the journal's last entry is ``done``."""
+    def watch(
+        self, session_id: str, turn_id: str, changed: Callable[[], object]
+    ) -> Callable[[], None]:
+        """Call ``changed``, in another thread, now and after changes; return how to stop."""
 
-    def all_turns(self) -> set[str]:
-        """Return every turn that has a journal."""
+    def has_ended(self, session_id: str, turn_id: str) -> bool:
+        """Return whether the journal's last entry is ``done``."""
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
-        """Whether its writer is open still; one whose process died is not."""
+        """Return whether its writer is open still; one whose process died is not."""
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
-        """Whether there is a journal and its writer is gone: nothing more comes from the turn."""
+        """Return whether there is a journal whose writer is gone: nothing more comes of it."""
+
+    def turns(self, session_id: str) -> Sequence[str]:
+        """Return the session's turns that have a journal, oldest first."""
+
+    def all_turns(self) -> set[str]:
+        """Return every turn that has a journal, other servers' included."""
 
     def unended_sessions(self) -> Sequence[str]:
         """Return the sessions with a journal that has not ended: its turn runs, or died."""
 
-    def append(self, session_id: str, turn_id: str, lines: str) -> None:
-        """Add lines to a journal whose writer died; the caller makes sure that it is alone."""
+
+class JournalQuarantine(Protocol):
+    """Sets aside what can't be read of journals whose writer died. All calls block."""
 
     def adopt(self, session_id: str, turn_id: str) -> None:
         """Take a dead turn's journal for ours: a claim of ours names it."""
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
-        """Put lines that can't be read where nobody reads or removes them; whether there were any.
+        """Put lines that can't be read where nothing reads or removes them.
 
-        Only for a journal whose writer died. Positions in what stays do not change.
+        Positions in what stays do not change.
 
         Args:
             session_id: The session.
             turn_id: Its turn.
             is_sound: Whether an entry can be read; lines that are no entries can't be.
+
+        Returns:
+            Whether there were any.
         """
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        """Keep a copy of a journal that nobody removes."""
+        """Keep a copy of a journal that nothing removes."""
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
-        """Put a whole journal where nobody reads or removes it."""
+        """Put a whole journal where nothing reads or removes it."""
 
     def broken(self) -> Sequence[str]:
         """Return where what was set aside is, in words for people."""
+
+
+class TurnJournal(JournalReader, JournalQuarantine, Protocol):
+    """Keeps journals. All calls but ``watch`` block for milliseconds: call them from a thread.
+
+    Journals may lie beside those of other sessions' servers, and of newer ones: what can't be ours
+    is in no list but ``all_turns``, and is left alone.
+    """
+
+    def open(self, session_id: str, turn_id: str) -> JournalWriter:
+        """Begin the journal of a new turn; ``StorageError`` when the disk takes none."""
+
+    def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
+        """Go on with a journal whose writer died, after keeping that writer out for good.
+
+        What is read from now on stays as it is, until it is taken over once more. The writer keeps
+        lines before ``append`` returns, and raises ``Fenced`` when the journal was taken over.
+        """
 
     def discard(self, session_id: str, turn_id: str) -> None:
         """Forget one turn's journal, unless it is being written."""

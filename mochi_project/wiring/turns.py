@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
@@ -55,7 +54,6 @@ def build_turns(
         journal=storage.journal,
         recovery=storage.recovery,
         signals=signals,
-        watch=partial(storage.journal.watch, PathWatcher()),
     )
     registry = TurnRegistry(
         repository=storage.repository,

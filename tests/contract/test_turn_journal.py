@@ -188,7 +188,9 @@ def test_after_a_dead_writer_its_torn_line_is_cut_off(
     elsewhere.write(1, "whole")
     elsewhere.write("torn", '{"n":2,"event":"content_delta","data":{"conte')
     elsewhere.end(by_kill=True)
-    journal.append(SESSION, TURN, line(2, "error", "{}") + line(3, *DONE))
+    writer = journal.take_over(SESSION, TURN)
+    writer.append(line(2, "error", "{}") + line(3, *DONE))
+    writer.close()
     assert [entry[:2] for entry in read(journal)] == [
         (1, "content_delta"),
         (2, "error"),

@@ -148,6 +148,40 @@ class FileJournalWriter:
             self._fd = -1
 
 
+class TakenOverJournal:
+    """Appends to a file whose writer died, after cutting off what that left half-written.
+
+    A dead process writes nothing more, so the file needs no other fence.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._writer: FileJournalWriter | None = None
+
+    def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
+        """Write whole lines."""
+        if self._writer is None:
+            content = Path(self._path).read_bytes()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                os.truncate(self._path, whole)
+            self._writer = FileJournalWriter(self._path)
+        self._writer.append(lines, kept)
+
+    async def flushed(self) -> None:
+        """Return at once: what was appended is kept."""
+
+    def sync(self) -> None:
+        """Put what was written on disk."""
+        if self._writer is not None:
+            self._writer.sync()
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        if self._writer is not None:
+            self._writer.close()
+
+
 def opened(path: str) -> BinaryIO:
     """Open a journal to read it as a file; raises as ``open_journal``."""
     return os.fdopen(open_journal(path)[0], "rb")

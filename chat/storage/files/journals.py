@@ -30,6 +30,7 @@ from chat.storage.files.journal_file import (
     VERSION,
     FileJournalWriter,
     Header,
+    TakenOverJournal,
     header_of,
     is_header,
     mark_of,
@@ -60,12 +61,16 @@ class FileTurnJournal:
         root: The directory.
         sessions_dir: Where the sessions are to which the journals belong; journals of other
             sessions are left alone. None makes no difference between them.
+        watcher: Watches journals; one of its own if None.
     """
 
-    def __init__(self, root: Path, sessions_dir: Path | None = None) -> None:
+    def __init__(
+        self, root: Path, sessions_dir: Path | None = None, *, watcher: PathWatcher | None = None
+    ) -> None:
         self._root = root
         self._prefix = f"{root}{os.sep}"  # putting a Path together costs more than opening it
         self._sessions_dir = sessions_dir
+        self._watcher = watcher or PathWatcher()
         self._known: dict[str, bool] = {}
 
     @cached_property
@@ -164,18 +169,9 @@ class FileTurnJournal:
                 file.write(self._header.encode("ascii"))
             self._know(turn_id, ours=True)
 
-    def append(self, session_id: str, turn_id: str, lines: str) -> None:
-        """Add lines to a journal whose writer died, after cutting off what it left half-written."""
-        path = self._path(session_id, turn_id)
-        content = Path(path).read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(path, whole)
-        writer = FileJournalWriter(path)
-        try:
-            writer.append(lines)
-        finally:
-            writer.close()
+    def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
+        """Go on with a dead writer's journal; the session's lock keeps others from doing so."""
+        return TakenOverJournal(self._path(session_id, turn_id))
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
         """Put lines that can't be read where nobody reads them; whether there were any."""
@@ -233,14 +229,10 @@ class FileTurnJournal:
         return swept
 
     def watch(
-        self,
-        watcher: PathWatcher,
-        session_id: str,
-        turn_id: str,
-        changed: Callable[[], object],
+        self, session_id: str, turn_id: str, changed: Callable[[], object]
     ) -> Callable[[], None]:
-        """Call ``changed``, in another thread, when the journal grew; return how to stop."""
-        return watcher.watch(Path(self._path(session_id, turn_id)), changed)
+        """Call ``changed``, in another thread, now and after changes; return how to stop."""
+        return self._watcher.watch(Path(self._path(session_id, turn_id)), changed)
 
     def _is_locked(self, session_id: str, turn_id: str) -> bool | None:
         """Return whether a writer holds the journal's lock; None where there is no journal."""

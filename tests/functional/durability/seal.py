@@ -11,7 +11,7 @@ from pathlib import Path
 from chat.remote.recovery import TurnRecovery
 from chat.storage.files import journals
 from chat.storage.files.idempotency_keys import IdempotencyKeys
-from chat.storage.files.journal_file import FileJournalWriter
+from chat.storage.files.journal_file import FileJournalWriter, TakenOverJournal
 from sessions_app.store import file_repository as sessions
 from sessions_app.store.claims import TurnClaims
 
@@ -20,12 +20,12 @@ def die(*_: object, **__: object) -> None:
     os._exit(9)
 
 
-def die_half_way(self: FileJournalWriter, lines: str, kept: object = None) -> None:
+def die_half_way(self: FileJournalWriter, lines: str, kept: object) -> None:
     os.write(self._fd, lines[: len(lines) // 2].encode())
     os._exit(9)
 
 
-def die_before_the_last_line(self: FileJournalWriter, lines: str, kept: object = None) -> None:
+def die_before_the_last_line(self: FileJournalWriter, lines: str, kept: object) -> None:
     os.write(self._fd, lines[: lines.rfind("\n", 0, -1) + 1].encode())
     os._exit(9)
 
@@ -34,7 +34,7 @@ POINTS = {
     "nowhere": lambda: None,
     "before the save": lambda: setattr(sessions, "write_atomically", die),
     "before the claim is given up": lambda: setattr(TurnClaims, "remove", die),
-    "before the journal is ended": lambda: setattr(journals.FileTurnJournal, "append", die),
+    "before the journal is ended": lambda: setattr(TakenOverJournal, "append", die),
     "in the middle of a line": lambda: setattr(FileJournalWriter, "append", die_half_way),
     "before the last line": lambda: setattr(FileJournalWriter, "append", die_before_the_last_line),
 }

@@ -5,7 +5,6 @@ import itertools
 import shutil
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,7 +118,9 @@ class House:
         self.model = ToldModel()
         self.data_dir = data_dir
         self.sessions_dir = sessions_dir or data_dir / "chat_sessions"
-        self.journal = FileTurnJournal(data_dir / ".mochi" / "turns", self.sessions_dir)
+        self.journal = FileTurnJournal(
+            data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
+        )
         repository = FileSessionRepository(self.sessions_dir, is_over=self.journal.was_closed)
         keys = self.keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = self.recovery = TurnRecovery(
@@ -142,7 +143,6 @@ class House:
                 journal=self.journal,
                 recovery=recovery,
                 signals=signals,
-                watch=partial(self.journal.watch, WATCHER),
             ),
             preparer=TurnPreparer(
                 models=ToldCatalogue(self.model),

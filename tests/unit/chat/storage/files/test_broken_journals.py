@@ -10,6 +10,7 @@ import pytest
 from chat.remote.replay import is_sound, read_remains
 from chat.start.preparation import TurnRequest
 from chat.storage.files import unreadable as aside
+from chat.storage.files.journal_file import TakenOverJournal
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import line
 from models_app.language_model import CallDelta, Finished, TextDelta
@@ -125,7 +126,7 @@ async def test_a_journal_that_can_not_be_ended_does_not_keep_the_next_turn(dead)
     house, session_id, path = dead
     house.model.say_text("Whole")
     unwritable = PermissionError(errno.EACCES, "Permission denied")
-    with patch.object(house.journal, "append", side_effect=unwritable):
+    with patch.object(TakenOverJournal, "append", side_effect=unwritable):
         assert (await run(house, session_id, TurnRequest()))[-1] == "done"
     assert b'"Half "' in await asyncio.to_thread(broken_beside, path)
 
