@@ -7,15 +7,15 @@ from contextlib import aclosing
 
 import msgspec
 
-from models_app.bounded_dict import remember
 from models_app.errors import ModelNotFound
+from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.vendor import Vendor
 from sessions_app.messages import SystemMessage
 
-TRUSTED_SECONDS = 60.0
-"""How long what a profile stands for is believed; a request reads the file anew."""
+CACHE_SECONDS = 60.0
+"""How long the facts of a profile's model are cached; a request reads the profile anew."""
 
 Gate = Callable[[], Awaitable[str | None]]
 
@@ -47,8 +47,7 @@ class ProfileLanguageModel:
         self._profiles = profiles
         self._gate = gate
         self._model_of = model_of
-        self._clock = clock
-        self._known: dict[str, tuple[ModelInfo, float]] = {}
+        self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Ask the profile's model with the profile's parameters and yield what comes.
@@ -65,10 +64,7 @@ class ProfileLanguageModel:
 
     def recall(self, model: str) -> ModelInfo | None:
         """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
-        known = self._known.get(model)
-        if known is None or self._clock() - known[1] > TRUSTED_SECONDS:
-            return None
-        return known[0]
+        return self._known.get(model)
 
     async def describe(self, model: str) -> ModelInfo:
         """Return what is known of a profile's model, with what the profile says of it.
@@ -85,12 +81,12 @@ class ProfileLanguageModel:
             default_think=profile.parameters.thinking or False,
             context_limit=profile.parameters.context_limit,
         )
-        remember(self._known, model, (info, self._clock()))
+        self._known.set(model, info)
         return info
 
     def forget(self, model: str) -> None:
         """Drop what is known of a profile: it was changed."""
-        self._known.pop(model, None)
+        self._known.discard(model)
 
     async def _model_for(self, profile: Profile) -> LanguageModel:
         """Return who answers for a profile.

@@ -8,12 +8,12 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from models_app.bounded_dict import remember
 from models_app.errors import ModelError, ModelNotFound
+from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
 
-TRUSTED_SECONDS = 60.0
-"""How long what is known under a name is believed before its digest is looked up again."""
+CACHE_SECONDS = 60.0
+"""How long a model's facts are cached before its digest is compared again."""
 
 _PARALLEL_SHOWS = 8
 _T = TypeVar("_T")
@@ -67,7 +67,6 @@ class ModelSource(Protocol):
 class _Known(msgspec.Struct, frozen=True):
     info: ModelInfo
     digest: str | None
-    checked_at: float
 
 
 class ModelInventory:
@@ -79,9 +78,8 @@ class ModelInventory:
 
     def __init__(self, source: ModelSource, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
-        self._clock = clock
         self._shown: dict[str, Shown] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: ExpiringCache[_Known] = ExpiringCache(CACHE_SECONDS, clock=clock)
         self._asking: dict[str, asyncio.Task[Any]] = {}
         self._shows = asyncio.Semaphore(_PARALLEL_SHOWS)
 
@@ -112,9 +110,7 @@ class ModelInventory:
     def recall(self, name: str) -> ModelInfo | None:
         """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
         known = self._known.get(name)
-        if known is None or self._clock() - known.checked_at > TRUSTED_SECONDS:
-            return None
-        return known.info if known.info.can_chat else None
+        return known.info if known is not None and known.info.can_chat else None
 
     async def describe(self, name: str) -> ModelInfo:
         """Return what is known of a model, without asking if that was done lately.
@@ -124,8 +120,8 @@ class ModelInventory:
             ModelError: The server can't be asked.
         """
         known = self._known.get(name)
-        if known is None or self._clock() - known.checked_at > TRUSTED_SECONDS:
-            info = await self._once(f"describe {name}", lambda: self._look_up(name, known))
+        if known is None:
+            info = await self._once(f"describe {name}", lambda: self._look_up(name))
         else:
             info = known.info
         if not info.can_chat:
@@ -137,7 +133,7 @@ class ModelInventory:
 
     def forget(self, name: str) -> None:
         """Drop what is known under a name: the server has just said that it is not there."""
-        self._known.pop(name, None)
+        self._known.discard(name)
 
     async def aclose(self) -> None:
         """Stop asking."""
@@ -146,10 +142,11 @@ class ModelInventory:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_up(self, name: str, known: _Known | None) -> ModelInfo:
+    async def _look_up(self, name: str) -> ModelInfo:
+        known = self._known.get_expired(name)
         tag = _find(await self._tags(), name)
         if known is not None and tag is not None and tag.digest == known.digest:
-            remember(self._known, name, _Known(known.info, known.digest, self._clock()))
+            self._known.set(name, known)
             return known.info
         try:
             return await self._info(name, tag)
@@ -166,7 +163,7 @@ class ModelInventory:
             if digest:
                 self._shown[digest] = shown
         info = model_info(tag.name if tag is not None else name, tag, shown)
-        remember(self._known, name, _Known(info, digest, self._clock()))
+        self._known.set(name, _Known(info, digest))
         return info
 
     async def _ask_shown(self, name: str) -> Shown:

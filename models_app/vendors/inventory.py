@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from models_app.bounded_dict import remember
 from models_app.errors import ModelError, ModelNotFound
+from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
 from models_app.vendors.errors import (
     broke_off,
@@ -27,8 +27,8 @@ from models_app.vendors.vendor import ALL_CAPABILITIES, Vendor
 if TYPE_CHECKING:
     import httpx2
 
-TRUSTED_SECONDS = 600.0
-"""How long what a vendor told of a model is believed."""
+CACHE_SECONDS = 600.0
+"""How long the facts of a model are cached."""
 
 
 class VendorInventory:
@@ -53,8 +53,7 @@ class VendorInventory:
         self._key = key
         self._headers = vendor.headers(key)
         self._client = client
-        self._clock = clock
-        self._known: dict[str, tuple[ModelInfo, float]] = {}
+        self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
 
     async def list(self) -> list[ModelInfo]:
         """Return the models that can chat, in the vendor's order.
@@ -65,15 +64,13 @@ class VendorInventory:
         value = await self._get(self._vendor.list_path)
         infos = [info for item in _items(value) if (info := _info(self._vendor, item)) is not None]
         for info in infos:
-            self._learn(info)
+            self._known.set(info.name.removeprefix(f"{self._vendor.name}:"), info)
         return [info for info in infos if info.can_chat]
 
     def recall(self, model: str) -> ModelInfo | None:
         """Return what was told of a model lately, without asking."""
-        known = self._known.get(model)
-        if known is None or self._clock() - known[1] > TRUSTED_SECONDS:
-            return None
-        return known[0] if known[0].can_chat else None
+        info = self._known.get(model)
+        return info if info is not None and info.can_chat else None
 
     async def describe(self, model: str) -> ModelInfo:
         """Return what is known of a model, without asking if that was done lately.
@@ -82,19 +79,17 @@ class VendorInventory:
             ModelNotFound: The vendor does not have it, or it can't chat.
             ModelError: The vendor can't be asked.
         """
-        known = self._known.get(model)
-        if known is None or self._clock() - known[1] > TRUSTED_SECONDS:
-            info = await self._ask(model)
-            self._learn(info, model)
-        else:
-            info = known[0]
+        info = self._known.get(model)
+        if info is None:
+            info = await self._fetch(model)
+            self._known.set(model, info)
         if not info.can_chat:
             raise ModelNotFound(
                 f"Model '{info.name}' can't chat.", provider=self._vendor.name, model=model
             )
         return info
 
-    async def _ask(self, model: str) -> ModelInfo:
+    async def _fetch(self, model: str) -> ModelInfo:
         vendor = self._vendor
         if vendor.model_path is None:
             return await self._search(model)
@@ -115,7 +110,7 @@ class VendorInventory:
                 raise
         known = self._known.get(model) or self._known.get(vendor.listed_name(model))
         if known is not None:
-            return msgspec.structs.replace(known[0], name=f"{vendor.name}:{model}")
+            return msgspec.structs.replace(known, name=f"{vendor.name}:{model}")
         if vendor.list_is_complete:
             raise ModelNotFound(
                 f"'{vendor.name}' does not have a model '{model}'.",
@@ -154,10 +149,6 @@ class VendorInventory:
 
     def _words(self, text: str) -> str:
         return without_keys(text, self._key)
-
-    def _learn(self, info: ModelInfo, name: str | None = None) -> None:
-        bare = name or info.name.removeprefix(f"{self._vendor.name}:")
-        remember(self._known, bare, (info, self._clock()))
 
 
 def unknown(vendor: Vendor, model: str) -> ModelInfo:

@@ -6,7 +6,7 @@ import pytest
 
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable
 from models_app.language_model import ModelInfo
-from models_app.ollama.inventory import TRUSTED_SECONDS, ModelInventory, Shown, Tag
+from models_app.ollama.inventory import CACHE_SECONDS, ModelInventory, Shown, Tag
 from models_app.ollama.language_model import OllamaLanguageModel
 
 
@@ -92,7 +92,7 @@ async def test_after_a_minute_only_the_digest_is_looked_up(clock):
     source = Source(**{"a:1": can("completion")})
     inventory = ModelInventory(source, clock=clock)
     await inventory.describe("a:1")
-    clock.now += TRUSTED_SECONDS + 1
+    clock.now += CACHE_SECONDS + 1
     await inventory.describe("a:1")
     await inventory.describe("a:1")
     assert source.asked == ["tags", "a:1", "tags"]
@@ -104,7 +104,7 @@ async def test_a_model_that_was_pulled_anew_is_shown_again(clock):
     await inventory.describe("a:1")
     source.tags = [Tag(name="a:1", digest="new", size=1)]
     source.shown["a:1"] = can("completion", "tools", length=1024)
-    clock.now += TRUSTED_SECONDS + 1
+    clock.now += CACHE_SECONDS + 1
     info = await inventory.describe("a:1")
     assert (info.context_length, info.capabilities) == (1024, ("completion", "tools"))
 
@@ -114,7 +114,7 @@ async def test_a_model_that_was_removed_is_not_found_after_a_minute(clock):
     inventory = ModelInventory(source, clock=clock)
     await inventory.describe("a:1")
     source.tags, source.shown = [], {}
-    clock.now += TRUSTED_SECONDS + 1
+    clock.now += CACHE_SECONDS + 1
     with pytest.raises(ModelNotFound):
         await inventory.describe("a:1")
 

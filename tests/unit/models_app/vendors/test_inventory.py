@@ -7,7 +7,8 @@ import pytest
 from aiohttp import web
 
 from models_app.errors import ModelNotFound, NetworkError, ServiceUnavailable, Unauthorized
-from models_app.vendors import inventory
+from models_app.vendors.http_client import open_client
+from models_app.vendors.inventory import CACHE_SECONDS, VendorInventory
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 
@@ -190,19 +191,23 @@ async def test_facts_of_another_shape_break_no_list(serve: Serve, name: str, ans
 
 
 async def test_what_was_told_is_believed_for_ten_minutes(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
+    serve: Serve,
 ) -> None:
     asked: list[Any] = []
-    models = await serve("openai", {"id": "gpt-5.1"}, asked=asked)
-    await models.describe("gpt-5.1")
-    await models.describe("gpt-5.1")
-    assert len(asked) == 1
+    vendor = (await serve("openai", {"id": "gpt-5.1"}, asked=asked)).vendor
+    now = [1000.0]
+    async with open_client(vendor, silence_timeout=5) as client:
+        models = VendorInventory(vendor, KEY, client, clock=lambda: now[0])
+        await models.describe("gpt-5.1")
+        now[0] += CACHE_SECONDS
+        await models.describe("gpt-5.1")
+        assert len(asked) == 1
 
-    monkeypatch.setattr(inventory, "TRUSTED_SECONDS", -1)
+        now[0] += 1
 
-    assert models.recall("gpt-5.1") is None
-    await models.describe("gpt-5.1")
-    assert len(asked) == 2
+        assert models.recall("gpt-5.1") is None
+        await models.describe("gpt-5.1")
+        assert len(asked) == 2
 
 
 async def test_a_name_is_no_way_to_another_path(serve: Serve) -> None:
