@@ -10,10 +10,10 @@ from ninja import Query, Router, Status
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import ValidationFailed
+from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import (
     many_messages,
     many_sessions,
-    message_to_json,
     session_detail,
     session_overview,
 )

@@ -1,4 +1,9 @@
-"""Messages: frozen values with a role. No identity is made here, nothing is read or written.
+"""Declares messages: frozen values with a role.
+
+A field is declared here and nowhere else: what a file says of it (``format/messages.py``), the
+answers of the HTTP routes and their schema (``http/schemas.py``) follow from the declaration. A
+field whose type is a struct of its own is given ``forbid_unknown_fields=True``, so that the value
+of a newer server is kept whole, and a schema in ``http/schemas.py``.
 
 The garbage collector does not watch them (``gc=False``): values made of JSON hold no cycles, and a
 pass over a session of 100,000 messages stopped all threads for 150 ms, several times a reading.
@@ -6,9 +11,10 @@ pass over a session of 100,000 messages stopped all threads for 150 ms, several 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
+from msgspec import Meta
 
 CANCELLED_MARKER = "[cancelled]"
 INTERRUPTED_CALL = "The call was interrupted. It was not run again."
@@ -44,55 +50,42 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _MessageBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all messages have: text, an id, and when (UTC, ISO 8601 with microseconds).
-
-    ``extra`` holds the unknown keys of the file, kept for the next write.
-    """
+    """What all messages have; the annotation of a field is its documentation for clients, too."""
 
     content: str
     message_id: str
-    timestamp: str
+    timestamp: Annotated[str, Meta(description="UTC, ISO 8601 with microseconds")]
     extra: Mapping[str, Any] = NO_EXTRA
+    """Unknown keys of the file, kept for the next write."""
 
 
 class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
-    """What a person said."""
+    """A message of a person."""
 
     role: ClassVar[str] = "user"
 
 
 class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
-    """The system prompt; ``source_file`` names the prompt file it came from, if any."""
+    """The system prompt."""
 
     role: ClassVar[str] = "system"
-    source_file: str | None = None
+    source_file: Annotated[str | None, Meta(description="the prompt file")] = None
 
 
 class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
-    """What a model answered.
-
-    Attributes:
-        model: The model that answered.
-        eval_count: Tokens generated, as the provider counted them.
-        prompt_eval_count: Tokens of the request, as the provider counted them.
-        tool_calls: The calls the model asked for.
-        thinking: The model's reasoning, where it was streamed.
-        done_reason: Why the model stopped (``stop``, ``length``, ...).
-        cancelled: A person stopped the answer; ``content`` ends in the marker.
-        interrupted: The answer broke off (error, crash, shutdown).
-        variants: What the answer that begins here replaced, newest first; see ``variants.py``.
-    """
+    """A message of a model."""
 
     role: ClassVar[str] = "assistant"
-    model: str = ""
-    eval_count: int | None = None
-    prompt_eval_count: int | None = None
-    tool_calls: Sequence[ToolCall] = ()
-    thinking: str | None = None
-    done_reason: str | None = None
-    cancelled: bool = False
-    interrupted: bool = False
+    model: Annotated[str, Meta(description="the model that answered")] = ""
+    eval_count: Annotated[int | None, Meta(description="tokens of the answer")] = None
+    prompt_eval_count: Annotated[int | None, Meta(description="tokens of the request")] = None
+    tool_calls: Annotated[Sequence[ToolCall], Meta(description="tools asked for")] = ()
+    thinking: Annotated[str | None, Meta(description="the reasoning")] = None
+    done_reason: Annotated[str | None, Meta(description="why the model stopped")] = None
+    cancelled: Annotated[bool, Meta(description="stopped by a person")] = False
+    interrupted: Annotated[bool, Meta(description="broken off")] = False
     variants: "Sequence[Variant]" = ()
+    """What the answer that begins here replaced, newest first; see ``variants.py``."""
 
     @property
     def is_complete(self) -> bool:
@@ -101,14 +94,15 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
 
 
 class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
-    """What a tool returned, as text for the model."""
+    """The result of a tool call, as text for the model."""
 
     role: ClassVar[str] = "tool"
-    tool_name: str = ""
-    tool_call_id: str | None = None
+    tool_name: Annotated[str, Meta(description="which tool")] = ""
+    tool_call_id: Annotated[str | None, Meta(description="the call that this answers")] = None
 
 
 Message = UserMessage | SystemMessage | AssistantMessage | ToolMessage
+MESSAGE_TYPES: Sequence[type[Message]] = get_args(Message)
 
 Variant = Sequence[Message]
 """An answer that is not the answer: its messages, oldest first, none of which holds variants."""

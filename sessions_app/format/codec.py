@@ -17,9 +17,10 @@ import orjson
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.fields import Malformed, Raw, take
 from sessions_app.format.layout import PLACEHOLDER, find_messages, outline_of, pieces_of
-from sessions_app.format.messages import read_message, read_messages
+from sessions_app.format.message_format import messages_to_json, read_message
+from sessions_app.format.messages import read_messages
 from sessions_app.format.metadata import read_metadata
-from sessions_app.format.to_json import messages_to_json, metadata_to_json
+from sessions_app.format.to_json import metadata_to_json
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMetadata, counted
 from sessions_app.surrogates import mend_json

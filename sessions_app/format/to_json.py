@@ -4,18 +4,17 @@ Keys of the format are always written; optional keys of ours only where they are
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from sessions_app.context_state import context_state_to_json
-from sessions_app.format.json_pieces import PIECE_BYTES, Many
+from sessions_app.format.json_pieces import Many
+from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.messages import (
     AssistantMessage,
     Message,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
 )
 from sessions_app.session import (
     AgentSettings,
@@ -27,8 +26,8 @@ from sessions_app.session import (
 
 # Later formats have policies for single tools in the place of groups.
 _GROUPED_VERSIONS = frozenset({"1.0", "1.1", "1.2", "1.3"})
-# Typically, beside the text; and of a session in a list.
-_MESSAGE_BYTES = 250
+# Typically.
+
 _LISTED_BYTES = 500
 
 
@@ -111,7 +110,7 @@ def many_messages(messages: Sequence[Message], *, variants: bool = False) -> Man
     """
     if variants:
         return Many(messages, _with_variants, size_of_message)
-    return Many(messages, _without_variants, _size_without_variants)
+    return Many(messages, _without_variants, partial(size_of_message, variants=False))
 
 
 def many_sessions(
@@ -127,28 +126,6 @@ def many_sessions(
     )
 
 
-def size_of_message(message: Message) -> int:
-    """Estimate a message's bytes; what may hold anything is taken for as large as a piece."""
-    size = _size_without_variants(message)
-    if isinstance(message, AssistantMessage):
-        size += sum(size_of_message(each) for variant in message.variants for each in variant)
-    return size
-
-
-def _size_without_variants(message: Message) -> int:
-    if message.extra:
-        return PIECE_BYTES
-    size = len(message.content) + _MESSAGE_BYTES
-    if isinstance(message, AssistantMessage):
-        size += PIECE_BYTES if message.tool_calls else len(message.thinking or "")
-    return size
-
-
-def messages_to_json(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages as they stand in a file."""
-    return [message_to_json(message) for message in messages]
-
-
 def _with_variants(message: Message) -> dict[str, Any]:
     if isinstance(message, AssistantMessage) and message.variants:
         return {**message_to_json(message), "variant_count": len(message.variants)}
@@ -160,49 +137,6 @@ def _without_variants(message: Message) -> dict[str, Any]:
         alone = msgspec.structs.replace(message, variants=())
         return {**message_to_json(alone), "variant_count": len(message.variants)}
     return message_to_json(message)
-
-
-def message_to_json(message: Message) -> dict[str, Any]:
-    """Return a message as it stands in a file."""
-    document: dict[str, Any] = {"role": message.role, "content": message.content}
-    match message:
-        case SystemMessage():
-            document["source_file"] = message.source_file
-        case AssistantMessage():
-            document["model"] = message.model
-        case ToolMessage():
-            document["tool_name"] = message.tool_name
-            if message.tool_call_id is not None:
-                document["tool_call_id"] = message.tool_call_id
-    document["message_id"] = message.message_id
-    document["timestamp"] = message.timestamp
-    if isinstance(message, AssistantMessage):
-        _add_answer(document, message)
-    if message.extra:
-        document.update(message.extra)
-    return document
-
-
-def _add_answer(document: dict[str, Any], message: AssistantMessage) -> None:
-    document["eval_count"] = message.eval_count
-    document["prompt_eval_count"] = message.prompt_eval_count
-    if message.tool_calls:
-        document["tool_calls"] = [_call_to_json(call) for call in message.tool_calls]
-    if message.thinking is not None:
-        document["thinking"] = message.thinking
-    if message.done_reason is not None:
-        document["done_reason"] = message.done_reason
-    if message.cancelled:
-        document["cancelled"] = True
-    if message.interrupted:
-        document["interrupted"] = True
-    if message.variants:
-        document["variants"] = [messages_to_json(variant) for variant in message.variants]
-
-
-def _call_to_json(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments, **call.extra.get("function", {})}
-    return {**call.extra, "id": call.id, "function": function}
 
 
 def session_overview(session: Session) -> dict[str, Any]:

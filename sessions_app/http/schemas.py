@@ -1,8 +1,12 @@
 """What the ``/sessions`` routes answer."""
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from sessions_app.messages import MESSAGE_TYPES, ToolCall
 
 _SESSION: dict[str, Any] = {
     "session_id": "a1b2c3d4e5",
@@ -109,26 +113,49 @@ class ToolCallOut(BaseModel):
     function: FunctionOut
 
 
-class MessageOut(BaseModel):
-    """A message as it stands in the session's file; which keys there are depends on its role."""
+_FIELD_TYPES: Mapping[Any, Any] = {
+    Sequence[ToolCall]: list[ToolCallOut],
+}
+"""The schemas of fields whose type is declared elsewhere than here."""
 
-    model_config = ConfigDict(extra="allow", json_schema_extra={"example": _ANSWER})
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def with_message_fields(body: type[Body]) -> type[Body]:
+    """Return a body with the fields that messages of any role have, as their structs declare them.
+
+    Fields without a description are not for clients, or are declared in the body itself.
+    """
+    fields: dict[str, Any] = {}
+    for message_type in MESSAGE_TYPES:
+        for field in msgspec.structs.fields(message_type):
+            if field.name not in body.model_fields and get_origin(field.type) is Annotated:
+                declared, meta = get_args(field.type)
+                kind = _FIELD_TYPES.get(declared, declared)
+                description = f"{message_type.role}: {meta.description}"
+                fields[field.name] = (
+                    (bool, Field(False, description=description))
+                    if kind is bool
+                    else (kind | None, Field(None, description=description))
+                )
+    return create_model(body.__name__, __base__=body, __doc__=body.__doc__, **fields)
+
+
+@with_message_fields
+class MessageFields(BaseModel):
+    """The fields of messages of all roles."""
 
     role: Literal["user", "system", "assistant", "tool"]
     content: str
     message_id: str
     timestamp: str = Field(description="UTC, ISO 8601 with microseconds")
-    source_file: str | None = Field(None, description="system: the prompt file")
-    model: str | None = Field(None, description="assistant: the model that answered")
-    eval_count: int | None = Field(None, description="assistant: tokens of the answer")
-    prompt_eval_count: int | None = Field(None, description="assistant: tokens of the request")
-    tool_calls: list[ToolCallOut] | None = Field(None, description="assistant: tools asked for")
-    thinking: str | None = Field(None, description="assistant: the reasoning")
-    done_reason: str | None = Field(None, description="assistant: why the model stopped")
-    cancelled: bool = Field(False, description="assistant: stopped by a person")
-    interrupted: bool = Field(False, description="assistant: broken off")
-    tool_name: str | None = Field(None, description="tool: which tool")
-    tool_call_id: str | None = Field(None, description="tool: the call that this answers")
+
+
+class MessageOut(MessageFields):
+    """A message as it stands in the session's file; which keys there are depends on its role."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"example": _ANSWER})
+
     variant_count: int | None = Field(
         None, description="assistant: how many answers were replaced by the one that begins here"
     )

@@ -174,9 +174,10 @@ def test_a_rewrite_changes_nothing(session: Session) -> None:
 
 @given(sessions)
 def test_the_head_tells_what_the_whole_file_tells(session: Session) -> None:
-    head = decode_head(encode(session), SESSION_ID)
-    if session.metadata.preview is None:
-        assert head is None
+    data = encode(session)
+    head = decode_head(data, SESSION_ID)
+    if session.metadata.preview is None or rb"\ud" in data.lower():
+        assert head is None  # then the whole file is read
     else:
         assert head == session.metadata
 

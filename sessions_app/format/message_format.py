@@ -1,0 +1,305 @@
+"""Converts messages to JSON values and back, as their structs declare them. Pure.
+
+A message as we write it is checked by msgspec in one go. All others (old files, unknown keys,
+wrong types) are read field by field, and an error says what is wrong where.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial, reduce
+from operator import or_
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from sessions_app.format.fields import Malformed, Raw, stable_id, take, take_optional, utc
+from sessions_app.format.json_pieces import PIECE_BYTES
+from sessions_app.messages import (
+    MESSAGE_TYPES,
+    NO_EXTRA,
+    AssistantMessage,
+    Message,
+    ToolCall,
+    Variant,
+)
+from sessions_app.variants import readable_variant
+
+_MESSAGE_BYTES = 250
+"""Typically, beside the text."""
+
+_FIRST_KEYS = (
+    "content",
+    "source_file",
+    "model",
+    "tool_name",
+    "tool_call_id",
+    "message_id",
+    "timestamp",
+)
+"""The keys that come first, in this order; the others follow as they are declared."""
+_ALWAYS_WRITTEN = frozenset(_FIRST_KEYS) - {"tool_call_id"} | {"eval_count", "prompt_eval_count"}
+"""The keys of the first formats; those that came later are left out while they say nothing."""
+
+
+def read_message(raw: Any, index: int, session_id: str, created_at: str) -> Message:
+    """Return a message from its decoded object, which is used up.
+
+    Raises:
+        Malformed: This is no message.
+    """
+    where = f"messages[{index}]"
+    if not isinstance(raw, dict):
+        raise Malformed(f"{where} is not an object")
+    role = raw.pop("role", None)
+    role_format = _BY_ROLE.get(role) if isinstance(role, str) else None
+    if role_format is None:
+        raise Malformed(f"{where} has the unknown role {role!r}")
+    timestamp = take_optional(raw, "timestamp", str, where)
+    common = {
+        # An assistant message that only calls tools has null content in some files.
+        "content": take_optional(raw, "content", str, where, ""),
+        "message_id": take_optional(raw, "message_id", str, where) or stable_id(session_id, index),
+        "timestamp": utc(timestamp) if timestamp else created_at,
+    }
+    return role_format.from_raw(raw, common, where)
+
+
+def decode_ours(array: bytes) -> list[Message]:
+    """Return the messages of a JSON list that holds nothing but messages as we write them.
+
+    Raises:
+        Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError: It holds others.
+    """
+    return [_BY_STORED[type(stored)].from_stored(stored) for stored in _STORED.decode(array)]
+
+
+def message_to_json(message: Message) -> Raw:
+    """Return a message as it stands in a file, and in answers."""
+    return _BY_TYPE[type(message)].to_json(message)
+
+
+def messages_to_json(messages: Sequence[Message]) -> list[Raw]:
+    """Return messages as they stand in a file."""
+    return [message_to_json(message) for message in messages]
+
+
+def size_of_message(message: Message, *, variants: bool = True) -> int:
+    """Estimate a message's bytes; what may hold anything is taken for as large as a piece."""
+    if message.extra:
+        size = PIECE_BYTES
+    else:
+        size = len(message.content) + _MESSAGE_BYTES
+        if isinstance(message, AssistantMessage):
+            size += PIECE_BYTES if message.tool_calls else len(message.thinking or "")
+    if variants and isinstance(message, AssistantMessage):
+        size += sum(size_of_message(each) for variant in message.variants for each in variant)
+    return size
+
+
+# --- Types of fields --------------------------------------------------------------------------
+
+
+class _FieldType(NamedTuple):
+    """How the values of one type are stored.
+
+    Attributes:
+        stored: The type of the JSON value, as msgspec shall check it.
+        kind: The same as a class: with any other value, the session can't be read. None where a
+            value that makes no sense is left among the unknown keys.
+        read: Returns the value of a JSON value, given the message's id and time, and its place.
+        write: Returns the JSON value; None where the value is one.
+    """
+
+    stored: Any
+    kind: type | None
+    read: Callable[[Any, Raw, str], Any] | None = None
+    write: Callable[[Any], Any] | None = None
+
+
+def _field_type(declared: Any) -> _FieldType:
+    if declared in _FIELD_TYPES:
+        return _FIELD_TYPES[declared]
+    return _FieldType(
+        stored=Any,
+        kind=None,
+        read=lambda value, _fields, _where: msgspec.convert(value, declared),
+        write=partial(msgspec.to_builtins, enc_hook=dict),
+    )
+
+
+def _read_variants(raw: Any, fields: Raw, _where: str) -> Sequence[Variant]:
+    if not isinstance(raw, list):
+        raise Malformed("the variants are not a list")
+    return tuple(
+        _read_variant(messages, f"{fields['message_id']}:{number}", fields["timestamp"])
+        for number, messages in enumerate(copy.deepcopy(raw))
+    )
+
+
+def _read_variant(raw: Any, made_up_from: str, timestamp: str) -> Variant:
+    if not isinstance(raw, list):
+        raise Malformed("a variant is not a list")
+    messages = [read_message(item, at, made_up_from, timestamp) for at, item in enumerate(raw)]
+    if not readable_variant(messages):
+        raise Malformed("a variant is no answer")
+    return tuple(messages)
+
+
+def _variants_to_json(variants: Sequence[Variant]) -> list[list[Raw]]:
+    return [messages_to_json(variant) for variant in variants]
+
+
+def _read_calls(calls: Sequence[Any], fields: Raw, where: str) -> Sequence[ToolCall]:
+    message_id = fields["message_id"]
+    return tuple(
+        _read_call(call, f"{where}.tool_calls[{position}]", message_id, position)
+        for position, call in enumerate(calls)
+    )
+
+
+def _read_call(raw: Any, where: str, message_id: str, position: int) -> ToolCall:
+    if not isinstance(raw, dict):
+        raise Malformed(f"{where} is not an object")
+    call_id = take_optional(raw, "id", str, where)
+    function = take_optional(raw, "function", dict, where)
+    if function is None:
+        # Some tools wrote the name and the arguments without an object around them.
+        function = {key: raw.pop(key) for key in ("name", "arguments") if key in raw}
+    name = take(function, "name", str, where)
+    arguments = _read_arguments(function)
+    extra = {**raw, "function": function} if function else raw
+    return ToolCall(
+        id=call_id or f"call_{stable_id(message_id, position)}",
+        name=name,
+        arguments=arguments,
+        extra=extra or NO_EXTRA,
+    )
+
+
+def _read_arguments(function: Raw) -> Raw:
+    """Return the arguments as an object; what is none is kept among the unknown keys."""
+    arguments = function.pop("arguments", None)
+    if isinstance(arguments, str):
+        try:
+            parsed = msgspec.json.decode(arguments)
+        except (msgspec.MsgspecError, RecursionError):
+            parsed = None
+    else:
+        parsed = arguments
+    if isinstance(parsed, dict):
+        return parsed
+    if arguments not in (None, ""):
+        function["unparsed_arguments"] = arguments
+    return {}
+
+
+def _calls_to_json(calls: Sequence[ToolCall]) -> list[Raw]:
+    return [_call_to_json(call) for call in calls]
+
+
+def _call_to_json(call: ToolCall) -> Raw:
+    function = {"name": call.name, "arguments": call.arguments, **call.extra.get("function", {})}
+    return {**call.extra, "id": call.id, "function": function}
+
+
+_FIELD_TYPES: Mapping[Any, _FieldType] = {
+    str: _FieldType(str, str),
+    str | None: _FieldType(str | None, str),
+    int | None: _FieldType(int | None, int),
+    bool: _FieldType(bool, bool),
+    Sequence[ToolCall]: _FieldType(list[Raw], list, _read_calls, _calls_to_json),
+    Sequence[Variant]: _FieldType(list[Any], None, _read_variants, _variants_to_json),
+}
+
+
+# --- Roles ------------------------------------------------------------------------------------
+
+_Filled = Annotated[str, msgspec.Meta(min_length=1)]
+_REQUIRED: Mapping[str, Any] = {"content": str, "message_id": _Filled, "timestamp": _Filled}
+
+
+class _RoleFormat:
+    """The messages of one role in a file, after the declaration of their struct.
+
+    Attributes:
+        stored_type: A struct for messages as we write them, and for no others.
+    """
+
+    def __init__(self, message_type: type[Message]) -> None:
+        declared = {field.name: field for field in msgspec.structs.fields(message_type)}
+        names = [name for name in declared if name not in _REQUIRED and name != "extra"]
+        self._message_type: Callable[..., Message] = message_type
+        self._types = {name: _field_type(_without_notes(declared[name].type)) for name in names}
+        self._defaults = {name: declared[name].default for name in names}
+        self._read = [(name, kind.read) for name, kind in self._types.items() if kind.read]
+        self._written = [
+            (
+                name,
+                _ANY if name in _ALWAYS_WRITTEN else self._defaults[name],
+                self._types[name].write if name in self._types else None,
+            )
+            for name in dict.fromkeys((*_FIRST_KEYS, *names))
+            if name in declared
+        ]
+        stored = [(name, kind.stored, self._defaults[name]) for name, kind in self._types.items()]
+        self.stored_type: type[msgspec.Struct] = msgspec.defstruct(
+            f"Stored{message_type.__name__}",
+            [*_REQUIRED.items(), *stored],
+            kw_only=True,
+            tag_field="role",
+            tag=message_type.role,
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+
+    def from_stored(self, stored: msgspec.Struct) -> Message:
+        """Return the message of an object that msgspec checked."""
+        fields = msgspec.structs.asdict(stored)
+        fields["timestamp"] = utc(fields["timestamp"])
+        for name, read in self._read:
+            if fields[name] is not self._defaults[name]:
+                fields[name] = read(fields[name], fields, "")
+        return self._message_type(**fields)
+
+    def from_raw(self, raw: Raw, common: Raw, where: str) -> Message:
+        """Return the message of any object, which is used up; ``common`` was taken out of it."""
+        fields = dict(common)
+        for name, kind in self._types.items():
+            if kind.kind is not None:
+                value = take_optional(raw, name, kind.kind, where, self._defaults[name])
+                fields[name] = kind.read(value, common, where) if kind.read else value
+            elif name in raw and kind.read is not None:
+                with suppress(Malformed, msgspec.ValidationError, RecursionError):
+                    fields[name] = kind.read(raw[name], common, where)
+                    del raw[name]
+        return self._message_type(**fields, extra=raw or NO_EXTRA)
+
+    def to_json(self, message: Message) -> Raw:
+        """Return the object that is written."""
+        document: Raw = {"role": message.role}
+        for name, left_out, write in self._written:
+            value = getattr(message, name)
+            if value is left_out:
+                continue
+            if write is not None:
+                if not value:
+                    continue
+                value = write(value)
+            document[name] = value
+        if message.extra:
+            document.update(message.extra)
+        return document
+
+
+def _without_notes(declared: Any) -> Any:
+    return get_args(declared)[0] if get_origin(declared) is Annotated else declared
+
+
+_ANY = object()
+"""The value of no field: a field with it as its default is always written."""
+
+_BY_TYPE = {message_type: _RoleFormat(message_type) for message_type in MESSAGE_TYPES}
+_BY_ROLE = {message_type.role: found for message_type, found in _BY_TYPE.items()}
+_BY_STORED = {found.stored_type: found for found in _BY_TYPE.values()}
+_STORED = msgspec.json.Decoder(list[reduce(or_, _BY_STORED)])  # type: ignore[misc]

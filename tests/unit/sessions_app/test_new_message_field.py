@@ -1,0 +1,108 @@
+"""A field of a message is declared in its struct and nowhere else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sessions_app
+
+# For a process of its own, in which the struct has two more fields before anything imports it.
+SCRIPT = """
+import json
+from typing import Annotated
+
+import django
+import msgspec
+from msgspec import Meta
+
+from sessions_app import messages
+
+
+class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cached_tokens: int
+
+
+class AssistantMessage(messages.AssistantMessage, frozen=True, kw_only=True, gc=False):
+    turn_id: Annotated[str | None, Meta(description="the turn that made it")] = None
+    usage: Usage | None = None
+
+
+messages.MESSAGE_TYPES = tuple(
+    AssistantMessage if found is messages.AssistantMessage else found
+    for found in messages.MESSAGE_TYPES
+)
+messages.AssistantMessage = AssistantMessage
+django.setup()
+
+from mochi_project.api import api
+from sessions_app.format.codec import decode, encode, to_json
+from sessions_app.format.json_pieces import json_pieces
+from sessions_app.format.to_json import many_messages
+from sessions_app.session import Session, SessionMetadata
+
+ID, NOW = "a1b2c3d4e5", "2026-11-21T10:00:00.000000+00:00"
+without = AssistantMessage(content="Yes.", message_id="1", timestamp=NOW)
+message = msgspec.structs.replace(without, turn_id="t1", usage=Usage(cached_tokens=3))
+session = Session(
+    metadata=SessionMetadata(session_id=ID, model="m", created_at=NOW, updated_at=NOW),
+    messages=(message, without),
+)
+file = encode(session)
+reply = b"".join(json_pieces({"messages": many_messages(session.messages)}, to_json))
+with_unknown_key = decode(file.replace(b'"t1"', b'"t1", "x": 1'), ID).messages[0]
+newer = file.replace(b'"cached_tokens": 3', b'"cached_tokens": 3, "audio": 1')
+print(json.dumps({
+    "file": json.loads(file)["messages"],
+    "reply": json.loads(reply)["messages"],
+    "is read again": decode(file, ID).messages == session.messages,
+    "is read beside unknown keys": (with_unknown_key.turn_id, with_unknown_key.usage.cached_tokens),
+    "of a newer server": json.loads(encode(decode(newer, ID)))["messages"][0]["usage"],
+    "schema": api.get_openapi_schema()["components"]["schemas"]["MessageOut"]["properties"],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    run = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.mark.parametrize("place", ["file", "reply"])
+def test_a_new_field_is_written_where_it_is_set(found: dict[str, Any], place: str) -> None:
+    message, without = found[place]
+    assert (message["turn_id"], message["usage"]) == ("t1", {"cached_tokens": 3})
+    assert [*message][-2:] == ["turn_id", "usage"], "after the keys that older servers know"
+    assert not {"turn_id", "usage"} & {*without}
+
+
+def test_a_new_field_is_read_again(found: dict[str, Any]) -> None:
+    assert found["is read again"]
+    assert found["is read beside unknown keys"] == ["t1", 3]
+
+
+def test_a_value_of_a_newer_server_is_kept_whole(found: dict[str, Any]) -> None:
+    assert found["of a newer server"] == {"cached_tokens": 3, "audio": 1}
+
+
+def test_a_new_field_is_in_the_openapi_document(found: dict[str, Any]) -> None:
+    assert found["schema"]["turn_id"] == {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "assistant: the turn that made it",
+        "title": "Turn Id",
+    }
+
+
+def test_no_other_file_of_the_app_names_a_field() -> None:
+    naming = [
+        path.name
+        for path in Path(sessions_app.__path__[0]).rglob("*.py")
+        if "done_reason" in path.read_text()
+    ]
+    assert naming == ["messages.py"]
