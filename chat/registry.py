@@ -15,8 +15,9 @@ from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.start.claiming import TurnOpener
 from chat.start.client_turns import ClientTurns, call_at_end
 from chat.start.preparation import TurnPreparer, TurnRequest
-from chat.storage.files.signals import SignalInbox, TurnSignals
 from chat.storage.journal import TurnJournal
+from chat.storage.signal_inbox import SignalInbox
+from chat.storage.signals import Signals
 from chat.stream.turn_stream import Subscription, TurnStream
 from chat.turn.engine import TurnEngine
 from chat.turn.outcome import Outcome
@@ -112,7 +113,7 @@ class TurnRegistry:
         preparer: TurnPreparer,
         limits: TurnLimits,
         recovery: TurnRecovery,
-        signals: TurnSignals,
+        signals: Signals,
         remote: RemoteTurns,
         confirmations: ConfirmationStore,
         on_answer: Callable[[str], None] | None = None,

@@ -11,7 +11,7 @@ import msgspec
 from chat.registry import Listener, LiveTurn, TurnRegistry, abandon
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.preparation import TurnRequest
-from chat.storage.files.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
+from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
 from models_app.catalogue import ModelCatalogue
@@ -110,7 +110,7 @@ class ChatService:
 
         async def take() -> LiveTurn | KeyRecord:
             taken = await asyncio.to_thread(self._keys.take, key, fingerprint)
-            return await start(taken) if isinstance(taken, HeldKey) else taken
+            return taken if isinstance(taken, KeyRecord) else await start(taken)
 
         taking = asyncio.create_task(take())
         try:

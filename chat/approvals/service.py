@@ -7,7 +7,7 @@ from typing import Any
 from chat.approvals.confirmation import Confirmation, Decision
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationNotFound
-from chat.storage.files.signals import TurnSignals
+from chat.storage.signals import Signals
 from sessions_app.calls import open_calls
 from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
@@ -28,7 +28,7 @@ class ConfirmationService:
         *,
         store: ConfirmationStore,
         repository: SessionRepository,
-        signals: TurnSignals,
+        signals: Signals,
         notice: Callable[[str], bool],
     ) -> None:
         self._store = store

@@ -9,7 +9,7 @@ import msgspec
 
 from chat.remote.replay import Remains, is_sound, read_remains
 from chat.remote.sealing import closing_lines, seal_session
-from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Fenced, TurnJournal, whole_journal
 from chat.turn.turn_ids import time_of
 from sessions_app.errors import (

@@ -11,8 +11,8 @@ from chat.errors import NoActiveTurn
 from chat.remote.journal_follower import JournalFollower
 from chat.remote.recovery import TurnRecovery
 from chat.remote.replay import Remains, read_remains
-from chat.storage.files.signals import TurnSignals
 from chat.storage.journal import Entry, TurnJournal, whole_journal
+from chat.storage.signals import Signals
 from chat.stream.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
 from chat.turn.outcome import Outcome, outcome_of
 from chat.turn.state_machine import State
@@ -53,7 +53,7 @@ class RemoteTurns:
         repository: SessionRepository,
         journal: TurnJournal,
         recovery: TurnRecovery,
-        signals: TurnSignals,
+        signals: Signals,
     ) -> None:
         self._repository = repository
         self._journal = journal

@@ -17,7 +17,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnRegistry
 from chat.service import ChatService
 from chat.start.preparation import TurnPreparer
-from chat.storage.files.signals import TurnSignals
+from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from chat.work_threads import WorkThreads
 from mochi_project.background.housekeeping import Housekeeper
@@ -169,7 +169,7 @@ def _build_housekeeper(
     settings: MochiSettings,
     storage: ConversationStorage,
     agents: AgentRoom,
-    signals: TurnSignals,
+    signals: Signals,
     questions: ConfirmationStore,
 ) -> Housekeeper:
     age = settings.turn_retention_seconds

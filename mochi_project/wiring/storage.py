@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chat.remote.recovery import TurnRecovery
-from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.file_repository import FileSessionRepository
@@ -24,7 +24,7 @@ class ConversationStorage:
         self.sessions_dir = sessions_dir
         self.journal = FileTurnJournal(journals_dir, sessions_dir)
         self.repository = FileSessionRepository(sessions_dir, is_over=self.journal.was_closed)
-        self.keys = IdempotencyKeys(keys_dir)
+        self.keys = FileIdempotencyKeys(keys_dir)
         self.recovery = TurnRecovery(
             repository=self.repository, journal=self.journal, keys=self.keys
         )

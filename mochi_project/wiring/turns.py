@@ -8,8 +8,9 @@ from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.preparation import TurnPreparer
-from chat.storage.files.signals import TurnSignals
+from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
+from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.storage import ConversationStorage
@@ -25,7 +26,7 @@ class TurnRoom:
 
     registry: TurnRegistry
     remote: RemoteTurns
-    signals: TurnSignals
+    signals: Signals
     confirmations: ConfirmationService
 
 
@@ -48,7 +49,7 @@ def build_turns(
         on_answer: Called with the session of every final answer, if somebody wants to know.
         threads: Where turns write to their sessions' files.
     """
-    signals = TurnSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
+    signals = FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
     remote = RemoteTurns(
         repository=storage.repository,
         journal=storage.journal,

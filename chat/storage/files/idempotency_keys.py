@@ -1,7 +1,6 @@
-"""Idempotency keys: which turn an ``Idempotency-Key`` stands for, seen by every web process.
+"""Keeps idempotency keys as one small file each, made exclusively.
 
-One small file for each key, made exclusively: of several equal requests exactly one starts a turn,
-the others find out which. Whoever starts it holds a ``flock`` on the file until the turn is there,
+The process that starts a key's turn holds a ``flock`` on the file until the turn is there,
 however long that takes; the system drops the lock with the process. So a start that died is told
 from a slow one by its liveness, never by its age. A key lives as long as its turn's journal
 (docs/decisions/0037).
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from chat.errors import KeyOfOtherVersion, KeyReused
+from chat.storage.idempotency_keys import VERSION, KeyRecord
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
     PRIVATE_FILE,
@@ -28,39 +28,17 @@ from sessions_app.store.atomic import (
 )
 from sessions_app.store.locks import try_lock
 
-VERSION = 2
 RECORD_LIMIT = 4096
 SUFFIX = ".json"
 UNLOCKED_START_SECONDS = 10.0
 """How long a start may take whose server knew no locks on keys (version 1): its own rule."""
 
 
-class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key stands for.
-
-    Attributes:
-        version: Of the record: 2, or 1 for one of a server before keys were locked.
-        fingerprint: A hash of the request; the same key with another request is refused.
-        turn_id: The turn; None while it is being started.
-        session_id: Its session; None likewise.
-    """
-
-    version: int = 1
-    fingerprint: str
-    turn_id: str | None = None
-    session_id: str | None = None
-
-
 class _Version(msgspec.Struct):
     version: int = 1
 
 
-def fingerprint_of(*parts: object) -> str:
-    """Return a hash of the parts of a request."""
-    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
-
-
-class HeldKey:
+class FileHeldKey:
     """A key that this process took and is about to start a turn for. All calls block.
 
     It must be ended once, by ``release`` or ``drop``.
@@ -95,13 +73,13 @@ class HeldKey:
             self.release()
 
 
-class IdempotencyKeys:
+class FileIdempotencyKeys:
     """The keys in use. All calls block."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def take(self, key: str, fingerprint: str) -> HeldKey | KeyRecord:
+    def take(self, key: str, fingerprint: str) -> FileHeldKey | KeyRecord:
         """Take the key for a turn, or return what it stands for already.
 
         Raises:
@@ -111,7 +89,7 @@ class IdempotencyKeys:
         """
         while True:
             try:
-                return HeldKey(self._path(key), fingerprint)
+                return FileHeldKey(self._path(key), fingerprint)
             except FileExistsError:
                 found = self.find(key)
             if found is not None:

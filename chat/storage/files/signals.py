@@ -1,22 +1,20 @@
-"""Signals to a turn in another process: one small file each, in a directory that owners watch.
+"""Keeps signals to turns as small files in one directory, which the turns' processes watch.
 
 ``{directory}/{turn_id}.{kind}``, which holds the version. Its owner removes it when it has acted,
 so the directory is empty as a rule and the cost of watching it does not depend on how many turns
 run. Signals of other kinds and of newer versions are left alone.
 """
 
-import asyncio
 import os
 import re
 import stat
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
 
 from chat.storage.files.watcher import PathWatcher
+from chat.storage.signals import KINDS, SignalKind
 from sessions_app.store.atomic import (
     PRIVATE_FILE,
     make_private_directory,
@@ -24,19 +22,21 @@ from sessions_app.store.atomic import (
     read_regular,
 )
 
-REST_SECONDS = 10.0
 VERSION = 1
 """Of signals. Those of version 0 were empty; it changes when one of a kind means something else."""
 VERSION_LIMIT = 16
 _OPEN = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
-SignalKind = Literal["cancel", "detach", "confirm"]
-KINDS: frozenset[str] = frozenset(get_args(SignalKind))
 _OURS = re.compile(rf"[0-9a-f]{{20}}\.(?:{'|'.join(KINDS)})", re.ASCII)
 
 
-class TurnSignals:
-    """Sends signals to turns of other processes and receives those to one's own."""
+class FileSignals:
+    """The signals of one data directory.
+
+    Args:
+        directory: Where the files are; made with the first.
+        watcher: Watches the directory while this process has turns.
+    """
 
     def __init__(self, directory: Path, watcher: PathWatcher) -> None:
         self._directory = directory
@@ -120,100 +120,3 @@ def _is_known(path: Path) -> bool:
     except OSError:
         return False
     return version in {b"", b"%d" % VERSION}
-
-
-class SignalInbox:
-    """Hands the signals to this process's turns to ``obey``, while there are such turns.
-
-    A turn is expected from before others can see it until it has ended; a signal that comes before
-    the turn can obey is kept for it.
-    """
-
-    def __init__(self, signals: TurnSignals, obey: Callable[[str, str], None]) -> None:
-        self._signals = signals
-        self._obey = obey
-        self._expected: set[str] = set()
-        self._obeying: set[str] = set()
-        self._early: list[tuple[str, str]] = []
-        self._stop_watching: Callable[[], None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._used = False
-        self._lock = threading.Lock()
-        self._changed = False
-        self._reading: asyncio.Task[None] | None = None
-
-    def open(self) -> None:
-        """Watch for signals, those that are there first; called on the loop.
-
-        Call it when a turn is expected. The watching ends some time after the last expected turn:
-        turns that follow each other shall not wake the watcher's thread at their beginning.
-        """
-        if self._loop is asyncio.get_running_loop():
-            return
-        self.close()
-        self._loop = loop = asyncio.get_running_loop()
-        self._stop_watching = self._signals.watch(
-            lambda: loop.is_closed() or loop.call_soon_threadsafe(self._look)
-        )
-        loop.call_later(REST_SECONDS, self._rest)
-
-    def _rest(self) -> None:
-        """Stop watching if no turn was expected for a while."""
-        with self._lock:
-            used, self._used = bool(self._expected) or self._used, False
-        if used and self._loop is not None:
-            self._loop.call_later(REST_SECONDS, self._rest)
-        else:
-            self.close()
-
-    def close(self) -> None:
-        """Stop watching; ``open`` begins again."""
-        if self._stop_watching is not None:
-            self._stop_watching()
-        self._stop_watching = self._loop = None
-
-    def expect(self, turn_id: str) -> None:
-        """Take the turn's signals from now on. May be called from a thread."""
-        with self._lock:
-            self._expected.add(turn_id)
-            self._used = True
-
-    def ready(self, turn_id: str) -> None:
-        """Let the turn obey, first what came before; called on the loop."""
-        with self._lock:
-            self._obeying.add(turn_id)
-            early = [signal for signal in self._early if signal[0] == turn_id]
-            self._early = [signal for signal in self._early if signal[0] != turn_id]
-        for signal in early:
-            self._deliver(*signal)
-
-    def forget(self, turn_id: str) -> None:
-        """Take no more signals to the turn. May be called from a thread."""
-        with self._lock:
-            self._expected.discard(turn_id)
-            self._obeying.discard(turn_id)
-            self._early = [signal for signal in self._early if signal[0] != turn_id]
-
-    def _look(self) -> None:
-        self._changed = True
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        while self._changed:
-            self._changed = False
-            if self._expected:
-                for signal in await asyncio.to_thread(self._signals.take, self._awaited()):
-                    self._deliver(*signal)
-
-    def _awaited(self) -> set[str]:
-        with self._lock:
-            return set(self._expected)
-
-    def _deliver(self, turn_id: str, kind: str) -> None:
-        with self._lock:
-            obeys = turn_id in self._obeying
-            if not obeys and turn_id in self._expected:
-                self._early.append((turn_id, kind))
-        if obeys:
-            self._obey(turn_id, kind)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chat.remote.recovery import TurnRecovery
 from chat.storage.files import journals
-from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journal_file import FileJournalWriter, TakenOverJournal
 from sessions_app.store import file_repository as sessions
 from sessions_app.store.claims import TurnClaims
@@ -47,7 +47,7 @@ def main() -> None:
     POINTS[point]()
     print("ready", flush=True)
     sys.stdin.readline()
-    keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
+    keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
     TurnRecovery(repository=repository, journal=journal, keys=keys).seal_all()
 
 

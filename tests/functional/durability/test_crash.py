@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from chat.remote.recovery import TurnRecovery
-from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from sessions_app.store.file_repository import FileSessionRepository
 
@@ -253,7 +253,7 @@ def test_sealing_takes_no_time_that_a_client_would_notice(copy_of_wreck, record_
     recovery = TurnRecovery(
         repository=FileSessionRepository(data_dir / "chat_sessions"),
         journal=FileTurnJournal(data_dir / ".mochi" / "turns"),
-        keys=IdempotencyKeys(data_dir / ".mochi" / "keys"),
+        keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
     logging.getLogger("chat.remote.recovery").warning("the first line imports what formats it")
     begin = time.perf_counter()

@@ -16,9 +16,9 @@ from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.preparation import TurnPreparer
-from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.files.signals import TurnSignals
+from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
@@ -122,7 +122,7 @@ class House:
             data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
         )
         repository = FileSessionRepository(self.sessions_dir, is_over=self.journal.was_closed)
-        keys = self.keys = IdempotencyKeys(data_dir / ".mochi" / "keys")
+        keys = self.keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = self.recovery = TurnRecovery(
             repository=repository, journal=self.journal, keys=keys
         )
@@ -132,7 +132,7 @@ class House:
         self.questions = ConfirmationStore(
             data_dir / ".mochi" / "confirmations", timeout_seconds=confirmation_seconds
         )
-        signals = self.signals = TurnSignals(data_dir / ".mochi" / "signals", WATCHER)
+        signals = self.signals = FileSignals(data_dir / ".mochi" / "signals", WATCHER)
         self.turns = TurnRegistry(
             repository=repository,
             journal=self.journal,

@@ -7,7 +7,7 @@ import pytest
 
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnRequest
-from chat.storage.files.idempotency_keys import IdempotencyKeys
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn import turn_ids
 from sessions_app.errors import SessionNotFound, StorageReadOnly
 
@@ -19,7 +19,7 @@ def service(house, data_dir):
         remote=house.turns._remote,
         sessions=house.sessions,
         models=house.turns._preparer.models,
-        keys=IdempotencyKeys(data_dir / ".mochi" / "keys"),
+        keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
 
 
@@ -117,7 +117,7 @@ async def test_a_start_that_died_before_its_turn_began_is_made_again(house, serv
     with (
         patch.object(service._keys, "drop"),
         patch.object(house.turns, "start", side_effect=SessionNotFound(session_id)),
-        patch("chat.storage.files.idempotency_keys.HeldKey.drop", lambda held: held.release()),
+        patch("chat.storage.files.idempotency_keys.FileHeldKey.drop", lambda held: held.release()),
         pytest.raises(SessionNotFound),
     ):
         await service.open(request(session_id), "k")

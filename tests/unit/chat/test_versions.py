@@ -7,7 +7,7 @@ import pytest
 
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from chat.storage.files.signals import TurnSignals
+from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from sessions_app.messages import ToolCall
 
@@ -17,8 +17,8 @@ OLD = -1.0  # everything is older than that
 
 
 @pytest.fixture
-def signals(tmp_path: Path) -> TurnSignals:
-    return TurnSignals(tmp_path / "signals", PathWatcher())
+def signals(tmp_path: Path) -> FileSignals:
+    return FileSignals(tmp_path / "signals", PathWatcher())
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 from chat.http.event_stream import Frames
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.files.signals import SignalInbox, TurnSignals
+from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
+from chat.storage.signal_inbox import SignalInbox
 from chat.stream import first_event
 from chat.stream import turn_stream as stream
 from chat.stream.events import ContentDelta, Done, StatusChanged, TurnStarted
@@ -121,7 +122,7 @@ async def test_a_refused_turn_has_no_event_even_later(turn_stream):
 
 
 async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
-    signals = TurnSignals(tmp_path / "signals", PathWatcher(interval_seconds=0.001))
+    signals = FileSignals(tmp_path / "signals", PathWatcher(interval_seconds=0.001))
     obeyed = asyncio.Queue()
     inbox = SignalInbox(signals, lambda turn_id, kind: obeyed.put_nowait((turn_id, kind)))
     inbox.expect("t1")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from chat.storage.files.signals import TurnSignals
+from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from tests.unit.chat.disk import FailingDisk
 
@@ -17,7 +17,7 @@ def test_a_sweep_removes_old_signals_and_nothing_else(tmp_path: Path) -> None:
         (documents / name).touch()
     (documents / f"{TURN}.confirm").symlink_to(documents / "thesis.odt")
     (tmp_path / "signals").symlink_to(documents)
-    signals = TurnSignals(tmp_path / "signals", PathWatcher())
+    signals = FileSignals(tmp_path / "signals", PathWatcher())
     signals.send(TURN, "cancel")
     before = set(documents.iterdir())
 
@@ -27,7 +27,7 @@ def test_a_sweep_removes_old_signals_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_signals_are_taken_and_withdrawn_from_a_disk_that_became_read_only(tmp_path: Path) -> None:
-    signals = TurnSignals(tmp_path / "signals", PathWatcher())
+    signals = FileSignals(tmp_path / "signals", PathWatcher())
     signals.send(TURN, "cancel")
     with FailingDisk(tmp_path).installed() as disk:
         disk.turn_read_only()
