@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,9 +25,10 @@ from chat.turn.delegation import CallingTurn, Running
 from chat.turn.job import TurnJob
 from chat.turn.model_call import Round
 from chat.turn.model_caller import ModelCaller
+from chat.turn.observer import TURN_LOG, TurnEnd, TurnObserver, TurnStart
 from chat.turn.outcome import Outcome
 from chat.turn.session_writer import SessionRecorder
-from chat.turn.state_machine import FINAL, Action, Input, State, transition
+from chat.turn.state_machine import Action, Input, State, TurnMachine
 from chat.turn.stopping import Cancellation
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.errors import MochiError
@@ -36,10 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class TurnEngine:
-    """One turn, from the claimed session to the last event.
-
-    ``state`` is where the turn is, ``outcome`` fills as it goes.
-    """
+    """Runs one turn, from the claimed session to the last event; ``outcome`` fills as it goes."""
 
     def __init__(
         self,
@@ -49,14 +49,22 @@ class TurnEngine:
         recorder: SessionRecorder,
         tools: ToolCallRunner,
         approver: Approver,
+        observer: TurnObserver = TURN_LOG,
     ) -> None:
-        self.state = State.STARTING
         self.outcome = Outcome()
+        self._machine = TurnMachine(job.max_rounds)
+        self._start = TurnStart(
+            session_id=job.session.session_id,
+            turn_id=job.turn_id,
+            model=job.session.metadata.model,
+            purpose=job.purpose,
+        )
         self._job = job
         self._stream = stream
         self._recorder = recorder
         self._tools = tools
         self._approver = approver
+        self._observer = observer
         self._round: Round | None = None
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._asking_id = job.continuation.asking_id
@@ -75,7 +83,9 @@ class TurnEngine:
             is_stopped=lambda: self._wish() is not None,
         )
         self._perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
+            Action.ASK_FOR_PLAN: partial(self._ask_model, planning=True),
             Action.ASK_MODEL: self._ask_model,
+            Action.DROP_CALLS: self._drop_calls,
             Action.ASK_APPROVAL: self._ask_approval,
             Action.RUN_TOOLS: self._run_tools,
             Action.SAVE_ROUND: self._save_round,
@@ -83,11 +93,19 @@ class TurnEngine:
             Action.SAVE_CANCELLED: self._save_cancelled,
             Action.SAVE_INTERRUPTED: self._save_interrupted,
             Action.LEAVE: self._leave,
+            Action.BLAME_EMPTY_ANSWER: self._blame_empty_answer,
+            Action.BLAME_ROUND_LIMIT: self._blame_round_limit,
+            Action.REPORT_CONTINUATION: self._report_continuation,
             Action.REPORT_COMPLETE: self._report_complete,
             Action.REPORT_CANCELLED: self._report_cancelled,
             Action.REPORT_ERROR: self._report_error,
             Action.REPORT_SUSPENDED: self._report_suspended,
         }
+
+    @property
+    def state(self) -> State:
+        """Where the turn is."""
+        return self._machine.state
 
     @property
     def committed(self) -> asyncio.Future[None]:
@@ -108,7 +126,7 @@ class TurnEngine:
 
     def stop(self, reason: Input, error: MochiError | None = None) -> bool:
         """End the turn before its time; False when it is ending already."""
-        if self.state in FINAL or self._stop is not None or self._task is None:
+        if self.state.is_final or self._stop is not None or self._task is None:
             return False
         self._stop = reason
         self._tools.queues.close()
@@ -121,7 +139,7 @@ class TurnEngine:
     def running_now(self) -> dict[str, Any]:
         """Tell what is running, for those who stop it: model, tools, agents; also of agents."""
         tools, agents = self._tools.names_of_running()
-        running = {"upstream": self.state is State.GENERATING, "tools": tools, "agents": agents}
+        running = {"upstream": self.state.asks_model, "tools": tools, "agents": agents}
         for child in self._children:
             below = child.running_now()
             running["upstream"] = running["upstream"] or below["upstream"]
@@ -134,15 +152,16 @@ class TurnEngine:
 
     async def _run(self) -> Outcome:
         self._begun = True
-        ready = Input.HISTORY_ENDS_OPEN if self._open_calls else Input.HISTORY_READY
-        given: Input | None = self._wish() or ready
+        started = time.perf_counter()
+        given: Input | None = self._wish() or self._first_input()
         try:
             from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
 
-            bind_contextvars(session_id=self._job.session.session_id, turn_id=self._job.turn_id)
+            bind_contextvars(session_id=self._start.session_id, turn_id=self._start.turn_id)
+            self._observer.turn_started(self._start)
             while given is not None:
-                self.state, actions = transition(self.state, given)
-                if self._cancellation is not None and self.state in FINAL:
+                actions = self._machine.take(given)
+                if self._cancellation is not None and self.state.is_final:
                     self._cancellation.end()  # what is saved now must not be disturbed
                 given = await self._do(actions)
         except Exception:
@@ -150,9 +169,23 @@ class TurnEngine:
         if not self._stream.ended:
             await self._end_at_once()
         self.outcome.state = self.state
-        rounds = self._caller.rounds
-        logger.info("turn ended", extra={"state": self.state.value, "rounds": rounds})
+        error = self.outcome.error
+        self._observer.turn_ended(
+            TurnEnd(
+                start=self._start,
+                state=self.state,
+                error_code=error.code if error else None,
+                rounds=self._machine.rounds,
+                tool_calls=len(self.outcome.tool_calls),
+                seconds=time.perf_counter() - started,
+            )
+        )
         return self.outcome
+
+    def _first_input(self) -> Input:
+        if self._open_calls:
+            return Input.HISTORY_ENDS_OPEN
+        return Input.HISTORY_READY if self._job.phases is None else Input.PLAN_WANTED
 
     async def _do(self, actions: Sequence[Action]) -> Input | None:
         """Do what a state asks for, and tell what came of it; what stops the turn comes first."""
@@ -166,7 +199,7 @@ class TurnEngine:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            given = Input.ERROR if self.state in FINAL else Input.SHUTDOWN
+            given = Input.SHUTDOWN
         except MochiError as error:
             given = self._fail(error)
         except Exception:
@@ -179,7 +212,7 @@ class TurnEngine:
 
         Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
         """
-        return None if self.state in FINAL else self._stop
+        return None if self._stop is None or self.state.is_final else self._stop
 
     def _fail(self, error: MochiError) -> Input:
         """Keep the error that ended the turn, not those that followed from ending it."""
@@ -189,20 +222,15 @@ class TurnEngine:
 
     # The model
 
-    async def _ask_model(self) -> Input:
+    async def _ask_model(self, *, planning: bool = False) -> Input:
         answer = self._round = Round(new_message_id(), self._tools.next_index)
-        await self._caller.ask(answer)
-        return self._next_step(answer)
+        await self._caller.ask(answer, planning=planning)
+        if answer.calls:
+            return Input.ASKED_FOR_TOOLS
+        return Input.ANSWERED_EMPTY if answer.is_empty else Input.ANSWERED
 
-    def _next_step(self, answer: Round) -> Input:
-        script = self._job.script
-        if not script.offers_tools():
-            answer.calls.clear()  # made up: there were none to call
-        if script.goes_on(asked_for_tools=bool(answer.calls)) and not answer.calls:
-            return Input.ANSWERED_FOR_NOW
-        if answer.is_empty:
-            raise EmptyAnswer([tool.name for tool in self._job.available_tools.specs])
-        return Input.ASKED_FOR_TOOLS if answer.calls else Input.ANSWERED
+    async def _drop_calls(self) -> None:
+        self._current_round().calls.clear()
 
     # Tools
 
@@ -252,14 +280,10 @@ class TurnEngine:
         except NobodyToAsk as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
-        if self._caller.rounds >= self._job.max_rounds:
-            self.outcome.error = TurnLimitReached(
-                f"The model asked for tools in {self._caller.rounds} rounds; that is the limit.",
-                limit=self._job.max_rounds,
-            )
-            return Input.ROUNDS_USED_UP
-        self._stream.emit([ToolContinuationStarted()])
         return Input.TOOLS_RETURNED
+
+    async def _report_continuation(self) -> None:
+        self._stream.emit([ToolContinuationStarted()])
 
     async def _secure(self, *, durable: bool) -> None:
         """Record which calls start, before they run (docs/decisions/0029)."""
@@ -279,6 +303,15 @@ class TurnEngine:
         )
 
     # The end
+
+    async def _blame_empty_answer(self) -> None:
+        self.outcome.error = EmptyAnswer([tool.name for tool in self._job.available_tools.specs])
+
+    async def _blame_round_limit(self) -> None:
+        self.outcome.error = TurnLimitReached(
+            f"The model asked for tools in {self._machine.rounds} rounds; that is the limit.",
+            limit=self._job.max_rounds,
+        )
 
     async def _save_answer(self) -> None:
         await self._finish(self._message(self._current_round()))
@@ -369,7 +402,7 @@ class TurnEngine:
 
     async def _end_at_once(self) -> None:
         """End a turn after a defect of the table or of reporting: nobody may wait for ever."""
-        self.state = State.UNSAVED
+        self._machine.give_up()
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         self._stream.leave()
         try:
