@@ -18,4 +18,4 @@ for _vendor in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI", "OPENROUTER"):
 for _variable in ("MOCHI_DATA_DIR", "XDG_STATE_HOME"):
     os.environ[_variable] = tempfile.mkdtemp(prefix="mochi-tests-")
     atexit.register(shutil.rmtree, os.environ[_variable], ignore_errors=True)
-os.environ["MOCHI_WORKER"] = "false"  # tests/functional/worker starts it
+os.environ["MOCHI_BACKGROUND_WORKER"] = "false"  # tests/functional/worker starts it

@@ -51,7 +51,7 @@ def clean_environment(**variables: str) -> dict[str, str]:
     """Return the environment without anybody's configuration, with the project importable."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
     # A test that wants the worker says so: it costs a second of the processor.
-    return {**kept, "PYTHONPATH": str(ROOT), "MOCHI_WORKER": "false", **variables}
+    return {**kept, "PYTHONPATH": str(ROOT), "MOCHI_BACKGROUND_WORKER": "false", **variables}
 
 
 @pytest.fixture
