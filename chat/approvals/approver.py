@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from chat.approvals.confirmation import Confirmation, Decision
+from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
@@ -162,7 +162,7 @@ class Approver:
         ]
 
     async def _accept_changes(
-        self, asked: Sequence[NumberedCall], decisions: Mapping[int, Decision]
+        self, asked: Sequence[NumberedCall], decisions: Mapping[int, ApprovalDecision]
     ) -> None:
         """Take tools that had changed, and were approved, for what they are from now on."""
         tools = {
@@ -192,9 +192,9 @@ class Approver:
 
     def _ask_all(
         self, asked: Sequence[NumberedCall], message_id: str
-    ) -> tuple[dict[int, Decision], list[Confirmation]]:
+    ) -> tuple[dict[int, ApprovalDecision], list[Confirmation]]:
         """Return answers that are there already (the turn resumes), and questions for the rest."""
-        decisions: dict[int, Decision] = {}
+        decisions: dict[int, ApprovalDecision] = {}
         questions: list[Confirmation] = []
         for item in asked:
             digest = self._available.digest(item.call.name)
@@ -216,11 +216,11 @@ class Approver:
             )
         return decisions, questions
 
-    async def _answers(self) -> dict[int, Decision]:
+    async def _answers(self) -> dict[int, ApprovalDecision]:
         """Wait until every question is answered, or the time is over, which answers them: no."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._store.timeout_seconds
-        answers: dict[int, Decision] = {}
+        answers: dict[int, ApprovalDecision] = {}
         while self._waiting:
             self._news.clear()
             over = loop.time() >= deadline
@@ -235,7 +235,9 @@ class Approver:
                         await self._news.wait()
         return answers
 
-    def _look(self, questions: Sequence[Confirmation], *, expire: bool) -> dict[int, Decision]:
+    def _look(
+        self, questions: Sequence[Confirmation], *, expire: bool
+    ) -> dict[int, ApprovalDecision]:
         answers = {}
         for question in questions:
             look = self._store.expire if expire else self._store.decision_of
@@ -244,7 +246,7 @@ class Approver:
                 answers[question.call_index] = answer
         return answers
 
-    def _use(self, decisions: Mapping[int, Decision]) -> dict[int, Decision | None]:
+    def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:
         """Use up the approvals, each of which is good for one run; None: that one was used."""
         return {
             index: decision
@@ -271,7 +273,7 @@ def _free(item: NumberedCall) -> DecidedCall:
     return DecidedCall(call=item.call, index=item.index, arguments=item.call.arguments)
 
 
-def _decided(item: NumberedCall, decision: Decision | None) -> DecidedCall:
+def _decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCall:
     if decision is None:
         refusal = _refusal(EXECUTION_DENIED, "The approval of this call was used already.")
     elif decision.approved:

@@ -78,7 +78,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         return is_same_tool and asked == (message_id, tool_call_id, arguments_hash)
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The one answer that stands.
 
     Attributes:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chat.approvals.confirmation import Confirmation, Decision
+from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationNotFound
 from chat.storage.signals import Signals
@@ -51,7 +51,7 @@ class ConfirmationService:
         *,
         approved: bool,
         arguments: Mapping[str, Any] | None = None,
-    ) -> tuple[Confirmation, Decision]:
+    ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question, once; the turn that waits for it goes on at once.
 
         Args:
@@ -83,7 +83,7 @@ class ConfirmationService:
         confirmation_id: str,
         approved: bool,
         arguments: Mapping[str, Any] | None,
-    ) -> tuple[Confirmation, Decision]:
+    ) -> tuple[Confirmation, ApprovalDecision]:
         session = self._repository.load(session_id)
         gone = [
             asked.confirmation_id

@@ -1,15 +1,15 @@
-"""Questions to a person whether a tool call may run, and the answers, each good for one run.
+"""Keeps questions to a person whether a tool call may run, and the answers, each for one run.
 
-A question is up to three files in ``{directory}/{session_id}/``, seen by every worker process::
+A question is up to three records, seen by every process::
 
-    {confirmation_id}.asked      what is asked; replaced when the same call is asked about again
-    {confirmation_id}.decided    the answer; made exclusively, so of many answers exactly one stands
-    {confirmation_id}.used       the approved call was handed to its tool; made exclusively as well
+    asked      what is asked; replaced when the same call is asked about again
+    decided    the answer; made exclusively, so of many answers exactly one stands
+    used       the approved call was handed to its tool; made exclusively as well
 
-No answer, a late one, a withdrawn question and an unreadable file all mean that the call does not
-run. Each file appears whole or not at all and is on disk when a call returns, so a process may die
-at any point: before ``.decided`` is there nobody has answered, before ``.used`` is there no tool
-has run, and what has a ``.used`` never runs again.
+No answer, a late one, a withdrawn question and an unreadable record all mean that the call does
+not run. Each record appears whole or not at all and is durable when a call returns, so a process
+may die at any point: before ``decided`` is there nobody has answered, before ``used`` is there no
+tool has run, and what is ``used`` never runs again.
 
 **Time.** Processes share only the wall clock, and that may be set. A question is open from
 ``created_at`` to ``expires_at`` and closed at any other time, before ``created_at`` too. So setting
@@ -18,23 +18,18 @@ a waiting turn measures by its own monotonic clock and then calls ``expire``. It
 but with no.
 """
 
-import os
-import re
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from chat.approvals.confirmation import (
     VERSION,
+    ApprovalDecision,
     AskedBecause,
     Confirmation,
-    Decision,
     Reason,
     hash_call,
     is_of_newer_server,
@@ -42,20 +37,17 @@ from chat.approvals.confirmation import (
     written,
 )
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from chat.storage.records import Records
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.messages import ToolCall
-from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 
-ASKED = ".asked"
-DECIDED = ".decided"
-USED = ".used"
-RECORD_LIMIT = 64 << 20  # a model's arguments may be as long as a line of its answer
-_IN_ORDER_OF_REMOVAL = (ASKED, DECIDED, USED)
-_CONFIRMATION_ID = re.compile(r"conf_[0-9a-f]{32}", re.ASCII)
-_OURS = re.compile(r"(conf_[0-9a-f]{32})(\.asked|\.decided|\.used)", re.ASCII)
-_OUR_TEMPORARY = re.compile(r"\.conf_[0-9a-f]{32}\.\w+\.[0-9a-f]{16}\.tmp", re.ASCII)
-_UNREADABLE = (UnreadableFileError, msgspec.MsgspecError, ValueError, RecursionError)
+CONFIRMATION_IDS = "conf_[0-9a-f]{32}"
+ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")
+"""The kinds of records, in the order in which a question's are removed: an open one is the first
+to go."""
+
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def _now() -> datetime:
@@ -66,7 +58,7 @@ class ConfirmationStore:
     """The questions and answers of all sessions. All calls block.
 
     Args:
-        directory: Where they are kept; made when it is needed, with mode 0700.
+        records: Where they are kept: by ``CONFIRMATION_IDS``, of these ``KINDS``.
         timeout_seconds: How long a question is open, and how long an approval may wait for its
             turn to be resumed.
         now: The time, with a time zone.
@@ -74,13 +66,12 @@ class ConfirmationStore:
 
     def __init__(
         self,
-        directory: Path,
+        records: Records,
         *,
         timeout_seconds: float,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        self._root = directory
-        self._prefix = f"{directory}{os.sep}"  # as text: every turn looks into its session's folder
+        self._records = records
         self.timeout_seconds = timeout_seconds
         self._timeout = timedelta(seconds=timeout_seconds)
         self._now = now
@@ -130,7 +121,7 @@ class ConfirmationStore:
         again = self._ask_again(question)
         if again is not None:
             return again
-        self._write(self._path_of(question, ASKED), question, exclusive=True)
+        self._put(question, ASKED, question, exclusive=True)
         return question
 
     def decide(
@@ -140,7 +131,7 @@ class ConfirmationStore:
         *,
         approved: bool,
         arguments: Mapping[str, Any] | None = None,
-    ) -> tuple[Confirmation, Decision]:
+    ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question; of many answers exactly one succeeds.
 
         Args:
@@ -178,27 +169,27 @@ class ConfirmationStore:
         # Read again: a turn that asked again meanwhile either saw the answer or is the one to wake.
         return self._question(session_id, confirmation_id) or question, answer
 
-    def expire(self, question: Confirmation) -> Decision:
+    def expire(self, question: Confirmation) -> ApprovalDecision:
         """Answer a question with no because the time is over; return the answer that stands."""
         return self._claim(question, self._refusal(question, "timeout"))
 
-    def decision_of(self, question: Confirmation) -> Decision | None:
+    def decision_of(self, question: Confirmation) -> ApprovalDecision | None:
         """Return the answer that stands; None when there is none yet.
 
         One that can't be read is a no: it must not be given anew.
         """
-        path = self._path_of(question, DECIDED)
-        try:
-            found = msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=Decision)
-        except FileNotFoundError:
+        data = self._records.read(question.session_id, question.confirmation_id, DECIDED)
+        if data is None:
             return None
+        try:
+            found = msgspec.json.decode(data, type=ApprovalDecision)
         except _UNREADABLE:
             return self._refusal(question, "timeout")
         return found if found.is_answer_to(question) else self._refusal(question, "timeout")
 
     def find_decided(
         self, session_id: str, message_id: str, call: ToolCall, tool_digest: str | None = None
-    ) -> Decision | None:
+    ) -> ApprovalDecision | None:
         """Return the answer that somebody has given to an open call, for a turn that resumes.
 
         A no counts as long as it is kept; a yes for ``timeout_seconds`` and only if it was not
@@ -206,7 +197,7 @@ class ConfirmationStore:
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
-        for confirmation_id, kinds in self._kinds(session_id).items():
+        for confirmation_id, kinds in self._records.kinds(session_id).items():
             question = self._question(session_id, confirmation_id) if DECIDED in kinds else None
             if USED in kinds or question is None:
                 continue
@@ -246,7 +237,7 @@ class ConfirmationStore:
 
     def withdraw_all(self, session_id: str) -> None:
         """Take back whatever could still let a call of the session run."""
-        kinds_of = self._kinds(session_id)
+        kinds_of = self._records.kinds(session_id)
         self.withdraw(session_id, [known for known in kinds_of if USED not in kinds_of[known]])
 
     def pending(self, session_id: str) -> list[Confirmation]:
@@ -257,8 +248,7 @@ class ConfirmationStore:
 
     def discard_session(self, session_id: str) -> None:
         """Forget everything about a session."""
-        if is_session_id(session_id):
-            shutil.rmtree(self._root / session_id, ignore_errors=True)
+        self._records.discard(session_id)
 
     def sweep(self, older_than_seconds: float) -> int:
         """Forget questions that have not changed for that long; return how many.
@@ -267,22 +257,7 @@ class ConfirmationStore:
         """
         seconds = max(older_than_seconds, self._timeout.total_seconds())
         newest = self._now().timestamp() - seconds
-        swept = 0
-        with suppress(FileNotFoundError):
-            for directory in self._root.iterdir():
-                if not is_session_id(directory.name):
-                    continue
-                for confirmation_id, kinds in self._kinds(directory.name).items():
-                    paths = [
-                        directory / f"{confirmation_id}{kind}"
-                        for kind in _IN_ORDER_OF_REMOVAL
-                        if kind in kinds
-                    ]
-                    swept += _remove_if_old(paths, newest)
-                _remove_torn_writes(directory, newest)
-                with suppress(OSError):  # there is more, or it is no directory
-                    directory.rmdir()
-        return swept
+        return self._records.sweep(newest, is_of_newer_server)
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
         """Put an open question about the same call again, if there is one that can be answered."""
@@ -295,7 +270,7 @@ class ConfirmationStore:
                     confirmation_id=open_one.confirmation_id,
                     created_at=open_one.created_at,
                 )
-                self._write(self._path_of(again, ASKED), again)
+                self._put(again, ASKED, again)
                 decision = self.decision_of(again)
                 if decision is None or decision.reason in {"approved", "denied"}:
                     return again
@@ -305,59 +280,37 @@ class ConfirmationStore:
         return None
 
     def _open(self, session_id: str) -> Iterator[Confirmation]:
-        for confirmation_id, kinds in self._kinds(session_id).items():
+        for confirmation_id, kinds in self._records.kinds(session_id).items():
             if kinds == {ASKED}:
                 question = self._question(session_id, confirmation_id)
                 if question is not None and self._is_open(question):
                     yield question
 
-    def _kinds(self, session_id: str) -> dict[str, set[str]]:
-        """Return which files each question of the session has; names that are not ours are left."""
-        found: dict[str, set[str]] = {}
-        if not is_session_id(session_id):
-            return found
-        try:
-            with os.scandir(self._prefix + session_id) as entries:
-                names = [entry.name for entry in entries]
-        except (FileNotFoundError, NotADirectoryError):  # the usual case: nothing was ever asked
-            return found
-        for name in names:
-            if ours := _OURS.fullmatch(name):
-                found.setdefault(ours[1], set()).add(ours[2])
-        return found
-
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
         """Return a question of this session; None when there is none that makes sense."""
-        if not (is_session_id(session_id) and _CONFIRMATION_ID.fullmatch(confirmation_id)):
-            return None  # it must not become a path
-        path = self._root / session_id / f"{confirmation_id}{ASKED}"
         try:
-            data = read_regular(path, limit=RECORD_LIMIT)
-            question = msgspec.json.decode(data, type=Confirmation)
-        except (FileNotFoundError, *_UNREADABLE):
+            data = self._records.read(session_id, confirmation_id, ASKED)
+            question = msgspec.json.decode(data or b"", type=Confirmation)
+        except _UNREADABLE:
             return None
         named_so = (question.session_id, question.confirmation_id) == (session_id, confirmation_id)
         return question if named_so and question.is_sound else None
 
-    def _claim(self, question: Confirmation, answer: Decision) -> Decision:
+    def _claim(self, question: Confirmation, answer: ApprovalDecision) -> ApprovalDecision:
         """Give an answer; return the one that stands: ``answer`` itself if it was the first."""
-        try:
-            self._write(self._path_of(question, DECIDED), answer, exclusive=True)
-        except FileExistsError:
-            return self.decision_of(question) or self._refusal(question, "timeout")
-        return answer
+        if self._put(question, DECIDED, answer, exclusive=True):
+            return answer
+        return self.decision_of(question) or self._refusal(question, "timeout")
 
     def _use_up(self, question: Confirmation) -> bool:
-        try:
-            self._write(self._path_of(question, USED), {"version": VERSION}, exclusive=True)
-        except FileExistsError:
-            return False
-        return True
+        return self._put(question, USED, {"version": VERSION}, exclusive=True)
 
-    def _approval(self, question: Confirmation, arguments: Mapping[str, Any] | None) -> Decision:
+    def _approval(
+        self, question: Confirmation, arguments: Mapping[str, Any] | None
+    ) -> ApprovalDecision:
         wanted = question.arguments if arguments is None else arguments
         wanted_hash = hash_call(question.tool_name, wanted)
-        return Decision(
+        return ApprovalDecision(
             confirmation_id=question.confirmation_id,
             reason="approved",
             arguments=wanted,
@@ -367,8 +320,8 @@ class ConfirmationStore:
             version=VERSION,
         )
 
-    def _refusal(self, question: Confirmation, reason: Reason) -> Decision:
-        return Decision(
+    def _refusal(self, question: Confirmation, reason: Reason) -> ApprovalDecision:
+        return ApprovalDecision(
             confirmation_id=question.confirmation_id,
             reason=reason,
             arguments=question.arguments,
@@ -380,39 +333,16 @@ class ConfirmationStore:
     def _is_open(self, question: Confirmation) -> bool:
         return read_moment(question.created_at) <= self._now() < read_moment(question.expires_at)
 
-    def _is_recent(self, decision: Decision) -> bool:
+    def _is_recent(self, decision: ApprovalDecision) -> bool:
         return timedelta(0) <= self._now() - read_moment(decision.decided_at) <= self._timeout
 
-    def _path_of(self, question: Confirmation, kind: str) -> Path:
-        return self._root / question.session_id / f"{question.confirmation_id}{kind}"
-
-    def _write(self, path: Path, record: Any, *, exclusive: bool = False) -> None:
-        data = msgspec.json.encode(record)
-        try:
-            write_atomically(path, data, exclusive=exclusive)
-        except FileNotFoundError:  # a sweep removed the directory just now, because it was empty
-            write_atomically(path, data, exclusive=exclusive)
-
-
-def _remove_if_old(paths: Sequence[Path], newest: float) -> bool:
-    """Remove a question's files unless one is newer; whoever dies half-way leaves no open one."""
-    try:
-        if max(path.lstat().st_mtime for path in paths) > newest:
-            return False
-        with suppress(UnreadableFileError):
-            if any(is_of_newer_server(read_regular(path, limit=RECORD_LIMIT)) for path in paths):
-                return False
-    except FileNotFoundError:
-        return False  # somebody else removes them just now
-    for path in paths:
-        with suppress(IsADirectoryError, PermissionError):  # by hand; as foreign as other names
-            path.unlink(missing_ok=True)
-    return True
-
-
-def _remove_torn_writes(directory: Path, newest: float) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        for path in directory.iterdir():
-            with suppress(FileNotFoundError):  # written to its end just now
-                if _OUR_TEMPORARY.fullmatch(path.name) and path.lstat().st_mtime <= newest:
-                    path.unlink()
+    def _put(
+        self, question: Confirmation, kind: str, record: Any, *, exclusive: bool = False
+    ) -> bool:
+        return self._records.put(
+            question.session_id,
+            question.confirmation_id,
+            kind,
+            msgspec.json.encode(record),
+            exclusive=exclusive,
+        )

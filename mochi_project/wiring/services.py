@@ -26,7 +26,7 @@ from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
 from mochi_project.wiring.agents import AgentRoom, build_agents
 from mochi_project.wiring.models import build_models
-from mochi_project.wiring.storage import ConversationStorage, build_storage
+from mochi_project.wiring.storage import ConversationStorage, build_questions, build_storage
 from mochi_project.wiring.summaries import build_summaries
 from mochi_project.wiring.tools import ToolRoom, build_tools
 from mochi_project.wiring.turns import build_turns
@@ -85,10 +85,7 @@ def build_services(settings: MochiSettings) -> Services:
     models = build_models(settings, model_calls)
     tools = build_tools(settings)
     storage = build_storage(settings)
-    questions = ConfirmationStore(
-        settings.resolved_state_dir / "confirmations",
-        timeout_seconds=settings.tool_confirmation_timeout_seconds,
-    )
+    questions = build_questions(settings)
     summaries = build_summaries(settings, models, storage.repository, questions, model_calls)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.remote.recovery import TurnRecovery
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
+from chat.storage.files.records import FileRecords
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.file_repository import FileSessionRepository
 
@@ -28,6 +30,15 @@ class ConversationStorage:
         self.recovery = TurnRecovery(
             repository=self.repository, journal=self.journal, keys=self.keys
         )
+
+
+def build_questions(settings: MochiSettings) -> ConfirmationStore:
+    """Build where questions to people, and their answers, are kept; opens nothing."""
+    directory = settings.resolved_state_dir / "confirmations"
+    return ConfirmationStore(
+        FileRecords(directory, names=CONFIRMATION_IDS, kinds=KINDS),
+        timeout_seconds=settings.tool_confirmation_timeout_seconds,
+    )
 
 
 def build_storage(settings: MochiSettings) -> ConversationStorage:

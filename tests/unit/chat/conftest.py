@@ -11,13 +11,14 @@ import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
 from chat.approvals.service import ConfirmationService
-from chat.approvals.store import ConfirmationStore
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.preparation import TurnPreparer
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
+from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.turn.observer import TurnEnd, TurnStart
@@ -146,7 +147,8 @@ class House:
             self.sessions_dir, repository=repository, recover=recovery.recover
         )
         self.questions = ConfirmationStore(
-            data_dir / ".mochi" / "confirmations", timeout_seconds=confirmation_seconds
+            FileRecords(data_dir / ".mochi" / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
+            timeout_seconds=confirmation_seconds,
         )
         signals = self.signals = FileSignals(data_dir / ".mochi" / "signals", WATCHER)
         self.turns = TurnRegistry(

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from chat.approvals.store import ConfirmationStore
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from sessions_app.messages import ToolCall
@@ -23,7 +24,10 @@ def signals(tmp_path: Path) -> FileSignals:
 
 @pytest.fixture
 def store(tmp_path: Path) -> ConfirmationStore:
-    return ConfirmationStore(tmp_path / "confirmations", timeout_seconds=300)
+    return ConfirmationStore(
+        FileRecords(tmp_path / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
+        timeout_seconds=300,
+    )
 
 
 def ask(store):

@@ -9,8 +9,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from chat.approvals.store import ConfirmationStore
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationError
+from chat.storage.files.records import FileRecords
 from sessions_app.messages import ToolCall
 
 SESSION, MESSAGE = "a1b2c3d4e5", "f1e2d3c4b5"
@@ -36,7 +37,10 @@ class Scene:
 
     def __init__(self, directory):
         self.directory = directory
-        self.store = ConfirmationStore(directory / "store", timeout_seconds=300)
+        self.store = ConfirmationStore(
+            FileRecords(directory / "store", names=CONFIRMATION_IDS, kinds=KINDS),
+            timeout_seconds=300,
+        )
         self.runs = directory / "runs"
         directory.mkdir()
         self.runs.touch()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chat.approvals.store import ConfirmationStore
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from chat.storage.files.records import FileRecords
 from sessions_app.messages import ToolCall
 
 SESSION, MESSAGE = "a1b2c3d4e5", "f1e2d3c4b5"
@@ -18,7 +19,9 @@ CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x"})
 
 @pytest.fixture
 def store(tmp_path):
-    return ConfirmationStore(tmp_path, timeout_seconds=300)
+    return ConfirmationStore(
+        FileRecords(tmp_path, names=CONFIRMATION_IDS, kinds=KINDS), timeout_seconds=300
+    )
 
 
 @pytest.fixture
@@ -58,11 +61,13 @@ def test_of_many_threads_that_answer_at_once_exactly_one_succeeds(ask, store):
 ANSWERER = """
 import sys
 from pathlib import Path
-from chat.approvals.store import ConfirmationStore
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.storage.files.records import FileRecords
 from chat.errors import ConfirmationAlreadyDecided
 
 directory, session_id, *questions = sys.argv[1:]
-store = ConfirmationStore(Path(directory), timeout_seconds=300)
+records = FileRecords(Path(directory), names=CONFIRMATION_IDS, kinds=KINDS)
+store = ConfirmationStore(records, timeout_seconds=300)
 print("ready", flush=True)
 sys.stdin.readline()
 for question in questions:

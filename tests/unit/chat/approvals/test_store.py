@@ -9,8 +9,16 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from chat.approvals.store import ASKED, DECIDED, USED, ConfirmationStore
+from chat.approvals.store import (
+    ASKED,
+    CONFIRMATION_IDS,
+    DECIDED,
+    KINDS,
+    USED,
+    ConfirmationStore,
+)
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from chat.storage.files.records import FileRecords
 from sessions_app.errors import SessionNotFound, ValidationFailed
 from sessions_app.messages import ToolCall
 
@@ -19,6 +27,10 @@ MESSAGE = "f1e2d3c4b5"
 CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x", "n": 1})
 TIMEOUT = 300
 LATE = ConfirmationExpired, ConfirmationAlreadyDecided
+
+
+def records_in(directory):
+    return FileRecords(directory, names=CONFIRMATION_IDS, kinds=KINDS)
 
 
 class Clock:
@@ -46,7 +58,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def store(directory, clock):
-    return ConfirmationStore(directory, timeout_seconds=TIMEOUT, now=clock)
+    return ConfirmationStore(records_in(directory), timeout_seconds=TIMEOUT, now=clock)
 
 
 @pytest.fixture
@@ -67,7 +79,7 @@ def ask(store):
 @pytest.fixture
 def file_of(directory):
     def path(question, kind=ASKED):
-        return directory / question.session_id / f"{question.confirmation_id}{kind}"
+        return directory / question.session_id / f"{question.confirmation_id}.{kind}"
 
     return path
 
@@ -138,7 +150,7 @@ def test_edited_arguments_are_recorded_beside_the_models(ask, store, directory, 
     assert decision.edited
     assert decision.arguments == {"path": "/tmp/y", "n": 1}
     assert decision.arguments_hash != question.arguments_hash
-    elsewhere = ConfirmationStore(directory, timeout_seconds=TIMEOUT, now=clock)
+    elsewhere = ConfirmationStore(records_in(directory), timeout_seconds=TIMEOUT, now=clock)
     assert elsewhere.decision_of(question) == decision
     assert elsewhere.find_decided(SESSION, MESSAGE, CALL) == decision
 
@@ -188,11 +200,11 @@ def test_another_sessions_question_is_not_found(ask, store):
 
 def test_a_question_that_was_moved_to_another_session_or_id_is_not_found(ask, store, directory):
     question = ask()
-    name = f"{question.confirmation_id}{ASKED}"
+    name = f"{question.confirmation_id}.{ASKED}"
     (directory / OTHER_SESSION).mkdir()
     shutil.copy(directory / SESSION / name, directory / OTHER_SESSION / name)
     other_id = f"conf_{'0' * 32}"
-    shutil.copy(directory / SESSION / name, directory / SESSION / f"{other_id}{ASKED}")
+    shutil.copy(directory / SESSION / name, directory / SESSION / f"{other_id}.{ASKED}")
     for session_id, confirmation_id in (
         (OTHER_SESSION, question.confirmation_id),
         (SESSION, other_id),
@@ -449,7 +461,7 @@ def test_old_questions_are_swept_and_open_or_usable_ones_are_not(ask, store, dir
 
 def test_sweeping_leaves_what_is_not_ours(ask, store, directory, clock, file_of):
     question = ask()
-    torn = directory / SESSION / f".{question.confirmation_id}{DECIDED}.{'0' * 16}.tmp"
+    torn = directory / SESSION / f".{question.confirmation_id}.{DECIDED}.{'0' * 16}.tmp"
     torn.touch()
     (directory / SESSION / "notes.txt").touch()
     (directory / "README").touch()
@@ -546,13 +558,13 @@ def test_links_pipes_and_directories_are_no_records(ask, store, directory, tmp_p
     here = directory / SESSION
     outside = tmp_path / "outside"
     outside.write_text("{}")
-    (here / f"conf_{'1' * 32}{ASKED}").symlink_to(here / f"{question.confirmation_id}{ASKED}")
-    os.mkfifo(here / f"conf_{'2' * 32}{ASKED}")
-    (here / f"conf_{'3' * 32}{ASKED}").mkdir()
+    (here / f"conf_{'1' * 32}.{ASKED}").symlink_to(here / f"{question.confirmation_id}.{ASKED}")
+    os.mkfifo(here / f"conf_{'2' * 32}.{ASKED}")
+    (here / f"conf_{'3' * 32}.{ASKED}").mkdir()
     (here / "conf_x.asked").touch()
     (here / f"{question.confirmation_id}.asked.bak").touch()
     assert store.pending(SESSION) == [question]
-    (here / f"{question.confirmation_id}{DECIDED}").symlink_to(outside)
+    (here / f"{question.confirmation_id}.{DECIDED}").symlink_to(outside)
     with pytest.raises(LATE):
         approve(store, question)
     assert outside.read_text() == "{}"

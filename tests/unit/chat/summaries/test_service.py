@@ -6,8 +6,9 @@ import json
 import msgspec
 import pytest
 
-from chat.approvals.store import ConfirmationStore
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import SummaryNotFound, SummaryNotPossible
+from chat.storage.files.records import FileRecords
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.prompt import ANSWER_TOKENS, ConversationSummary, with_summary_due
 from chat.summaries.service import GAVE_WAY_SECONDS, SummaryService
@@ -89,7 +90,8 @@ class House:
         self.failures = SummaryFailures(
             data_dir / ".mochi" / "summaries", clock=lambda: self.clock[0]
         )
-        self.questions = ConfirmationStore(data_dir / ".mochi" / "asked", timeout_seconds=60)
+        records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
+        self.questions = ConfirmationStore(records, timeout_seconds=60)
         self.wanted = WantedModels(
             self.repository, lambda model: not model.startswith("openai:"), self.questions.pending
         )

@@ -1,0 +1,42 @@
+"""The port for small records of sessions, as the questions to people are kept in."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Records(Protocol):
+    """Keeps records by session, name and kind; a name has at most one of each kind. All block."""
+
+    def kinds(self, session_id: str) -> dict[str, set[str]]:
+        """Return the session's names, each with the kinds of records that it has."""
+
+    def read(self, session_id: str, name: str, kind: str) -> bytes | None:
+        """Return a record, empty where it can't be read; None where there is none."""
+
+    def put(
+        self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
+    ) -> bool:
+        """Keep a record; it is durable when this returns.
+
+        Args:
+            session_id: The session.
+            name: What the record is about.
+            kind: Its kind.
+            data: Its content.
+            exclusive: Replace none: of several writers exactly one succeeds.
+
+        Returns:
+            False if ``exclusive`` and there is one already.
+
+        Raises:
+            StorageError: It can't be kept.
+        """
+
+    def discard(self, session_id: str) -> None:
+        """Forget everything about a session."""
+
+    def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:
+        """Forget names of which no record has changed since then (seconds since 1970).
+
+        A name with a foreign record (of a newer server) stays. Returns how many were forgotten.
+        """
