@@ -12,9 +12,23 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# An example that takes long says something about the machine, which may be busy.
-settings.register_profile("mochi", deadline=None)
-settings.load_profile("mochi")
+# An example that takes long says something about the machine, which may be busy. What is found by
+# chance is for `just soak`: one commit has one outcome.
+settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("soak", deadline=None, max_examples=1000)
+settings.load_profile("default")
+
+LONGEST_FIRST = ("architecture", "functional", "benchmarks", "contract", "unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no process of the suite is left alone with it."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 @pytest.fixture(autouse=True)

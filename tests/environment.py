@@ -1,13 +1,30 @@
 """Sets the environment of every test: no configuration, keys or home of whoever runs them.
 
 A plugin of pytest's (``-p`` in pyproject.toml), because pytest-django reads the settings, and with
-them the data directory, before any conftest is imported.
+them the data directory, before any conftest is imported. Each process of the suite has directories
+of its own.
 """
 
 import atexit
 import os
 import shutil
+import sys
 import tempfile
+from pathlib import Path
+
+import pytest
+
+BYTECODE = Path(__file__).parents[1] / ".pytest_cache/bytecode"
+PROCESSES_A_CORE = 1.5
+"""More than one: tests of servers wait for these to start and stop."""
+
+
+def _make_directory() -> str:
+    """Make a directory that goes with this process."""
+    directory = tempfile.mkdtemp(prefix="mochi-tests-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
 
 # Nothing of a developer's own configuration reaches a test.
 for _name in [name for name in os.environ if name.startswith("MOCHI_") and "_E2E_" not in name]:
@@ -16,6 +33,24 @@ for _name in [name for name in os.environ if name.startswith("MOCHI_") and "_E2E
 for _vendor in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI", "OPENROUTER"):
     os.environ.pop(f"{_vendor}_API_KEY", None)
 for _variable in ("MOCHI_DATA_DIR", "XDG_STATE_HOME"):
-    os.environ[_variable] = tempfile.mkdtemp(prefix="mochi-tests-")
-    atexit.register(shutil.rmtree, os.environ[_variable], ignore_errors=True)
-os.environ["MOCHI_BACKGROUND_WORKER"] = "false"  # tests/functional/worker starts it
+    os.environ[_variable] = _make_directory()
+os.environ["MOCHI_WORKER"] = "false"  # tests/functional/worker starts it
+# Hundreds of servers start here; compiling what they import would take longer than all else.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BYTECODE)
+    sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run the whole suite in parallel, and what the command line names in this process."""
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return 0
+    return max(2, round(len(_cores()) * PROCESSES_A_CORE))
+
+
+def _cores() -> range | set[int]:
+    """Return the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return range(os.cpu_count() or 1)

@@ -157,7 +157,7 @@ def end_of(deltas: Sequence[Delta]) -> Finished:
     return deltas[-1]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -113,7 +113,7 @@ def test_an_agent_that_went_on_after_a_denial_does_not_run_again_after_a_crash(s
     kept = found.messages(session_id)
     assert kept[-1]["role"] == "tool"
     assert "interrupted" in kept[-1]["content"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while found.http.get(f"/sessions/{session_id}/status").json()["active_turn"]:
         assert time.monotonic() < deadline
     assert found.say(session_id)[-1].name == "done"

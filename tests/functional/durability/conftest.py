@@ -175,7 +175,7 @@ def patched() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(root), str(patches)])}
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 10) -> Any:
+def wait_until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """Ask again until the condition holds, and return what it said."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

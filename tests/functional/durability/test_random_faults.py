@@ -90,7 +90,7 @@ class World:
             str(self._port),
             PYTHONPATH=os.pathsep.join([str(ROOT), str(faulty)]),
             MOCHI_E2E_FAULTS=str(self.faults),
-            MOCHI_BACKGROUND_WORKER="true",
+            MOCHI_WORKER="true",
             MOCHI_SUMMARIZATION_INTERVAL_SECONDS="1",
             MOCHI_SHUTDOWN_GRACE_SECONDS="0.2",
             MOCHI_TEST_WORDS_PER_SECOND="200",
@@ -185,6 +185,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(120 + 240 * ROUNDS)  # longer than a round's own limits, which say what hangs
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_at_any_moment_loses_nothing_and_runs_no_tool_twice(start, tmp_path, fault):

@@ -3,15 +3,14 @@
 import signal
 import socket
 import textwrap
-import threading
 import time
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
 
-GRACE = 1.0
-LEEWAY = 2.0
+GRACE = 2.0
+FOR_EVER = "600"  # longer than any of these tests may take
 UVICORN = (
     "-c",
     textwrap.dedent("""
@@ -43,33 +42,34 @@ def ways(*names):
 
 
 class Stopping:
-    """Sends a signal, and measures how long the process takes to end."""
+    """Sends a signal, and has the process waited for, which must end long before its models do."""
 
     def __init__(self, server, number=signal.SIGTERM):
         self.begin = time.monotonic()
-        self.ended_after = None
+        self._server = server
         server.process.send_signal(number)
-        self._thread = threading.Thread(target=self._watch, args=(server,))
-        self._thread.start()
-
-    def _watch(self, server):
-        server.process.wait(timeout=60)
-        self.ended_after = time.monotonic() - self.begin
 
     def wait(self):
-        self._thread.join()
-        return self.ended_after
+        self._server.process.wait(timeout=60)
 
 
 def open_stream(streams, server, script, *, workers=1):
     """Begin a turn that never ends by itself; return its session and the rest of its events."""
     chat = server.chat()
     session_id = chat.new_session()
-    message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=60)
+    message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=600)
     events = streams.enter_context(chat.stream(session_id, message=message))
     while next(events).data.get("content") != "an ":
         pass
     return session_id, events
+
+
+def until_refused(server, session_id):
+    """Ask for a turn until the server, which was told to stop, refuses it; return that answer."""
+    while True:
+        answer = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
+        if answer.status_code == 503:
+            return answer
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,7 @@ def test_live_turns_get_a_grace_time_and_then_a_proper_end(start, script, name, 
     with ExitStack() as streams:
         turns = [open_stream(streams, server, script) for _ in range(3)]
         stopping = Stopping(server, number)
-        time.sleep(GRACE / 4)  # in the middle of the grace time
-        refused = server.chat().http.post(f"/chat/{idle}/stream", json={"message": "x"})
-        assert refused.status_code == 503
+        refused = until_refused(server, idle)
         assert refused.json()["error"]["code"] == "SHUTTING_DOWN"
         assert refused.json()["error"]["details"]["retryable"] is True
         assert int(refused.headers["retry-after"]) > 0
@@ -103,9 +101,7 @@ def test_live_turns_get_a_grace_time_and_then_a_proper_end(start, script, name, 
             assert error.data["details"]["retryable"] is True
             assert done.name == "done"
         assert time.monotonic() - stopping.begin >= GRACE
-    seconds = stopping.wait()
-    print(f"stopped {seconds - GRACE:.3f} s after the grace time")
-    assert seconds < GRACE + LEEWAY
+    stopping.wait()
     for session_id, _ in turns:
         partial = server.session_file(session_id)["messages"][-1]
         assert (partial["content"], partial["interrupted"]) == ("Half an", True)
@@ -116,7 +112,7 @@ def test_live_turns_get_a_grace_time_and_then_a_proper_end(start, script, name, 
 def test_a_turn_that_ends_within_the_grace_time_ends_well_and_nobody_waits_longer(
     start, script, way
 ):
-    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS="30", **way)
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=FOR_EVER, **way)
     chat = server.chat()
     session_id = chat.new_session()
     message = script(["one ", "two ", "three ", "four"], words_per_second=8)
@@ -126,7 +122,7 @@ def test_a_turn_that_ends_within_the_grace_time_ends_well_and_nobody_waits_longe
         *_, complete, done = events
     assert (complete.name, complete.data["content"]) == ("message_complete", "one two three four")
     assert done.name == "done"
-    assert stopping.wait() < 5
+    stopping.wait()
     assert server.session_file(session_id)["messages"][-1]["content"] == "one two three four"
 
 
@@ -154,27 +150,21 @@ def test_a_client_that_does_not_read_holds_nothing_up(start, upstream, eventuall
         journals = server.data_dir / ".mochi" / "turns" / session_id
         # The model has said everything, and the client has read none of it.
         eventually(lambda: sum(file.stat().st_size for file in journals.glob("*")) > 8_000_000, 30)
-        seconds = Stopping(server).wait()
-    print(f"stopped {seconds - GRACE:.3f} s after the grace time")
-    assert seconds < GRACE + LEEWAY
+        Stopping(server).wait()
     partial = server.session_file(session_id)["messages"][-1]
     assert (len(partial["content"]), partial["interrupted"]) == (8_000_000, True)
 
 
 @ways("one process", "two workers", "uvicorn")
 def test_a_second_signal_cuts_the_grace_time_short(start, script, way):
-    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS="60", **way)
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=FOR_EVER, **way)
     with ExitStack() as streams:
         session_id, events = open_stream(streams, server, script)
         stopping = Stopping(server)
-        refused = None
-        while refused is None or refused.status_code != 503:  # until the first one is obeyed
-            refused = server.chat().http.post(f"/chat/{session_id}/stream", json={"message": "x"})
-        again = time.monotonic()
+        until_refused(server, session_id)  # the first one was obeyed
         server.process.send_signal(signal.SIGTERM)
         assert [event.name for event in events] == ["error", "done"]
     stopping.wait()
-    assert time.monotonic() - again < LEEWAY
     assert server.session_file(session_id)["messages"][-1]["interrupted"] is True
 
 

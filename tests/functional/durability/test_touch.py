@@ -74,7 +74,7 @@ TOUCHES = [
 def test_every_touch_of_a_session_whose_worker_died_finds_it_sealed(start, script):
     server = start("--workers", "2")
     doomed, survivor = server.web_processes
-    message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=60)
+    message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=600)
     witness = server.chat_with(survivor)
     with ExitStack() as streams:
         sessions, open_streams = [], []  # a stream that nobody refers to is closed by httpx
@@ -87,7 +87,7 @@ def test_every_touch_of_a_session_whose_worker_died_finds_it_sealed(start, scrip
                 pass
         assert witness.http.delete(f"/sessions/{sessions[0]}").status_code == 409
         doomed.kill()
-        psutil.wait_procs([doomed], timeout=10)
+        psutil.wait_procs([doomed], timeout=60)
         begin = time.perf_counter()
         for touch, session_id in zip(TOUCHES, sessions, strict=True):
             touch(witness, session_id)
@@ -112,7 +112,7 @@ def test_an_answer_saved_just_before_a_crash_is_told_whole(dying, start, script,
         owner.stream(session_id, message=script(["DIE ", "now"])) as events,
     ):
         seen.extend(events)
-    psutil.wait_procs([doomed], timeout=10)
+    psutil.wait_procs([doomed], timeout=60)
     if restart:
         dying.kill()
         witness = start().chat()

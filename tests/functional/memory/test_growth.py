@@ -134,7 +134,7 @@ class Visitor:
         return self._chat.http.post(f"/chat/{session_id}", json={"message": message})
 
     def _until_free(self, session_id: str) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self._chat.http.get(f"/sessions/{session_id}/status").json()["active_turn"]:
             assert time.monotonic() < deadline, "the turn of a client that left goes on"
             time.sleep(0.002)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,11 +34,9 @@ class Keeper:
         self.seen += children
         return children
 
-    def stop(self) -> float:
-        """Let it stop, and return the seconds that took."""
-        begin = time.monotonic()
-        self.process.communicate(timeout=30)
-        return time.monotonic() - begin
+    def stop(self) -> None:
+        """Let it stop, and wait until it has."""
+        self.process.communicate(timeout=60)
 
     def end(self) -> None:
         if self.process.poll() is None:

@@ -143,11 +143,11 @@ SLOW = {
 
 @pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
 def test_no_file_takes_long(text: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
 
     faults(text)
 
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 @settings(max_examples=300, deadline=None)

@@ -236,23 +236,17 @@ def test_a_command_tells_its_exit_code_and_all_that_it_printed(workspace: Worksp
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(workspace: Workspace) -> None:
-    started = time.monotonic()
-
     with pytest.raises(WorkspaceError, match=r"longer than 0\.5 seconds") as caught:
-        workspace.run_cli_command("echo $$; sleep 60 & echo begun; wait", 0.5)
+        workspace.run_cli_command("echo $$; sleep 600 & echo begun; wait", 0.5)
 
-    assert time.monotonic() - started < 20
     pid = int(str(caught.value).partition("output was:\n")[2].split()[0])
     assert "begun" in str(caught.value)
     assert_gone(pid)
 
 
 def test_a_command_does_not_wait_for_what_it_leaves_running(workspace: Workspace) -> None:
-    started = time.monotonic()
+    output = workspace.run_cli_command("sleep 600 & echo $!", 30)
 
-    output = workspace.run_cli_command("sleep 60 & echo $!", 30)
-
-    assert time.monotonic() - started < 20
     assert_gone(int(output.split()[-1]))
 
 

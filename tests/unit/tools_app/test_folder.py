@@ -80,7 +80,7 @@ async def in_thread(function: Callable[..., Any], *arguments: Any, **keywords: A
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await in_thread(holds):
             await asyncio.sleep(0.005)
 
@@ -336,7 +336,7 @@ async def test_closing_does_not_wait_for_a_module_that_hangs(
     lister = asyncio.create_task(tools.listing())
     await until(executed.exists)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await tools.aclose()
 
     assert (await lister).tools == {}

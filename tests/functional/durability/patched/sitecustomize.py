@@ -6,6 +6,7 @@ Python imports this first where its folder is on ``PYTHONPATH``.
 import os
 from pathlib import Path
 
+from chat.approvals import approver
 from chat.remote import journal_follower
 from chat.stream import turn_stream
 from chat.turn.engine import TurnEngine
@@ -27,6 +28,9 @@ if switches := os.environ.get("MOCHI_E2E_FAULTS"):
     from tests.unit.chat.disk import FailingDisk
 
     FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), Path(switches)).install()
+
+if seconds := os.environ.get("MOCHI_E2E_LOOK_AGAIN_SECONDS"):
+    approver.LOOK_AGAIN_SECONDS = float(seconds)
 
 if period := os.environ.get("MOCHI_E2E_HEARTBEAT_SECONDS"):
     turn_stream.HEARTBEAT_SECONDS = journal_follower.HEARTBEAT_SECONDS = float(period)

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import time
 from contextlib import aclosing
 
 from models_app.language_model import (
@@ -122,9 +121,7 @@ async def test_the_end_does_not_wait_for_a_server_that_keeps_the_body_open(ollam
         await exchange.client_gone()
 
     fake.answers = [answer]
-    started = time.monotonic()
     assert await deltas_of(ollama, wire.request()) == [Finished("stop", 21, 41)]
-    assert time.monotonic() - started < 2
 
 
 async def test_closing_the_stream_closes_the_connection_at_once(ollama, fake, wire):

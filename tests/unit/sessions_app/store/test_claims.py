@@ -54,7 +54,7 @@ def owner_process(sessions_dir: Path) -> Iterator[subprocess.Popen[str]]:
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
     ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "child\n"
-        assert parent.wait(10) == 0
+        assert parent.wait(60) == 0
         claim = repository.claim_of(SESSION_ID)
         assert claim is not None
         assert not claim.alive

@@ -92,7 +92,7 @@ def logged() -> Iterator[list[logging.LogRecord]]:
 def until() -> Callable[..., object]:
     """Return what waits for a condition to come true, and returns what it was."""
 
-    async def until(condition: Callable[[], object], *, seconds: float = 10) -> object:
+    async def until(condition: Callable[[], object], *, seconds: float = 60) -> object:
         deadline = time.monotonic() + seconds
         while not (came := await asyncio.to_thread(condition)):
             assert time.monotonic() < deadline, "it did not come true"

@@ -1,30 +1,22 @@
-"""What a call costs where a tool process waits for one."""
+"""A call starts nothing where a tool process waits for one."""
 
-import time
 from collections.abc import Callable
 
 from tools_app.hosts.pool import HostPool
 
-ADD = """
-    __all__ = ["add"]
-    def add(a: float, b: float) -> float:
-        "Add two numbers."
-        return a + b
+WHO = """
+    import os
+    __all__ = ["who"]
+    def who() -> str:
+        "Tell which process runs this."
+        return str(os.getpid())
 """
 
 
-async def test_a_warm_call_costs_less_than_3_ms(
-    serve: Callable[..., HostPool], record_property: Callable[[str, object], None]
-) -> None:
-    hosts = serve(ADD)
-    took = []
-    for number in range(201):
-        began = time.perf_counter()
-        result = await hosts.call("add", {"a": number, "b": 1}, timeout_seconds=20)
-        took.append(time.perf_counter() - began)
-        assert result.result == str(float(number + 1))
-    took.sort()
-    record_property("median_ms", round(took[100] * 1000, 3))
+async def test_a_warm_call_starts_no_process(serve: Callable[..., HostPool]) -> None:
+    hosts = serve(WHO)
 
-    # What the machine does beside this comes on top, so not the median is asked for.
-    assert took[20] < 0.003
+    results = [await hosts.call("who", {}, timeout_seconds=20) for _ in range(200)]
+
+    assert all(result.success for result in results)
+    assert len({result.result for result in results}) == 1

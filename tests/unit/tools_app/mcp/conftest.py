@@ -90,7 +90,5 @@ async def lab(data_dir: Path) -> AsyncIterator[Lab]:
     lab = Lab(data_dir)
     lab.start()
     yield lab
-    began = time.monotonic()
     await lab.tools.aclose()
-    assert time.monotonic() - began < 10
     assert await asyncio.to_thread(children) <= before

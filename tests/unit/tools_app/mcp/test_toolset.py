@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 
 import psutil
 import pytest
@@ -153,11 +152,9 @@ async def test_many_callers_at_once_start_one_process(lab):
 async def test_after_the_end_nothing_runs_and_nothing_starts(lab):
     await lab.configure(srv=lab.raw("plain"))
     await lab.listed("srv")
-    began = time.monotonic()
 
     await lab.tools.aclose()
 
-    assert time.monotonic() - began < 3
     assert not await servers_running(lab)
     assert not (await lab.tools.listing()).tools
     await lab.tools.aclose()
