@@ -14,9 +14,9 @@ from agents_app.catalogue import AgentCatalogue
 from agents_app.errors import AgentNotFound
 from agents_app.narration import Narration
 from agents_app.output import output_of
+from agents_app.phases import AgentPhases
 from agents_app.preparation import AgentPreparation
 from agents_app.prompts import EphemeralPrompts
-from agents_app.script import AgentScript
 from agents_app.sessions import AgentSessions
 from agents_app.tool_text import agent_tool
 from chat.approvals.approver import NobodyToAsk
@@ -26,6 +26,7 @@ from chat.stream.events import Event, ToolCallStarted
 from chat.stream.turn_stream import TurnStream
 from chat.turn.delegation import CallingTurn
 from chat.turn.engine import TurnEngine
+from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
@@ -56,6 +57,7 @@ class AgentDelegate:
         prompts: The prompts of the two phases.
         recorded: Wraps an agent's tools so that their calls are recorded.
         max_iterations: How many times an agent's model is asked at most.
+        observer: Sees the agents' turns.
     """
 
     agents: AgentCatalogue
@@ -65,6 +67,7 @@ class AgentDelegate:
     prompts: EphemeralPrompts
     recorded: Callable[[Toolset], Toolset]
     max_iterations: int
+    observer: TurnObserver = TURN_LOG
 
     async def listing(self, agents: Sequence[str]) -> ToolListing:
         """Return the ``agent`` tool, which tells of those of the agents that can be called."""
@@ -122,7 +125,7 @@ class AgentDelegate:
             if wanted
             else asyncio.to_thread(self.sessions.of_call, agent.name, model, invocation)
         )
-        script = AgentScript(
+        phases = AgentPhases(
             planning=await self.prompts.planning(), execution=await self.prompts.execution()
         )
         preparation = AgentPreparation(
@@ -132,7 +135,7 @@ class AgentDelegate:
             info=info,
             settings=turn.approver.settings,
             preparer=self.preparer,
-            script=script,
+            phases=phases,
             max_iterations=self.max_iterations,
         )
         return AgentRun(
@@ -143,11 +146,12 @@ class AgentDelegate:
                 agent.name,
                 call_index=invocation.call_index,
                 tool_call_id=invocation.tool_call_id,
-                script=script,
+                phases=phases,
             ),
             toolset=self.recorded(self.agents.toolset(agent.name)),
             opener=self.opener,
             turn=turn,
+            observer=self.observer,
         )
 
 
@@ -162,6 +166,7 @@ class AgentRun:
     toolset: Toolset
     opener: TurnOpener
     turn: CallingTurn
+    observer: TurnObserver
     _opened: OpenedTurn | None = field(default=None, init=False)
 
     @property
@@ -215,6 +220,7 @@ class AgentRun:
                 queues=self.turn.queues,
             ),
             approver=self.turn.approver.for_agent(self.agent.name, tools.tools),
+            observer=self.observer,
         )
         self.turn.children.add(engine)
         engine.start()

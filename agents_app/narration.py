@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agents_app.script import AgentScript
+from agents_app.phases import AgentPhases
 from chat.stream.events import (
     AgentComplete,
     AgentExecution,
@@ -31,18 +31,18 @@ class Narration:
         agent_name: The agent.
         call_index: The call's number within the calling turn.
         tool_call_id: The call.
-        script: Where the agent is.
+        phases: Where the agent is.
     """
 
     def __init__(
-        self, agent_name: str, *, call_index: int, tool_call_id: str, script: AgentScript
+        self, agent_name: str, *, call_index: int, tool_call_id: str, phases: AgentPhases
     ) -> None:
         self._who: dict[str, Any] = {
             "agent_name": agent_name,
             "call_index": call_index,
             "tool_call_id": tool_call_id,
         }
-        self._script = script
+        self._phases = phases
 
     def started(self, instruction: str) -> AgentStarted:
         """Return the event that the run begins with."""
@@ -67,7 +67,7 @@ class Narration:
 
     def _retold(self, event: Event) -> Event | None:
         if isinstance(event, ContentDelta):
-            kind = AgentPlanning if self._script.is_planning else AgentExecution
+            kind = AgentPlanning if self._phases.is_planning else AgentExecution
             return kind(**self._who, content=event.content)
         if isinstance(event, ToolCallStarted):
             return self.retell_call(msgspec.structs.asdict(event))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agents_app.agent import AgentDefinition
-from agents_app.script import AgentScript
+from agents_app.phases import AgentPhases
 from chat.context.history import Continuation, continue_from
 from chat.start.preparation import Known, NotKnown, TurnPreparer, plan_turn, user_message
 from chat.turn.job import TurnJob
@@ -31,7 +31,7 @@ class AgentPreparation:
         info: What is known of the model.
         settings: The calling session's policies, which hold for the agent's tools.
         preparer: What a chat's turns are prepared with.
-        script: The run's phases.
+        phases: The prompts of the run's phases.
         max_iterations: How many times the model is asked at most.
     """
 
@@ -41,15 +41,13 @@ class AgentPreparation:
     info: ModelInfo | None
     settings: ToolSettings
     preparer: TurnPreparer
-    script: AgentScript
+    phases: AgentPhases
     max_iterations: int
 
     def prepare(self, turn_id: str, session: Session, known: Known) -> TurnJob:  # noqa: ARG002
         """Decide everything that must be known before the agent's model is asked."""
         refreshed = self._refreshed(session)
         continuation = self._continuation(refreshed)
-        if not continuation.append and continuation.open_calls:
-            self.script.resume()
         language_model, name = self.preparer.models.resolve(self.model)
         offered = AvailableTools(tools=self.agent.tools, settings=self.settings)
         can_think = self.info is not None and self.info.can_think
@@ -68,7 +66,7 @@ class AgentPreparation:
             window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
             available_tools=offered,
             max_rounds=self.max_iterations,
-            script=self.script,
+            phases=self.phases,
             follows_settings=False,
             rules=rules,
             plan=plan,

@@ -20,8 +20,9 @@ from chat.storage.signal_inbox import SignalInbox
 from chat.storage.signals import Signals
 from chat.stream.turn_stream import Subscription, TurnStream
 from chat.turn.engine import TurnEngine
+from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
-from chat.turn.state_machine import FINAL, Input, State
+from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from chat.work_threads import InThread
 from sessions_app.errors import MochiError
@@ -117,8 +118,10 @@ class TurnRegistry:
         remote: RemoteTurns,
         confirmations: ConfirmationStore,
         on_answer: Callable[[str], None] | None = None,
+        observer: TurnObserver = TURN_LOG,
         in_thread: InThread = asyncio.to_thread,
     ) -> None:
+        self._observer = observer
         self._on_answer = on_answer
         self._preparer = preparer
         self._limits = limits
@@ -148,7 +151,7 @@ class TurnRegistry:
     def get(self, session_id: str) -> LiveTurn | None:
         """Return the session's turn if it runs in this worker."""
         turn = self._live.get(session_id)
-        return turn if turn is not None and turn.state not in FINAL else None
+        return turn if turn is not None and not turn.state.is_final else None
 
     async def start(
         self,
@@ -235,7 +238,7 @@ class TurnRegistry:
         turn = self.get(session_id)
         if turn is not None:
             return ActiveTurn(
-                turn_id=turn.turn_id, state=turn.state.value, started_at=turn.started_at
+                turn_id=turn.turn_id, state=turn.state.status, started_at=turn.started_at
             )
         claim = await self._remote.running(session_id)
         return await self._remote.describe(claim) if claim else None
@@ -292,6 +295,7 @@ class TurnRegistry:
                 interactive=request.interactive,
                 keep_digests=opened.recorder.keep_digests,
             ),
+            observer=self._observer,
         )
         subscription = stream.subscribe()
         turn = LiveTurn(

@@ -25,7 +25,7 @@ FLAG_VARIABLES = {
     "log_level": "MOCHI_LOG_LEVEL",
     "test_mode": "MOCHI_TEST_MODE",
     "insecure_no_auth": "MOCHI_INSECURE_NO_AUTH",
-    "worker": "MOCHI_WORKER",
+    "background_worker": "MOCHI_BACKGROUND_WORKER",
 }
 # What serves a person beside the server; the rest of Django's commands is for developers.
 COMMANDS = (
@@ -130,7 +130,10 @@ def _settings() -> "MochiSettings":
     """Read the settings, once a person was asked what may be read, and say what is odd in them."""
     from mochi_project.configuration.config import (  # noqa: PLC0415
         load_settings,
-        unknown_variables,
+    )
+    from mochi_project.configuration.variable_names import (  # noqa: PLC0415
+        rename_variables,
+        variable_warnings,
         variables_of_file,
     )
     from mochi_project.process.startup import warn_without_auth  # noqa: PLC0415
@@ -143,7 +146,9 @@ def _settings() -> "MochiSettings":
         _say(f"warning: {note}")
     pass_on(settings.trust.decided)  # with it, no other process says this again
     in_file = () if settings.trust.ignored_env else variables_of_file()
-    for variable, sentence in unknown_variables([*os.environ, *in_file]).items():
+    warnings = variable_warnings([*os.environ, *in_file])
+    rename_variables(os.environ)
+    for variable, sentence in warnings.items():
         _say(f"warning: {sentence}")
         os.environ.pop(variable, None)  # said once, not again by every process
     if warning := warn_without_auth(settings):
@@ -180,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--no-worker",
-        dest="worker",
+        dest="background_worker",
         action="store_false",
         default=None,
         help="do not run the background worker (summaries) beside the server",

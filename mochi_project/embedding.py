@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from mochi_project.configuration.config import ENV_PREFIX, MochiSettings, load_settings
+from mochi_project.configuration.config import (
+    ENV_PREFIX,
+    FORMER_NAMES,
+    MochiSettings,
+    load_settings,
+)
 from mochi_project.configuration.setting_errors import AlreadyConfiguredError, ConfigurationError
+from mochi_project.configuration.variables import with_current_names
 
 if TYPE_CHECKING:
     from mochi_project.process.lifespan import MochiApplication
@@ -35,6 +41,7 @@ def create_app(
         for name, value in {"ollama_host": ollama_host, "data_dir": data_dir, **settings}.items()
         if value is not None
     }
+    given = with_current_names(given, FORMER_NAMES)
     if unknown := sorted(given.keys() - MochiSettings.model_fields.keys()):
         raise ConfigurationError(f"{unknown[0]} is not a setting of mochi-server")
     wanted = load_settings(**given)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from mochi_project.configuration.config import ENV_PREFIX, MochiSettings
+from mochi_project.configuration.config import ENV_PREFIX, FORMER_NAMES, MochiSettings
 
 HEADER = """\
 # Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
@@ -21,8 +21,10 @@ HEADER = """\
 
 def variables() -> Iterator[tuple[str, str, str]]:
     """Yield ``(variable, default, description)`` of every setting; an empty default is none."""
+    former = {name: f" (formerly `{_variable(old)}`)" for old, name in FORMER_NAMES.items()}
     for name, field in MochiSettings.model_fields.items():
-        yield f"{ENV_PREFIX}{name.upper()}", _default_of(field), field.description or ""
+        description = f"{field.description or ''}{former.get(name, '')}"
+        yield _variable(name), _default_of(field), description
 
 
 def env_example() -> str:
@@ -42,6 +44,10 @@ def markdown_table(only: Container[str] | None = None) -> str:
         if only is None or variable in only
     ]
     return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+def _variable(name: str) -> str:
+    return f"{ENV_PREFIX}{name.upper()}"
 
 
 def _default_of(field: FieldInfo) -> str:

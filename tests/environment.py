@@ -34,7 +34,7 @@ for _vendor in ("ANTHROPIC", "GEMINI", "GOOGLE", "OPENAI", "OPENROUTER"):
     os.environ.pop(f"{_vendor}_API_KEY", None)
 for _variable in ("MOCHI_DATA_DIR", "XDG_STATE_HOME"):
     os.environ[_variable] = _make_directory()
-os.environ["MOCHI_WORKER"] = "false"  # tests/functional/worker starts it
+os.environ["MOCHI_BACKGROUND_WORKER"] = "false"  # tests/functional/worker starts it
 # Hundreds of servers start here; compiling what they import would take longer than all else.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(BYTECODE)

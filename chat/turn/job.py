@@ -9,7 +9,7 @@ from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
 from chat.context.window import Decision
 from chat.stream.events import TurnStarted
-from chat.turn.phases import PlainScript, TurnScript
+from chat.turn.phases import Phases
 from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session
@@ -31,7 +31,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         window: The context window to ask for.
         available_tools: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
-        script: How its rounds follow each other.
+        phases: The prompts of a turn that plans first; None in a conversation.
         follows_settings: Whether the session's own policies hold, as they are by then; an agent's
             session has none.
         rules: How its requests are made to fit.
@@ -49,7 +49,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     window: Decision
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS
     max_rounds: int = 25
-    script: TurnScript = msgspec.field(default_factory=PlainScript)
+    phases: Phases | None = None
     follows_settings: bool = True
     rules: ContextRules = ContextRules()
     plan: ContextPlan | None = None

@@ -33,7 +33,7 @@ class ModelCaller:
     """Asks the model of one turn, once a round.
 
     Args:
-        job: The turn: its model, its tools, its script.
+        job: The turn: its model, its tools, its phases.
         stream: Where the answer's events go.
         opening: When the first of them may go out.
         recorder: The session as the turn wrote it.
@@ -41,7 +41,6 @@ class ModelCaller:
             here and the model may have swallowed the cancellation.
 
     Attributes:
-        rounds: How many times the model was asked.
         window: The context window of the next request.
     """
 
@@ -54,7 +53,6 @@ class ModelCaller:
         recorder: SessionRecorder,
         is_stopped: Callable[[], bool],
     ) -> None:
-        self.rounds = 0
         self.window = job.window
         self._job = job
         self._stream = stream
@@ -63,8 +61,12 @@ class ModelCaller:
         self._is_stopped = is_stopped
         self._fitter = job.fitter(recorder.now)
 
-    async def ask(self, answer: Round) -> None:
+    async def ask(self, answer: Round, *, planning: bool = False) -> None:
         """Ask for an answer, which fills as it arrives; ask once more if it stays empty.
+
+        Args:
+            answer: The answer.
+            planning: Whether the turn is in the first of its two phases.
 
         Raises:
             ModelError: By the model.
@@ -72,12 +74,11 @@ class ModelCaller:
             StorageError: What it says can't be journalled.
         """
         self._stream.require_room()
-        self.rounds += 1
         begun = {"message_id": answer.message_id, "model": self._job.model}
         if self._job.continuation.replaced_id is not None:
             begun["replaced_id"] = self._job.continuation.replaced_id
         self._stream.note("round", begun)
-        request = await self._request(answer)
+        request = await self._request(answer, planning=planning)
         await self._stream_answer(answer, request)
         await self._go_on_in_larger_windows(answer, request)
         if answer.is_empty:
@@ -144,7 +145,7 @@ class ModelCaller:
         finally:
             loading.cancel()
 
-    async def _request(self, answer: Round) -> ModelRequest:
+    async def _request(self, answer: Round, *, planning: bool) -> ModelRequest:
         fitted = await self._fitter.fit(
             self._recorder.session,
             self.window,
@@ -152,11 +153,13 @@ class ModelCaller:
             announce=self._announce_compression,
         )
         self.window = fitted.window
-        script = self._job.script
+        messages, phases = fitted.messages, self._job.phases
+        if phases is not None:
+            messages = phases.planning(messages) if planning else phases.executing(messages)
         return ModelRequest(
             model=self._job.model,
-            messages=script.request(fitted.messages),
-            tools=self._job.available_tools.specs if script.offers_tools() else (),
+            messages=messages,
+            tools=() if planning else self._job.available_tools.specs,
             think=self._job.think,
             context_window=self.window.window,
             options=self._job.session.metadata.options or {},

@@ -1,16 +1,18 @@
-"""The turn as a table. Rule 1: everything that decides what happens next is in this file.
+"""Decides what happens next in a turn: a table from state and input to the next state and actions.
 
-No await and no I/O: ``engine.py`` performs the actions and reports back what came of them.
-A missing entry in the table is a defect of the engine, never of a model or a client.
+Pure: no await and no I/O. ``engine.py`` performs the actions and reports back what came of them.
+A missing entry is a defect of the engine, never of a model or a client.
 """
 
 from enum import Enum, auto
 
 
 class State(Enum):
-    """Where a turn is. The values are what ``/status`` shows."""
+    """Where a turn is."""
 
     STARTING = "starting"
+    PLANNING = "planning"  # an agent's model writes its plan, without tools
+    ANNOUNCING = "announcing"  # an agent's first answer after that; it may only announce its work
     GENERATING = "generating"
     AWAITING_CONFIRMATION = "awaiting_confirmation"
     RUNNING_TOOLS = "running_tools"
@@ -18,31 +20,49 @@ class State(Enum):
     CANCELLED = "cancelled"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    UNSAVED = "unsaved"  # what it left could not be saved: whoever comes next seals it
-    SUSPENDED = "suspended"  # its calls wait for an approval, and nobody listens who could give it
+    UNSAVED = "unsaved"  # what it left could not be saved; the next to open its session seals it
+    SUSPENDED = "suspended"  # its calls wait for an approval, and no listener could give it
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the turn is over, or does nothing any more but end."""
+        return self in FINAL
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether the turn waits for its model."""
+        return self in {State.PLANNING, State.ANNOUNCING, State.GENERATING}
+
+    @property
+    def status(self) -> str:
+        """The state as ``/status`` shows it."""
+        return State.GENERATING.value if self.asks_model else self.value
 
 
 class Input(Enum):
     """What can happen to a turn."""
 
-    HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that nobody answered
+    HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that have no result
     HISTORY_READY = auto()
+    PLAN_WANTED = auto()  # as HISTORY_READY, for an agent
     ANSWERED = auto()
-    ANSWERED_FOR_NOW = auto()  # an agent's plan, or its announcement of what it is about to do
+    ANSWERED_EMPTY = auto()
     ASKED_FOR_TOOLS = auto()
     CALLS_DECIDED = auto()  # approved, denied, or no approval needed
     NOBODY_TO_ASK = auto()
     TOOLS_RETURNED = auto()
-    ROUNDS_USED_UP = auto()
+    ROUNDS_USED_UP = auto()  # as TOOLS_RETURNED, but the model must not be asked again
     CANCEL_REQUESTED = auto()
     ERROR = auto()
-    SHUTDOWN = auto()
+    SHUTDOWN = auto()  # also a cancelled task that nothing asked to stop
 
 
 class Action(Enum):
     """What the engine does on entering a state. The last action of a list reports an input."""
 
+    ASK_FOR_PLAN = auto()
     ASK_MODEL = auto()
+    DROP_CALLS = auto()  # made up: no tools were offered
     ASK_APPROVAL = auto()
     RUN_TOOLS = auto()
     SAVE_ROUND = auto()
@@ -50,6 +70,9 @@ class Action(Enum):
     SAVE_CANCELLED = auto()
     SAVE_INTERRUPTED = auto()
     LEAVE = auto()  # claim and journal, as a process that is killed leaves them
+    BLAME_EMPTY_ANSWER = auto()  # as the error that ended the turn
+    BLAME_ROUND_LIMIT = auto()
+    REPORT_CONTINUATION = auto()
     REPORT_COMPLETE = auto()
     REPORT_CANCELLED = auto()
     REPORT_ERROR = auto()
@@ -67,25 +90,42 @@ FINAL = frozenset(
     }
 )
 
-_CANCEL = (State.CANCELLED, (Action.SAVE_CANCELLED, Action.REPORT_CANCELLED))
-_ERROR = (State.FAILED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
-_SHUTDOWN = (State.INTERRUPTED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
-_UNSAVED = (State.UNSAVED, (Action.LEAVE, Action.REPORT_ERROR))
+Step = tuple[State, tuple[Action, ...]]
+
+_CANCEL: Step = (State.CANCELLED, (Action.SAVE_CANCELLED, Action.REPORT_CANCELLED))
+_ERROR: Step = (State.FAILED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
+_EMPTY: Step = (State.FAILED, (Action.BLAME_EMPTY_ANSWER, *_ERROR[1]))
+_LIMIT: Step = (State.FAILED, (Action.BLAME_ROUND_LIMIT, *_ERROR[1]))
+_SHUTDOWN: Step = (State.INTERRUPTED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
+_UNSAVED: Step = (State.UNSAVED, (Action.LEAVE, Action.REPORT_ERROR))
+_DECIDE: Step = (State.AWAITING_CONFIRMATION, (Action.SAVE_ROUND, Action.ASK_APPROVAL))
+_ANNOUNCE: Step = (State.ANNOUNCING, (Action.SAVE_ROUND, Action.ASK_MODEL))
+_WORK: Step = (State.GENERATING, (Action.SAVE_ROUND, Action.ASK_MODEL))
 _STOPS = {Input.CANCEL_REQUESTED: _CANCEL, Input.ERROR: _ERROR, Input.SHUTDOWN: _SHUTDOWN}
 
-TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
+TRANSITIONS: dict[State, dict[Input, Step]] = {
     State.STARTING: {
         Input.HISTORY_READY: (State.GENERATING, (Action.ASK_MODEL,)),
+        Input.PLAN_WANTED: (State.PLANNING, (Action.ASK_FOR_PLAN,)),
         Input.HISTORY_ENDS_OPEN: (State.AWAITING_CONFIRMATION, (Action.ASK_APPROVAL,)),
+        **_STOPS,
+    },
+    State.PLANNING: {
+        Input.ANSWERED: _ANNOUNCE,
+        Input.ANSWERED_EMPTY: _ANNOUNCE,
+        Input.ASKED_FOR_TOOLS: (State.ANNOUNCING, (Action.DROP_CALLS, *_ANNOUNCE[1])),
+        **_STOPS,
+    },
+    State.ANNOUNCING: {
+        Input.ANSWERED: _WORK,
+        Input.ANSWERED_EMPTY: _WORK,
+        Input.ASKED_FOR_TOOLS: _DECIDE,
         **_STOPS,
     },
     State.GENERATING: {
         Input.ANSWERED: (State.COMPLETED, (Action.SAVE_ANSWER, Action.REPORT_COMPLETE)),
-        Input.ANSWERED_FOR_NOW: (State.GENERATING, (Action.SAVE_ROUND, Action.ASK_MODEL)),
-        Input.ASKED_FOR_TOOLS: (
-            State.AWAITING_CONFIRMATION,
-            (Action.SAVE_ROUND, Action.ASK_APPROVAL),
-        ),
+        Input.ANSWERED_EMPTY: _EMPTY,
+        Input.ASKED_FOR_TOOLS: _DECIDE,
         **_STOPS,
     },
     State.AWAITING_CONFIRMATION: {
@@ -94,27 +134,28 @@ TRANSITIONS: dict[State, dict[Input, tuple[State, tuple[Action, ...]]]] = {
         **_STOPS,
     },
     State.RUNNING_TOOLS: {
-        Input.TOOLS_RETURNED: (State.GENERATING, (Action.ASK_MODEL,)),
+        Input.TOOLS_RETURNED: (State.GENERATING, (Action.REPORT_CONTINUATION, Action.ASK_MODEL)),
         Input.NOBODY_TO_ASK: (State.SUSPENDED, (Action.REPORT_SUSPENDED,)),  # an agent's call
-        Input.ROUNDS_USED_UP: _ERROR,
+        Input.ROUNDS_USED_UP: _LIMIT,
         **_STOPS,
     },
     # What should have been saved could not be: that is an error after all.
-    State.COMPLETED: {Input.ERROR: _ERROR},
-    State.CANCELLED: {Input.ERROR: _ERROR},
-    State.SUSPENDED: {Input.ERROR: _ERROR},
-    # Saving what is left of a broken turn is an attempt: where it fails, nothing else is written.
-    State.INTERRUPTED: {Input.ERROR: _UNSAVED},
-    State.FAILED: {Input.ERROR: _UNSAVED},
+    State.COMPLETED: {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR},
+    State.CANCELLED: {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR},
+    State.SUSPENDED: {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR},
+    # Saving what is left of a broken turn is an attempt: where it fails, nothing else is written
+    # (docs/decisions/0028).
+    State.INTERRUPTED: {Input.ERROR: _UNSAVED, Input.SHUTDOWN: _UNSAVED},
+    State.FAILED: {Input.ERROR: _UNSAVED, Input.SHUTDOWN: _UNSAVED},
     State.UNSAVED: {},
 }
 
 
 class ImpossibleTransition(Exception):
-    """The engine reported something that can't happen in this state."""
+    """An input was reported that can't happen in this state."""
 
 
-def transition(state: State, given: Input) -> tuple[State, tuple[Action, ...]]:
+def transition(state: State, given: Input) -> Step:
     """Return the next state and what to do on entering it.
 
     Raises:
@@ -124,3 +165,36 @@ def transition(state: State, given: Input) -> tuple[State, tuple[Action, ...]]:
         return TRANSITIONS[state][given]
     except KeyError:
         raise ImpossibleTransition(f"{given.name} in state {state.name}") from None
+
+
+class TurnMachine:
+    """One turn's way through the table.
+
+    Args:
+        max_rounds: How many times the model is asked before a round of tools is the last one.
+
+    Attributes:
+        state: Where the turn is.
+        rounds: How many times the model was asked.
+    """
+
+    def __init__(self, max_rounds: int) -> None:
+        self.state = State.STARTING
+        self.rounds = 0
+        self._max_rounds = max_rounds
+
+    def take(self, given: Input) -> tuple[Action, ...]:
+        """Go on to the next state and return what to do on entering it.
+
+        Raises:
+            ImpossibleTransition: The table has no entry.
+        """
+        if given is Input.TOOLS_RETURNED and self.rounds >= self._max_rounds:
+            given = Input.ROUNDS_USED_UP
+        self.state, actions = transition(self.state, given)
+        self.rounds += self.state.asks_model
+        return actions
+
+    def give_up(self) -> None:
+        """End a turn that the table could not end, because of a defect."""
+        self.state = State.UNSAVED

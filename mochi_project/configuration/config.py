@@ -1,9 +1,8 @@
-"""Every ``MOCHI_`` variable, typed. The only place that reads the environment."""
+"""Defines every setting, and loads them from ``MOCHI_`` variables and ``.env``."""
 
-import difflib
 import ipaddress
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +34,12 @@ from mochi_project.configuration.setting_types import (
     VariableNames,
 )
 from mochi_project.configuration.start import Start
-from mochi_project.configuration.variables import merged, parse_file, read_file, variables_of
+from mochi_project.configuration.variables import (
+    merged,
+    parse_file,
+    variables_of,
+    with_current_names,
+)
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
@@ -44,13 +48,15 @@ from sessions_app.session import ContextStrategy
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
 OBJECTS = frozenset({"providers"})
+FORMER_NAMES = {"worker": "background_worker"}
+"""Deprecated aliases of renamed settings: still read, with a warning at the start."""
 
 
 class ProviderConfig(BaseModel):
     """``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``.
 
-    The name of a known vendor changes where it is or where its key is found; any other is an
-    OpenAI-compatible server of one's own, which needs a base URL.
+    For a known vendor they override its address or the variable of its key; any other name is an
+    OpenAI-compatible server, which needs a base URL.
     """
 
     base_url: HttpUrl | None
@@ -113,7 +119,7 @@ class MochiSettings(BaseModel):
         Path("docs/agents/agent_prompt_execution.md"), description="Agents' execution prompt"
     )
 
-    summarization_enabled: bool = Field(True, description="Summarise sessions in the background")
+    summarization_enabled: bool = Field(True, description="Summarize sessions in the background")
     summarization_interval_seconds: float = Field(
         3, ge=0, le=86_400, description="Least time between two summaries of a session"
     )
@@ -127,13 +133,17 @@ class MochiSettings(BaseModel):
     context_strategy: ContextStrategy = Field(
         "summarize_history", description="How a conversation that is too long is made to fit"
     )
-    worker: bool = Field(True, description="Keep the background worker running beside the server")
+    background_worker: bool = Field(
+        True, description="Keep the background worker running beside the server"
+    )
 
     max_tool_rounds: int = Field(25, ge=1, le=1000, description="Model calls in one turn")
     max_agent_iterations: int = Field(50, ge=1, le=1000, description="Rounds of one agent run")
-    max_active_turns: int = Field(1000, ge=1, description="Turns that may run at once in a worker")
+    max_active_turns: int = Field(
+        1000, ge=1, description="Turns that a web process may run at once"
+    )
     max_turns_per_client: int = Field(
-        0, ge=0, description="Turns that one address may have running in a worker; 0: any number"
+        0, ge=0, description="Turns that one address may run in a web process; 0: any number"
     )
     turn_timeout_seconds: Seconds = Field(1800, description="Longest time a turn may take")
     upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
@@ -148,7 +158,7 @@ class MochiSettings(BaseModel):
     )
     tool_timeout_seconds: Seconds = Field(60, description="Longest time of one tool call")
     tool_memory_mb: int = Field(
-        4096, ge=64, description="Address space of a process that runs tools, where the system can"
+        4096, ge=64, description="Address space of a tool process, where the system can limit it"
     )
     tool_environment: VariableNames = Field(
         default_factory=list, description="Variables that tools see although they hold keys"
@@ -184,14 +194,14 @@ class MochiSettings(BaseModel):
     _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
 
     def with_trust(self, trust: Trust) -> "MochiSettings":
-        """Return these settings, with a decision on what of the data folder may be used."""
+        """Return these settings with a decision on the trust of the data folder."""
         copy = self.model_copy()
         copy._trust = trust  # noqa: SLF001 - of this class
         return copy
 
     @field_validator("providers", mode="before")
     @classmethod
-    def _known_ones_need_no_address(cls, value: Any) -> Any:
+    def _known_vendors_need_no_base_url(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic's way
         known = {vendor.name for vendor in KNOWN_VENDORS}
@@ -264,25 +274,25 @@ class MochiSettings(BaseModel):
 
     @property
     def resolved_state_dir(self) -> Path:
-        """Where the server keeps its own state (``.mochi``), absolute."""
+        """The directory of the server's own state (``.mochi``), absolute."""
         return self.resolved_data_dir / ".mochi"
 
     @property
     def resolved_private_dir(self) -> Path:
-        """Where secrets and queued tasks are: the state directory of a trusted folder, absolute."""
+        """The directory of secrets and queued tasks, absolute; outside of an untrusted folder."""
         if self.trust.trusted:
             return self.resolved_state_dir
         return private_directory(self.resolved_data_dir)
 
     @property
     def trust(self) -> Trust:
-        """What of the data folder may be used; all of one that a program put in its place."""
+        """The parts of the data folder that may be used; all of them if a program replaced it."""
         is_about_it = self._trust.folder in {None, self.resolved_data_dir}
         return self._trust if is_about_it else ALL_TRUSTED
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
+        """Return whether only this machine can reach the server."""
         return self.unix_socket is not None or is_loopback(self.host)
 
     def _resolve(self, path: Path) -> Path:
@@ -290,7 +300,7 @@ class MochiSettings(BaseModel):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` (a name or an address) is this machine alone."""
+    """Return whether ``host`` (a name or an address) is reachable from this machine alone."""
     if host.lower() == "localhost":
         return True
     try:
@@ -300,10 +310,10 @@ def is_loopback(host: str) -> bool:
 
 
 def load_settings(**overrides: Any) -> MochiSettings:
-    """Read the configuration from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
+    """Load the settings from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
 
-    An empty variable counts as one that is not set: compose files pass "" for what nobody set. In
-    test mode the port is 5099 unless one was given. ``.env`` is read where its folder is trusted.
+    An empty variable counts as one that is not set: compose files pass "" for unset ones. In test
+    mode the port is 5099 unless one was given. ``.env`` is read if its folder is trusted.
 
     Raises:
         ConfigurationError: A value can't be used; the message names the variable.
@@ -316,21 +326,21 @@ def load_settings(**overrides: Any) -> MochiSettings:
 
 
 def start_here(**overrides: Any) -> Start:
-    """Return what is known of a start in the current directory: which folders need trust.
+    """Resolve the settings, and the trust they need, for a start in the current directory.
 
     Raises:
         ConfigurationError: A value can't be used; the message names the variable.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
-    named = merged(variables_of(os.environ, ENV_PREFIX, objects=OBJECTS), given)
-    return Start(named, _validated)
+    given = with_current_names(given, FORMER_NAMES)
+    return Start(merged(_variables_of(os.environ), given), _validated)
 
 
 def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSettings:
     try:
         if isinstance(env, OSError):
             raise env
-        below = variables_of(parse_file(env), ENV_PREFIX, objects=OBJECTS) if env else {}
+        below = _variables_of(parse_file(env)) if env else {}
         return MochiSettings.model_validate(merged(below, named))
     except ValidationError as error:
         raise ConfigurationError(sentences_on(error, ENV_PREFIX)) from error
@@ -338,25 +348,5 @@ def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSe
         raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
 
 
-def variables_of_file(path: str = ENV_FILE) -> list[str]:
-    """Return the names of the variables that a ``.env`` file sets; none where there is no file."""
-    return [name.upper() for name in read_file(path)]
-
-
-def unknown_variables(names: Iterable[str] | None = None) -> dict[str, str]:
-    """Return each ``MOCHI_`` variable (default: of the environment's) nobody reads, with a hint.
-
-    A typo must not pass silently, and a variable of a later version must not stop the start.
-    """
-    known = [f"{ENV_PREFIX}{field.upper()}" for field in MochiSettings.model_fields]
-    sentences = {}
-    for name in sorted(os.environ if names is None else names):
-        # MOCHI_E2E_... belongs to the test suite, a double underscore to a nested value.
-        if not name.startswith(ENV_PREFIX) or name.startswith(f"{ENV_PREFIX}E2E_"):
-            continue
-        if name.split("__")[0] in known:
-            continue
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        sentences[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"
-    return sentences
+def _variables_of(source: Mapping[str, str | None]) -> dict[str, Any]:
+    return variables_of(source, ENV_PREFIX, objects=OBJECTS, former=FORMER_NAMES)

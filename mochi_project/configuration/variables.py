@@ -1,6 +1,6 @@
-"""What is set in the environment and in ``.env``, before anybody has checked it.
+"""Reads variables from the environment and ``.env``, unvalidated.
 
-pydantic-settings would do it too, for a fourteenth of the time that the server takes to start.
+pydantic-settings does the same, for a fourteenth of the time that the server takes to start.
 """
 
 import json
@@ -9,50 +9,44 @@ from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 MAX_VALUE_BYTES = 1 << 20
-"""How much all values of a ``.env`` may be, with what they refer to."""
-
-
-def read_variables(prefix: str, path: str, *, objects: Container[str]) -> dict[str, Any]:
-    """Return the values of the variables with a prefix, by lower-case names without it.
-
-    The environment wins over the file.
-
-    Args:
-        prefix: What the names begin with, in either case.
-        path: A file as :mod:`dotenv` reads it; none where there is no file.
-        objects: As :func:`variables_of` takes them.
-
-    Raises:
-        OSError: The file can't be read.
-        UnicodeDecodeError: The file is not UTF-8.
-    """
-    sources = (read_file(path), os.environ)
-    return merged(*(variables_of(source, prefix, objects=objects) for source in sources))
+"""How large all values of a ``.env`` may be, with their references filled in."""
 
 
 def variables_of(
-    source: Mapping[str, str | None], prefix: str, *, objects: Container[str]
+    source: Mapping[str, str | None],
+    prefix: str,
+    *,
+    objects: Container[str],
+    former: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the values of a source's variables with a prefix, by lower-case names without it.
 
     An empty variable counts as one that is not set.
 
     Args:
-        source: The environment, or what a file sets.
-        prefix: What the names begin with, in either case.
-        objects: Names of objects: of such a one ``NAME`` is the whole as JSON, and
-            ``NAME__MINE__PART`` the value of ``part`` in the object ``mine`` in it. What is no JSON
-            is left as text, for whoever checks the values.
+        source: The environment, or the content of a file.
+        prefix: The prefix of the names, in either case.
+        objects: Names of objects: ``NAME`` is the whole object as JSON, ``NAME__MINE__PART`` the
+            value of ``part`` in the object ``mine`` in it. Text that is not JSON is left as it is,
+            for validation to refuse.
+        former: Deprecated aliases, ``{former name: name}``.
     """
     lowered = {name.lower(): value for name, value in source.items()}
-    return _values_of(lowered, prefix.lower(), objects)
+    return with_current_names(_values_of(lowered, prefix.lower(), objects), former)
+
+
+def with_current_names(values: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
+    """Return values with former names replaced; a value under the current name wins."""
+    renamed = {former[name]: value for name, value in values.items() if name in former}
+    return {**renamed, **{name: value for name, value in values.items() if name not in former}}
 
 
 def read_file(path: str) -> Mapping[str, str | None]:
-    """Return what a ``.env`` file sets; nothing where there is no file.
+    """Return the variables in a ``.env`` file; none if there is no file.
 
     Raises:
         OSError: It can't be read.
@@ -63,10 +57,10 @@ def read_file(path: str) -> Mapping[str, str | None]:
 
 
 def parse_file(content: bytes) -> Mapping[str, str | None]:
-    """Return what the content of a ``.env`` file sets, ``${NAME}`` in it being filled in.
+    """Return the variables in the content of a ``.env`` file, with each ``${NAME}`` filled in.
 
-    Its work is bounded, for this is done before anybody has trusted the file. What dotenv does
-    itself takes minutes for many variables, and all memory for some that double each other.
+    The work is bounded, because the file may not be trusted yet. dotenv's own interpolation takes
+    minutes for many variables, and all memory for values that double each other.
 
     Raises:
         UnicodeDecodeError: It is not UTF-8.
@@ -96,9 +90,9 @@ def _filled_in(parsed: Iterable[tuple[str, str | None]]) -> Mapping[str, str | N
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both mappings in one: ``above`` wins, and what is in objects is added to them.
+    """Merge two mappings: ``above`` wins, and objects are merged member by member.
 
-    A text where an object belongs stays, so that it is refused and not hidden.
+    Text in the place of an object is kept, so that validation refuses it.
     """
     both = {**below, **above}
     for name in below.keys() & above.keys():
@@ -113,7 +107,7 @@ def _values_of(
     source: Mapping[str, str | None], prefix: str, objects: Container[str]
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for variable in sorted(source):  # an object before its parts, which are added to it
+    for variable in sorted(source):  # an object before its parts
         text = source[variable]
         if not text or not variable.startswith(prefix):
             continue
@@ -129,7 +123,7 @@ def _put(target: dict[str, Any], path: list[str], text: str) -> None:
     for name in path[:-1]:
         inner = target.setdefault(name, {})
         if not isinstance(inner, dict):
-            return  # and nothing can be part of it
+            return  # it can have no parts
         target = inner
     target[path[-1]] = _decoded(text) if len(path) < 3 else text
 

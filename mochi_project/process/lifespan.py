@@ -13,10 +13,11 @@ from django.urls import get_resolver
 
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.background.supervisor import WorkerKeeper
-from mochi_project.configuration.config import MochiSettings, unknown_variables
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.configuration.test_mode_data import remove_fresh_data_dir
+from mochi_project.configuration.variable_names import variable_warnings
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.process.graceful_stop import SignalDrain
@@ -94,7 +95,7 @@ class MochiApplication:
         async with self._starting:
             if self._started:
                 return
-            for sentence in (*unknown_variables().values(), *self._settings.trust.notes):
+            for sentence in (*variable_warnings().values(), *self._settings.trust.notes):
                 logger.warning(sentence)
             for note in await asyncio.to_thread(prepare_data_dir, self._settings):
                 logger.warning(note)
@@ -117,7 +118,7 @@ class MochiApplication:
         except Exception:  # the first chat meets it again, and says it to whoever asked
             logger.exception("the warm-up failed")
         gc.freeze()  # what is there now stays: each full collection looked through all of it again
-        if services.settings.worker:
+        if services.settings.background_worker:
             self._keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
             self._keeper.start()
 

@@ -4,6 +4,7 @@ import os
 import threading
 
 from sessions_app.format.rewriting import SessionFile, WrittenFile
+from sessions_app.session import Session
 
 MOST_SESSIONS = 64
 MOST_BYTES = 8 * 1024 * 1024
@@ -30,6 +31,11 @@ class RecentSessions:
         if file is None or file.data != data:
             return None
         return file if isinstance(file, SessionFile) else self._read(session_id, file)
+
+    def recall(self, session_id: str) -> Session | None:
+        """Return a session that was kept, whatever its file holds by now."""
+        file = self._files.get(session_id)
+        return file.session if isinstance(file, SessionFile) else None
 
     def read_ahead(self, session_id: str) -> None:
         """Read what was kept unread, so that whoever needs the session next need not."""

@@ -107,6 +107,13 @@ class FileSessionRepository:
         _require_id(session_id)
         return self._read(session_id).session
 
+    def recall(self, session_id: str) -> Session | None:
+        """Return the session as this process read or wrote it last, at once; None if it did not.
+
+        It may be out of date.
+        """
+        return self._recent.recall(session_id)
+
     def update(
         self,
         session_id: str,

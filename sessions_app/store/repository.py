@@ -67,6 +67,12 @@ class SessionRepository(Protocol):
     def load(self, session_id: str) -> Session:
         """Return the session."""
 
+    def recall(self, session_id: str) -> Session | None:
+        """Return the session as this process read or wrote it last, at once; None if it did not.
+
+        It may be out of date. Takes no time and raises nothing: no thread is needed.
+        """
+
     def update(
         self,
         session_id: str,

@@ -125,7 +125,7 @@ def test_the_upstream_asks_for_a_tool_once_counts_prompts_and_writes_summaries(
 def test_our_server_runs_the_tool_and_gives_a_long_turn_once_more(
     upstream_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(subjects.SETTINGS, "MOCHI_WORKER", "false")
+    monkeypatch.setitem(subjects.SETTINGS, "MOCHI_BACKGROUND_WORKER", "false")
     load = measures.Load(tool_turns=10, reattachments=1)
 
     async def measure(ours: object) -> dict[str, float]:

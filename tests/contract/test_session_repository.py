@@ -211,3 +211,14 @@ def test_nothing_is_recovered_while_nothing_died(repository: SessionRepository) 
 
     repository.update_idle(FIRST, say("Hello"), recover=recover)
     repository.claim(FIRST, "t1", recover=recover)
+
+
+def test_what_is_recalled_is_a_session_that_was_read_or_nothing(
+    repository: SessionRepository,
+) -> None:
+    assert repository.recall(FIRST) is None
+    assert repository.recall("../x") is None
+    session = new_session()
+    repository.create(session)
+    loaded = repository.load(FIRST)
+    assert repository.recall(FIRST) in (None, loaded)

@@ -167,7 +167,9 @@ def launch(
     """Start a server, in test mode unless it is told of a model server."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
     environment |= {"PYTHONPATH": str(ROOT), "MOCHI_DATA_DIR": str(data_dir)}
-    environment |= {"MOCHI_WORKER": "false"}  # tests/functional/worker has it: it costs a second
+    environment |= {
+        "MOCHI_BACKGROUND_WORKER": "false"
+    }  # tests/functional/worker has it: it costs a second
     if "MOCHI_OLLAMA_HOST" not in variables:
         environment |= {"MOCHI_TEST_MODE": "true", "MOCHI_TEST_WORDS_PER_SECOND": "0"}
     with log.open("a") as stderr:

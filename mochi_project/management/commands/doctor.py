@@ -12,8 +12,9 @@ from rich.text import Text
 
 from agents_app.folders import read_folders
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
-from mochi_project.configuration.config import MochiSettings, unknown_variables
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.configuration.variable_names import variable_warnings
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
@@ -68,7 +69,7 @@ class Command(ReportCommand):
 
 def _configuration() -> Iterator[Finding]:
     # A wrong value never gets here: it stops the settings from loading.
-    for sentence in unknown_variables().values():
+    for sentence in variable_warnings().values():
         yield Finding("configuration", "note", sentence)
 
 
@@ -233,8 +234,8 @@ def _worker(settings: MochiSettings) -> Finding:
         return Finding("worker", "broken", f"{error.filename}: {error.strerror}")
     if state is None:
         advice = "is not running"
-        if not settings.worker:
-            advice = "MOCHI_WORKER is false: run `manage.py qcluster` yourself"
+        if not settings.background_worker:
+            advice = "MOCHI_BACKGROUND_WORKER is false: run `manage.py qcluster` yourself"
         return Finding("worker", "note", advice)
     if state.phase == "running":
         again = f", started anew {state.restarts} times" if state.restarts else ""

@@ -90,7 +90,7 @@ class World:
             str(self._port),
             PYTHONPATH=os.pathsep.join([str(ROOT), str(faulty)]),
             MOCHI_E2E_FAULTS=str(self.faults),
-            MOCHI_WORKER="true",
+            MOCHI_BACKGROUND_WORKER="true",
             MOCHI_SUMMARIZATION_INTERVAL_SECONDS="1",
             MOCHI_SHUTDOWN_GRACE_SECONDS="0.2",
             MOCHI_TEST_WORDS_PER_SECOND="200",

@@ -92,7 +92,7 @@ def running(data_dir: Path, **variables: str) -> Iterator[EdgeServer]:
     environment = {
         "PYTHONPATH": str(ROOT),
         "MOCHI_DATA_DIR": str(data_dir),
-        "MOCHI_WORKER": "false",
+        "MOCHI_BACKGROUND_WORKER": "false",
         "MOCHI_OLLAMA_HOST": "http://user:pass-canary@127.0.0.1:9",
     }
     with (

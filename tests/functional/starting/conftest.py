@@ -50,7 +50,7 @@ def clean_environment(**variables: str) -> dict[str, str]:
     """Return the environment without anybody's configuration, with the project importable."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
     # A test that wants the worker says so: it costs a second of the processor.
-    usual = {"MOCHI_WORKER": "false", "MOCHI_SHUTDOWN_GRACE_SECONDS": GRACE_SECONDS}
+    usual = {"MOCHI_BACKGROUND_WORKER": "false", "MOCHI_SHUTDOWN_GRACE_SECONDS": GRACE_SECONDS}
     return {**kept, "PYTHONPATH": str(ROOT), **usual, **variables}
 
 

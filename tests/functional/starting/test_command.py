@@ -189,6 +189,22 @@ def test_beyond_loopback_without_auth_there_is_a_warning(start: Start) -> None:
     assert "warning: everybody who reaches" in server.stderr
 
 
+def test_a_renamed_variable_is_read_and_told_of_once(start: Start) -> None:
+    server = start(
+        *SERVER,
+        "--workers",
+        "2",
+        MOCHI_BACKGROUND_WORKER="",
+        MOCHI_WORKER="false",
+        MOCHI_WORKRE="1",
+    )
+
+    server.stop()
+
+    assert server.stderr.count("MOCHI_WORKER is now named MOCHI_BACKGROUND_WORKER") == 1
+    assert server.stderr.count("MOCHI_WORKRE is not a setting") == 1
+
+
 def test_test_mode_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

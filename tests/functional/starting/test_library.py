@@ -48,8 +48,9 @@ def test_the_public_imports_need_no_django_settings(run: Run, statement: str) ->
 def test_the_same_settings_give_the_same_application(run: Run) -> None:
     code = """
 from mochi_server import create_app
-first = create_app(data_dir="data", workers=2, allowed_hosts=["a.example"], worker=False)
-print(create_app(data_dir="data", workers=2, allowed_hosts=["a.example"], worker=False) is first)
+settings = {"data_dir": "data", "workers": 2, "allowed_hosts": ["a.example"]}
+first = create_app(**settings, background_worker=False)
+print(create_app(**settings, worker=False) is first)  # its former name
 print(create_app() is first)
 """
     assert python(run, code).split() == ["True", "True"]

@@ -86,7 +86,9 @@ def ask_for_everything(server: Any) -> dict[str, Any]:
 def test_nothing_of_a_strange_folder_runs_and_everything_else_works(
     start: Start, clone: Path, run: Run
 ) -> None:
-    server = start(*SERVER, "--port", "0", "--workers", "2", cwd=clone, MOCHI_WORKER="true")
+    server = start(
+        *SERVER, "--port", "0", "--workers", "2", cwd=clone, MOCHI_BACKGROUND_WORKER="true"
+    )
 
     found = ask_for_everything(server)
 
@@ -254,7 +256,7 @@ def terminal(clone: Path) -> Iterator[Callable[[], Terminal]]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOCHI_", "DJANGO_"))}
 
     def open_terminal() -> Terminal:
-        environment = {**kept, "PYTHONPATH": str(ROOT), "MOCHI_WORKER": "false"}
+        environment = {**kept, "PYTHONPATH": str(ROOT), "MOCHI_BACKGROUND_WORKER": "false"}
         opened.append(Terminal(clone, environment))
         return opened[-1]
 

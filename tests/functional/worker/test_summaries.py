@@ -32,7 +32,7 @@ def web_and_worker(server):
 
 
 def test_an_answer_is_summarised_in_the_background(start):
-    server = start(MOCHI_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
+    server = start(MOCHI_BACKGROUND_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
     chat = server.chat()
     until(lambda: runs(chat))
     session_id = chat.new_session()
@@ -62,7 +62,9 @@ def test_an_answer_is_summarised_in_the_background(start):
 
 
 def test_one_of_several_web_processes_keeps_the_worker_and_another_takes_over(start):
-    server = start("--workers", "2", MOCHI_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
+    server = start(
+        "--workers", "2", MOCHI_BACKGROUND_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0"
+    )
     chat = server.chat()
     until(lambda: runs(chat))
     webs, workers = web_and_worker(server)
@@ -81,7 +83,7 @@ def test_one_of_several_web_processes_keeps_the_worker_and_another_takes_over(st
 
 
 def test_what_was_due_when_the_server_was_killed_is_found_in_its_files(start):
-    server = start(MOCHI_WORKER="false")
+    server = start(MOCHI_BACKGROUND_WORKER="false")
     chat = server.chat()
     session_id = chat.new_session()
     chat.say(session_id, "Remember me.")
@@ -92,6 +94,6 @@ def test_what_was_due_when_the_server_was_killed_is_found_in_its_files(start):
     session["metadata"]["summary_due"] = "2026-01-01T00:00:00+00:00"
     file.write_text(json.dumps(session, indent=2))
 
-    server = start(MOCHI_WORKER="true")
+    server = start(MOCHI_BACKGROUND_WORKER="true")
 
     until(lambda: summary_of(server, session_id))

@@ -22,7 +22,7 @@ class Server(uvicorn.Server):
         port = self.servers[0].sockets[0].getsockname()[1]
         print(f"mochi-server listening on http://127.0.0.1:{port}", flush=True)
 
-Server(uvicorn.Config(create_app(worker=True), host="127.0.0.1", port=0)).run()
+Server(uvicorn.Config(create_app(background_worker=True), host="127.0.0.1", port=0)).run()
 """
 
 
@@ -55,7 +55,7 @@ def test_the_development_server_has_the_worker_too(start):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     program = (str(ROOT / "manage.py"), "runserver", "--noreload", address)
-    server = start(program=program, MOCHI_WORKER="true")
+    server = start(program=program, MOCHI_BACKGROUND_WORKER="true")
     until(lambda: runs(server))
     family = psutil.Process(server.process.pid).children(recursive=True)
 

@@ -21,6 +21,7 @@ from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
+from chat.turn.observer import TurnEnd, TurnStart
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.service import SessionManager
@@ -102,6 +103,20 @@ class ToldCatalogue:
         return await self.model.describe(name)
 
 
+class SeenTurns:
+    """An observer of turns that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.started: list[TurnStart] = []
+        self.ended: list[TurnEnd] = []
+
+    def turn_started(self, turn: TurnStart) -> None:
+        self.started.append(turn)
+
+    def turn_ended(self, turn: TurnEnd) -> None:
+        self.ended.append(turn)
+
+
 class House:
     """Everything a test of turns needs."""
 
@@ -117,6 +132,7 @@ class House:
         sessions_dir: Path | None = None,
     ):
         self.model = ToldModel()
+        self.seen = SeenTurns()
         self.data_dir = data_dir
         self.sessions_dir = sessions_dir or data_dir / "chat_sessions"
         self.journal = FileTurnJournal(
@@ -158,6 +174,7 @@ class House:
                 per_client=per_client,
             ),
             confirmations=self.questions,
+            observer=self.seen,
         )
         self.confirmations = ConfirmationService(
             store=self.questions,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chat.turn import stopping
-from chat.turn.engine import TurnEngine
+from chat.turn.actions import TurnActions
 from chat.turn.state_machine import Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
@@ -71,7 +71,7 @@ async def test_a_cancel_beside_an_approval_stops_the_turn(make_house, ticks):
 
 
 @pytest.mark.parametrize(
-    ("step", "policy"), [("_save_round", "always_confirm"), ("_ask_approval", "never_confirm")]
+    ("step", "policy"), [("save_round", "always_confirm"), ("ask_approval", "never_confirm")]
 )
 async def test_a_swallowed_cancellation_is_seen_before_the_next_step(
     make_house, monkeypatch, step, policy
@@ -79,15 +79,15 @@ async def test_a_swallowed_cancellation_is_seen_before_the_next_step(
     house = make_house(tools := Deaf())
     house.model.say([call()], [Finished()])
     session_id = await house.new_session(tools=["wait"], policy=policy)
-    perform = getattr(TurnEngine, step)
+    perform = getattr(TurnActions, step)
 
-    async def swallow(engine):
-        engine.stop(Input.CANCEL_REQUESTED)
+    async def swallow(actions):
+        house.turns.get(session_id).engine.stop(Input.CANCEL_REQUESTED)
         with pytest.raises(asyncio.CancelledError):
             await asyncio.sleep(1)
-        return await perform(engine)
+        return await perform(actions)
 
-    monkeypatch.setattr(TurnEngine, step, swallow)
+    monkeypatch.setattr(TurnActions, step, swallow)
     events, outcome = await run(house, session_id)
     assert outcome.state is State.CANCELLED
     assert tools.runs == 0
@@ -153,13 +153,13 @@ async def test_saving_what_a_stopped_turn_left_is_not_disturbed(make_house, monk
     house = make_house(Deaf())
     house.model.say([TextDelta("Half")], ..., [TextDelta("answer")])
     session_id = await house.new_session()
-    save = TurnEngine._finish
+    save = TurnActions.finish
 
     async def slowly(engine, message):
         await asyncio.sleep(0.05)
         await save(engine, message)
 
-    monkeypatch.setattr(TurnEngine, "_finish", slowly)
+    monkeypatch.setattr(TurnActions, "finish", slowly)
     turn = await house.turns.start(session_id, HELLO)
     await house.model.asked.wait()
     await house.turns.cancel(session_id)

@@ -99,7 +99,8 @@ async def test_a_call_that_can_not_be_recorded_does_not_run_and_runs_once_when_i
     house.model.say([call()], [Finished()])
     session_id = await house.new_session(tools=["count"])
     turn = await house.turns.start(session_id, HELLO)
-    monkeypatch.setattr(turn.engine._approver, "decide", full_then(disk, turn.engine._approver))
+    approver = turn.engine.actions.approver
+    monkeypatch.setattr(approver, "decide", full_then(disk, approver))
     events = await listen(turn)
     await turn.finished()
     assert names(events) == ["turn_started", "error", "done"]
@@ -205,7 +206,7 @@ async def test_whatever_fails_while_a_turn_is_ended_its_listeners_get_its_end(ho
         raise RuntimeError("a defect")
 
     for name in {last, "SAVE_INTERRUPTED"} if last == "LEAVE" else {last}:
-        turn.engine._perform[Action[name]] = fail
+        turn.engine.actions.perform[Action[name]] = fail
     reason = Input.CANCEL_REQUESTED if last == "SAVE_CANCELLED" else Input.ERROR
     async with asyncio.timeout(10):
         turn.engine.stop(reason)

@@ -10,7 +10,6 @@ from mochi_project.configuration.config import (
     MochiSettings,
     is_loopback,
     load_settings,
-    unknown_variables,
 )
 from mochi_project.configuration.setting_errors import ConfigurationError
 
@@ -193,16 +192,16 @@ def test_everything_else_is_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_a_typo_in_a_variable_gets_a_hint() -> None:
-    unknown = unknown_variables(["MOCHI_OLLAMA_HOTS", "HOME"])
-    sentence = unknown.pop("MOCHI_OLLAMA_HOTS")
-    assert not unknown
+def test_a_renamed_setting_is_still_read_under_its_former_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("MOCHI_BACKGROUND_WORKER", raising=False)
+    (tmp_path / ".env").write_text("MOCHI_BACKGROUND_WORKER=true\n")
+    monkeypatch.setenv("MOCHI_DATA_DIR", ".")
+    assert load_settings().background_worker
 
-    assert sentence.startswith("MOCHI_OLLAMA_HOTS is not a setting")
-    assert sentence.endswith("did you mean MOCHI_OLLAMA_HOST?")
+    monkeypatch.setenv("MOCHI_WORKER", "false")
 
-
-def test_known_and_nested_variables_get_no_hint() -> None:
-    known = ["MOCHI_PORT", "MOCHI_PROVIDERS__MINE__BASE_URL", "MOCHI_E2E_OLLAMA_HOST"]
-
-    assert unknown_variables(known) == {}
+    assert not load_settings().background_worker
+    assert load_settings(worker=True).background_worker
+    assert load_settings(worker=False, background_worker=True).background_worker

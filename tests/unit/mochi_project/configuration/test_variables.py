@@ -1,5 +1,6 @@
 """Variables: which of several says what, and how objects are put together."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from mochi_project.configuration.variables import (
     MAX_VALUE_BYTES,
     merged,
     parse_file,
-    read_variables,
+    read_file,
+    variables_of,
 )
 
 
@@ -18,7 +20,11 @@ def dotenv(tmp_path: Path) -> Path:
 
 
 def read(dotenv: Path) -> dict[str, object]:
-    return read_variables("UNIT_", str(dotenv), objects={"things"})
+    below, above = (
+        variables_of(source, "UNIT_", objects={"things"}, former={"old": "new"})
+        for source in (read_file(str(dotenv)), os.environ)
+    )
+    return merged(below, above)
 
 
 def test_names_are_read_in_either_case(monkeypatch: pytest.MonkeyPatch, dotenv: Path) -> None:
@@ -75,6 +81,19 @@ def test_a_text_in_the_place_of_an_object_is_kept_for_its_refusal(
     monkeypatch.setenv("UNIT_THINGS__A__SIZE", "1")
 
     assert "nonsense" in str(read(dotenv))
+
+
+def test_a_former_name_is_read_as_the_current_one_which_wins_beside_it(
+    monkeypatch: pytest.MonkeyPatch, dotenv: Path
+) -> None:
+    dotenv.write_text("UNIT_OLD=1\n")
+    assert read(dotenv) == {"new": "1"}
+
+    dotenv.write_text("UNIT_OLD=1\nUNIT_NEW=2\n")
+    assert read(dotenv) == {"new": "2"}
+
+    monkeypatch.setenv("UNIT_OLD", "3")  # the environment wins over the file
+    assert read(dotenv) == {"new": "3"}
 
 
 def test_of_two_values_the_upper_one_wins() -> None:

@@ -291,3 +291,12 @@ def test_threads_may_keep_at_once(make_session: MakeSession) -> None:
         thread.join()
     assert sessions._size == sum(len(file.data) for file in sessions._files.values())
     assert len(sessions._files) <= cache.MOST_SESSIONS
+
+
+def test_a_session_is_recalled_without_a_look_at_its_file(
+    repository: FileSessionRepository, path: Path
+) -> None:
+    session = repository.load(SESSION_ID)
+    path.unlink()
+
+    assert repository.recall(SESSION_ID) is session

@@ -1,0 +1,41 @@
+"""The prompts of an agent's two phases: first a plan without tools, then its execution. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sessions_app.messages import Message, UserMessage
+
+
+class AgentPhases:
+    """Adds an agent's prompts to what is sent, and never to the session.
+
+    Args:
+        planning: Added to the last user message while the agent plans.
+        execution: Sent as a last user message while it executes.
+
+    Attributes:
+        is_planning: Whether the last request asked for the plan.
+    """
+
+    def __init__(self, *, planning: str, execution: str) -> None:
+        self.is_planning = False
+        self._planning = planning
+        self._execution = execution
+
+    def planning(self, history: Sequence[Message]) -> Sequence[Message]:
+        """Return the history, with the planning prompt in its last user message."""
+        self.is_planning = True
+        messages = list(history)
+        for index in range(len(messages) - 1, -1, -1):
+            message = messages[index]
+            if isinstance(message, UserMessage):
+                content = f"{message.content}\n\n{self._planning}"
+                messages[index] = msgspec.structs.replace(message, content=content)
+                break
+        return messages
+
+    def executing(self, history: Sequence[Message]) -> Sequence[Message]:
+        """Return the history and the execution prompt."""
+        self.is_planning = False
+        return [*history, UserMessage(content=self._execution, message_id="", timestamp="")]

@@ -1,0 +1,304 @@
+"""Does what the table asks for: asks the model, runs tools, saves, reports."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+
+import msgspec
+
+from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk
+from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
+from chat.stream.events import (
+    Cancelled,
+    Done,
+    Event,
+    ToolContinuationStarted,
+)
+from chat.stream.first_event import Opening
+from chat.stream.turn_stream import TurnStream
+from chat.turn.completion import completed, failed, tokens_of
+from chat.turn.delegation import CallingTurn, Running
+from chat.turn.job import TurnJob
+from chat.turn.model_call import Round
+from chat.turn.model_caller import ModelCaller
+from chat.turn.outcome import Outcome
+from chat.turn.session_writer import SessionRecorder
+from chat.turn.state_machine import Action, Input
+from chat.turn.tool_calls import ToolCallRunner
+from sessions_app.ids_and_clock import new_message_id
+from sessions_app.messages import INTERRUPTED_CALL, AssistantMessage, ToolCall
+
+logger = logging.getLogger(__name__)
+
+
+class TurnActions:
+    """The actions of one turn; some report an input to the table.
+
+    Attributes:
+        outcome: How the turn ends; fills as it goes.
+        opening: When the first event may be sent.
+        children: The turns that run for this one.
+        recorder: The session as the turn wrote it.
+        approver: Decides which calls may run.
+        perform: What to call for each action.
+    """
+
+    def __init__(
+        self,
+        job: TurnJob,
+        *,
+        stream: TurnStream,
+        recorder: SessionRecorder,
+        tools: ToolCallRunner,
+        approver: Approver,
+        is_stopped: Callable[[], bool],
+        rounds: Callable[[], int],
+    ) -> None:
+        self.outcome = Outcome()
+        self.children: set[Running] = set()
+        self.recorder = recorder
+        self.approver = approver
+        self.opening = Opening(stream, job.first_event)
+        self._job = job
+        self._stream = stream
+        self._tools = tools
+        self._is_stopped = is_stopped
+        self._rounds = rounds
+        self._round: Round | None = None
+        self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
+        self._asking_id = job.continuation.asking_id
+        self._decided_calls: Sequence[DecidedCall] = ()
+        self._caller = ModelCaller(
+            job,
+            stream=stream,
+            opening=self.opening,
+            recorder=recorder,
+            is_stopped=is_stopped,
+        )
+        self.perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
+            Action.ASK_FOR_PLAN: partial(self.ask_model, planning=True),
+            Action.ASK_MODEL: self.ask_model,
+            Action.DROP_CALLS: self.drop_calls,
+            Action.ASK_APPROVAL: self.ask_approval,
+            Action.RUN_TOOLS: self.run_tools,
+            Action.SAVE_ROUND: self.save_round,
+            Action.SAVE_ANSWER: self.save_answer,
+            Action.SAVE_CANCELLED: self.save_cancelled,
+            Action.SAVE_INTERRUPTED: self.save_interrupted,
+            Action.LEAVE: self.leave,
+            Action.BLAME_EMPTY_ANSWER: self.blame_empty_answer,
+            Action.BLAME_ROUND_LIMIT: self.blame_round_limit,
+            Action.REPORT_CONTINUATION: self.report_continuation,
+            Action.REPORT_COMPLETE: self.report_complete,
+            Action.REPORT_CANCELLED: self.report_cancelled,
+            Action.REPORT_ERROR: self.report_error,
+            Action.REPORT_SUSPENDED: self.report_suspended,
+        }
+
+    # The model
+
+    async def ask_model(self, *, planning: bool = False) -> Input:
+        """Ask the model, and report what kind of answer it gave."""
+        answer = self._round = Round(new_message_id(), self._tools.next_index)
+        await self._caller.ask(answer, planning=planning)
+        if answer.calls:
+            return Input.ASKED_FOR_TOOLS
+        return Input.ANSWERED_EMPTY if answer.is_empty else Input.ANSWERED
+
+    async def drop_calls(self) -> None:
+        """Forget the calls of an answer to which no tools were offered."""
+        self._current_round().calls.clear()
+
+    # Tools
+
+    async def save_round(self) -> None:
+        """Save an answer after which the turn goes on."""
+        answer = self._current_round()
+        self._open_calls, self._asking_id = answer.calls, answer.message_id
+        saved = self._message(answer)
+        await self.recorder.append(saved)
+        self._round, self.outcome.message = None, saved
+
+    async def ask_approval(self) -> Input:
+        """Have the calls decided, by the session's policy or a person."""
+        self.opening.commit()
+        self._stream.require_room()
+        calls = self._tools.number(self._open_calls)
+        if self._job.follows_settings:  # somebody may have changed them while the model answered
+            self.approver.follow(self.recorder.session.metadata.tool_settings)
+        try:
+            self._decided_calls = await self.approver.decide(
+                calls, message_id=self._asking_id, emit=self._stream.emit
+            )
+        except NobodyToAsk as nobody:
+            self.outcome.confirmations = nobody.confirmations
+            return Input.NOBODY_TO_ASK
+        return Input.CALLS_DECIDED
+
+    async def run_tools(self) -> Input:
+        """Run the calls that were approved and tell of the others; save every result."""
+        calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
+        running = self._tools.run(
+            calls,
+            self._calling_turn(),
+            message_id=self._asking_id,
+            note=self._stream.note,
+            secure=self._secure,
+        )
+        try:
+            async with aclosing(running) as outcomes:
+                async for outcome in outcomes:
+                    if self._is_stopped():
+                        raise asyncio.CancelledError
+                    await self.recorder.append(outcome.message)
+                    if outcome.is_shown:
+                        self._stream.emit([outcome.event])
+                    else:
+                        payload = msgspec.to_builtins(outcome.event)
+                        self._stream.note(outcome.event.event, payload)
+                    self.outcome.tool_calls.append(outcome.record)
+        except NobodyToAsk as nobody:
+            self.outcome.confirmations = nobody.confirmations
+            return Input.NOBODY_TO_ASK
+        return Input.TOOLS_RETURNED
+
+    async def report_continuation(self) -> None:
+        """Tell that the results go back to the model."""
+        self._stream.emit([ToolContinuationStarted()])
+
+    async def _secure(self, *, durable: bool) -> None:
+        """Record which calls start, before they run (docs/decisions/0029)."""
+        await self._stream.flushed()
+        self._stream.require_room()
+        if durable:
+            await self.recorder.secure(self._stream.sync)
+
+    def _calling_turn(self) -> CallingTurn:
+        return CallingTurn(
+            session=self._job.session,
+            approver=self.approver,
+            emit=self._stream.emit,
+            queues=self._tools.queues,
+            children=self.children,
+            why_stopped=lambda: self.outcome.error,
+        )
+
+    # The end
+
+    async def blame_empty_answer(self) -> None:
+        """Set the error of a turn whose model said nothing."""
+        self.outcome.error = EmptyAnswer([tool.name for tool in self._job.available_tools.specs])
+
+    async def blame_round_limit(self) -> None:
+        """Set the error of a turn whose model asked for tools too often."""
+        self.outcome.error = TurnLimitReached(
+            f"The model asked for tools in {self._rounds()} rounds; that is the limit.",
+            limit=self._job.max_rounds,
+        )
+
+    async def save_answer(self) -> None:
+        """Save the final answer."""
+        await self.finish(self._message(self._current_round()))
+
+    async def save_cancelled(self) -> None:
+        """Save what there is of a turn that was cancelled."""
+        self.opening.commit()
+        if self._open_calls:  # their message was being saved, which a cancellation waits for
+            self._round = None
+        answer = self._round or Round(new_message_id())
+        await self.approver.withdraw()
+        given_up = self._tools.unanswered("The call was cancelled.", *self._open_calls)
+        await self.recorder.append(*given_up)
+        await self.finish(self._message(answer, cancelled=True))
+
+    async def save_interrupted(self) -> None:
+        """Save what there is of a turn that broke off."""
+        answer = self._round
+        await self.recorder.append(*self._tools.unanswered(INTERRUPTED_CALL))
+        partial = answer if answer is not None and answer.text else None
+        await self.finish(self._message(partial, interrupted=True) if partial else None)
+
+    async def leave(self) -> None:
+        """Leave claim and journal to be sealed by others, see docs/decisions/0028.
+
+        With its writer gone, the journal shows everybody that the turn is over, whatever its claim
+        says; it holds what clients saw, and which calls had started.
+        """
+        logger.error("what the turn left could not be saved; it is sealed as soon as it can be")
+        self._stream.leave()
+
+    async def finish(self, message: AssistantMessage | None) -> None:
+        """Save the last message and let go of the session: the next turn may start."""
+        self.outcome.context_window = {
+            "current_window": self._caller.window.window,
+            "usage_tokens": tokens_of(message) if message else 0,
+            "reason": self._caller.window.reason,
+        }
+        self.outcome.message = message
+        await self.recorder.finish(message, self._caller.window)
+
+    async def report_complete(self) -> None:
+        """Tell of the answer, which is on disk."""
+        message = self.outcome.message
+        if message is None:
+            raise TurnCrashed
+        self.opening.commit()
+        await self.close(
+            completed(
+                message,
+                turn_id=self._job.turn_id,
+                context_window=self.outcome.context_window,
+                tool_calls=self.outcome.tool_calls,
+            )
+        )
+
+    async def report_cancelled(self) -> None:
+        """Tell that the turn was cancelled, and what there was of its answer."""
+        message = self.outcome.message
+        if message is None:
+            raise TurnCrashed
+        self._stream.note("stopped", self.outcome.stopped)
+        answer = self._round
+        await self.close(
+            Cancelled(
+                content=answer.text if answer else "",
+                thinking=message.thinking,
+                model=message.model,
+                message_id=message.message_id,
+            )
+        )
+
+    async def report_error(self) -> None:
+        """Tell of the error: as an event, or before the first one as a plain HTTP error."""
+        error = self.outcome.error = self.outcome.error or TurnCrashed()
+        if not self.opening.is_committed:
+            self.opening.withdraw()
+            # How else would a client know of a session that was made for this turn?
+            error.details.setdefault("session_id", self._job.session.session_id)
+            error.details.setdefault("message_saved", True)
+            await self._stream.abandon()
+            self.opening.refuse(error)
+            return
+        await self.close(failed(error))
+
+    async def report_suspended(self) -> None:
+        """Note what the turn waits for, and end its stream."""
+        self._stream.note("suspended", self.outcome.suspension())
+        await self.recorder.finish(None, self._caller.window)
+        await self.close()
+
+    async def close(self, *last: Event) -> None:
+        """Send the last events, and ``done`` after them."""
+        await self.opening.finish([*last, Done(session_id=self._job.session.session_id)])
+
+    def _current_round(self) -> Round:
+        if self._round is None:
+            raise TurnCrashed
+        return self._round
+
+    def _message(self, answer: Round, **how: bool) -> AssistantMessage:
+        return answer.message(
+            model=self._job.session.metadata.model, timestamp=self.recorder.now(), **how
+        )

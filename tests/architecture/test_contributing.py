@@ -1,0 +1,96 @@
+"""CI, hooks and editor settings name commands, versions and files that are there."""
+
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+RECIPE = re.compile(r"^([a-z][\w-]*)(?: [^:\n]*)?:(?!=)", re.MULTILINE)
+RECIPES = set(RECIPE.findall((ROOT / "justfile").read_text("utf-8")))
+
+every_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+    return content
+
+
+def steps(workflow: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for job in workflow["jobs"].values():
+        yield from job["steps"]
+
+
+def classified(prefix: str) -> list[str]:
+    found = (entry.removeprefix(f"{prefix} :: ") for entry in PROJECT["classifiers"])
+    return [version for version in found if re.fullmatch(r"\d+\.\d+", version)]
+
+
+@every_workflow
+def test_workflows_run_recipes_of_the_justfile(path: Path) -> None:
+    commands = [step["run"] for step in steps(read(path)) if "run" in step]
+    named = {command.split()[1] for command in commands if command.startswith("just ")}
+
+    assert named
+    assert named - RECIPES == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_pages_name_recipes_of_the_justfile(page: str) -> None:
+    named = re.findall(r"(?:`|^)just ([a-z][\w-]*)", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+
+    assert set(named) - RECIPES == set()
+
+
+@every_workflow
+def test_workflows_may_only_read_and_come_to_an_end(path: Path) -> None:
+    workflow = read(path)
+
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all(job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
+
+
+@every_workflow
+def test_actions_are_pinned_to_a_major_version(path: Path) -> None:
+    used = [step["uses"] for step in steps(read(path)) if "uses" in step]
+
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+", action)] == []
+
+
+def test_ci_runs_every_python_and_system_that_the_package_supports() -> None:
+    matrix = read(ROOT / ".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]
+
+    assert matrix["python"] == classified("Programming Language :: Python")
+    assert PROJECT["requires-python"] == f">={matrix['python'][0]}"
+    assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
+
+
+def test_hooks_are_commands_that_are_there() -> None:
+    (local,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    programs = Path(sys.executable).parent
+
+    assert local["repo"] == "local"
+    for hook in local["hooks"]:
+        uv, run, command, *arguments = hook["entry"].split()
+        assert (uv, run) == ("uv", "run")
+        assert shutil.which(command, path=programs)
+        assert all((ROOT / argument).exists() for argument in arguments if argument.endswith(".py"))
+
+
+def test_editors_break_lines_where_the_formatter_does() -> None:
+    settings = ConfigParser()
+    settings.read_string("[top]\n" + (ROOT / ".editorconfig").read_text("utf-8"))
+    ruff = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
+
+    assert settings["*.py"].getint("max_line_length") == ruff["line-length"]

@@ -1,0 +1,38 @@
+"""Names of variables: which get a warning, and what becomes of former ones."""
+
+from mochi_project.configuration.variable_names import rename_variables, variable_warnings
+
+
+def test_a_typo_in_a_variable_gets_a_hint() -> None:
+    unknown = variable_warnings(["MOCHI_OLLAMA_HOTS", "HOME"])
+    sentence = unknown.pop("MOCHI_OLLAMA_HOTS")
+    assert not unknown
+
+    assert sentence.startswith("MOCHI_OLLAMA_HOTS is not a setting")
+    assert sentence.endswith("did you mean MOCHI_OLLAMA_HOST?")
+
+
+def test_known_and_nested_variables_get_no_hint() -> None:
+    known = ["MOCHI_PORT", "MOCHI_PROVIDERS__MINE__BASE_URL", "MOCHI_E2E_OLLAMA_HOST"]
+
+    assert variable_warnings(known) == {}
+
+
+def test_a_renamed_variable_gets_a_warning_with_its_name() -> None:
+    assert variable_warnings(["MOCHI_WORKER", "MOCHI_WORKERS"]) == {
+        "MOCHI_WORKER": "MOCHI_WORKER is now named MOCHI_BACKGROUND_WORKER; "
+        "the former name is still read"
+    }
+
+
+def test_child_processes_get_renamed_variables_under_their_current_names() -> None:
+    only_former = {"MOCHI_WORKER": "false", "PATH": "/bin"}
+    both = {"MOCHI_WORKER": "false", "MOCHI_BACKGROUND_WORKER": "true"}
+    empty = {"MOCHI_WORKER": "false", "MOCHI_BACKGROUND_WORKER": ""}
+
+    for environment in (only_former, both, empty):
+        rename_variables(environment)
+
+    assert only_former == {"MOCHI_BACKGROUND_WORKER": "false", "PATH": "/bin"}
+    assert both == {"MOCHI_BACKGROUND_WORKER": "true"}
+    assert empty == {"MOCHI_BACKGROUND_WORKER": "false"}
