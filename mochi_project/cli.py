@@ -93,7 +93,7 @@ def _run(command: Sequence[str]) -> int:
 
 def _serve() -> int:
     from mochi_project.configuration.logs import logging_config  # noqa: PLC0415
-    from mochi_project.configuration.test_mode_data import with_fresh_data_dir  # noqa: PLC0415
+    from mochi_project.configuration.test_mode import with_fresh_data_dir  # noqa: PLC0415
     from mochi_project.process.server import (  # noqa: PLC0415
         WebServer,
         allow_many_connections,

@@ -8,7 +8,7 @@ from mochi_project.configuration.config import load_settings
 from mochi_project.configuration.logs import logging_config
 from mochi_project.configuration.secrets import SECRET_KEY_FILE, LazySecret
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.configuration.test_mode_data import with_fresh_data_dir
+from mochi_project.configuration.test_mode import with_fresh_data_dir
 from mochi_project.trust.decision import pass_on
 
 try:

@@ -1,4 +1,4 @@
-"""Makes the environment in which a child process finds the server's own code."""
+"""Makes an environment in which child processes import this server's code."""
 
 import os
 import site
@@ -11,8 +11,8 @@ _ROOT = Path(__file__).parents[2]
 def with_own_code(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which ``python -P -m mochi_project...`` runs this code.
 
-    ``-P`` must not be left out: without it, ``-m`` puts the folder where the server is started
-    first on the path, and a ``mochi_project`` that lies there would run instead of ours.
+    ``-P`` is required: without it, ``-m`` puts the working directory first on the path, and a
+    ``mochi_project`` there would run instead of ours.
     """
     found = dict(environment)
     installed = {Path(folder).resolve() for folder in site.getsitepackages()}

@@ -1,8 +1,8 @@
-"""Structured logs on stderr: text for people, one JSON object a line for machines.
+"""Configures structured logs on stderr: text for people, or one JSON object a line.
 
-Every module logs through :mod:`logging`; structlog renders the lines and adds what is bound to the
-running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). What a
-person typed or a model said is logged at DEBUG only, and keys and tokens never.
+Every module logs through :mod:`logging`; structlog renders the lines and adds the values bound to
+the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). Texts
+of users and models are logged at DEBUG only, keys and tokens never.
 """
 
 import logging
@@ -13,9 +13,9 @@ from mochi_project.configuration.config import MochiSettings
 
 
 class StructuredFormatter(logging.Formatter):
-    """Renders records with structlog, which is imported with the first record.
+    """Renders records with structlog, imported with the first record.
 
-    structlog brings ``rich`` along: a quarter of the time that the server takes to start.
+    structlog imports ``rich``, which takes a quarter of the start.
     """
 
     def __init__(self, *, output: Literal["text", "json"]) -> None:
@@ -58,16 +58,15 @@ def logging_config(settings: MochiSettings) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": settings.log_level},
         "loggers": {
             "django": to_root("INFO"),
-            # Its warnings are the caller's mistakes (every 404), and the caller has been told.
+            # Its warnings are mistakes of callers (every 404), whom the response tells.
             "django.request": to_root("ERROR"),
             "django.server": to_root("INFO"),
             "django-q": to_root(in_detail),
-            # mochi-server says itself that it listens; a line for every request costs more than
-            # many a request.
+            # mochi-server itself says that it listens; a line costs more than many a request.
             "uvicorn": to_root(in_detail),
             "uvicorn.error": to_root(in_detail),
             "uvicorn.access": to_root(in_detail),
-            # In detail these log whom they talk to, with headers, or whole calls, with prompts.
+            # Below WARNING these log headers, or whole calls with prompts.
             **{
                 name: to_root("WARNING")
                 for name in (
@@ -75,7 +74,7 @@ def logging_config(settings: MochiSettings) -> dict[str, Any]:
                     "ollama_instructor",
                 )
             },
-            # Its errors quote what servers and models said; tools_app.mcp says what went wrong.
+            # Its errors quote servers and models; tools_app.mcp logs the failure.
             "mcp": to_root("CRITICAL"),
             "stamina": to_root("CRITICAL"),
         },

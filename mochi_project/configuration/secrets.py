@@ -1,4 +1,4 @@
-"""The server's own secrets in ``{data_dir}/.mochi``: made once, shared by all processes."""
+"""Reads or makes the server's secrets in ``{data_dir}/.mochi``, shared by all processes."""
 
 import fcntl
 import os
@@ -16,11 +16,10 @@ MAX_SECRET_BYTES = 4096
 
 
 class LazySecret:
-    """A secret that is read, or made, when its text is first asked for.
+    """A secret that is read, or made, when its text is first used.
 
-    It is a string to whoever looks at it (``check --deploy`` counts its characters). Only its truth
-    asks for nothing: libraries that test a key for truth while they are imported (django-q2) leave
-    no file behind.
+    It behaves like a string (``check --deploy`` counts its characters). Only its truth value reads
+    nothing: libraries that test it during their import (django-q2) must leave no file behind.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,28 +44,28 @@ class LazySecret:
         return f"LazySecret({str(self._path)!r})"  # never its text
 
     def startswith(self, prefix: str | tuple[str, ...]) -> bool:
-        """Whether the text begins so, as ``str.startswith``."""
+        """Return whether the text begins so, as ``str.startswith``."""
         return str(self).startswith(prefix)
 
 
 def check_secret(path: Path) -> None:
-    """Read a secret, if there is one, to see that it may be used.
+    """Check that a secret, if there is one, may be used.
 
     Raises:
-        UnsafeFileError: What is there is not a file of this user alone.
+        UnsafeFileError: It is not a private file of this user.
         OSError: The file can't be read.
     """
     _read(path)
 
 
 def ensure_secret(path: Path) -> str:
-    """Return the secret kept in ``path``, making it (43 characters, 0600) when there is none.
+    """Return the secret in ``path``; make it (43 characters, 0600) if there is none.
 
     Processes that start together all get the same one: the first to write it wins. Missing
     directories are made with mode 0700.
 
     Raises:
-        UnsafeFileError: What is there is not a file of this user alone.
+        UnsafeFileError: It is not a private file of this user.
         OSError: The file can't be read or made.
         StorageFull, StorageReadOnly: The directory takes no new file.
     """
@@ -76,8 +75,8 @@ def ensure_secret(path: Path) -> str:
     try:
         write_atomically(path, new, exclusive=True)
     except FileExistsError:
-        with _locked(path.parent):  # or each of several processes would put its own there
-            if not _read(path):  # an empty file, left by hand or by a full disk, is no secret
+        with _locked(path.parent):  # or several processes would each write their own
+            if not _read(path):  # empty: left by hand or by a full disk
                 write_atomically(path, new)
     return _read(path)
 

@@ -1,4 +1,4 @@
-"""Says what is wrong with settings: a line for each value, with the variable's name."""
+"""Turns validation errors of settings into a line for each variable."""
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -9,7 +9,7 @@ class ConfigurationError(Exception):
 
 
 class AlreadyConfiguredError(ConfigurationError):
-    """The process has been configured otherwise, and can't be configured twice."""
+    """The process is already configured with other settings."""
 
 
 def sentences_on(error: ValidationError, prefix: str) -> str:

@@ -1,4 +1,4 @@
-"""Types of settings, with the checks of their values."""
+"""Defines the types of settings, with their validators."""
 
 import ipaddress
 import json
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 UNIX_PEER = "unix"
-"""How the peers of a Unix socket, which have no address, are named."""
+"""The name of a Unix socket's peers, which have no address."""
 
 _OWN_TOKEN = "MOCHI_API_TOKEN"  # noqa: S105 - its name
 _OLLAMA_PORT = 11434
@@ -53,7 +53,7 @@ def _checked_names(names: list[str]) -> list[str]:
 
 
 def _as_ollama_reads_it(value: Any) -> Any:
-    """Return ``host`` or ``host:port``, as Ollama's own ``OLLAMA_HOST`` may be, as a URL."""
+    """Return a URL for ``host`` or ``host:port``, which Ollama's ``OLLAMA_HOST`` may be, too."""
     if not isinstance(value, str) or "://" in value:
         return value
     url = f"http://{value.strip()}"
@@ -81,7 +81,7 @@ def _upper_case(value: Any) -> Any:
 
 
 def _checked_proxies(names: list[str]) -> list[str]:
-    """Return names of proxies as they are.
+    """Validate names of proxies.
 
     Raises:
         ValueError: One is neither an IP address nor a network nor ``unix``.

@@ -1,4 +1,4 @@
-"""Resolves the settings of a start: what was named, then ``.env`` if its folder is trusted."""
+"""Resolves settings and trust at a start: ``.env`` is read only if its folder is trusted."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -13,7 +13,7 @@ from mochi_project.trust.contents import (
     FolderLayout,
     read_env_file,
 )
-from mochi_project.trust.decision import Decision, Trust, decide, inherited, notes_on
+from mochi_project.trust.decision import Trust, TrustDecision, decide, inherited, notes_on
 
 if TYPE_CHECKING:
     from mochi_project.configuration.config import MochiSettings
@@ -24,11 +24,11 @@ Validate = Callable[[Mapping[str, Any], bytes | OSError | None], "MochiSettings"
 
 
 class Start:
-    """What is known of a start in the current directory. Blocks; asks nobody.
+    """The settings and the trust of a start in the current directory. Blocks; asks nobody.
 
     Args:
-        named: What flags, arguments and the environment say: the person who starts the server.
-        validate: Makes settings of that and of the content of a ``.env``.
+        named: Values from flags, arguments and the environment, which need no trust.
+        validate: Makes settings from those and the content of a ``.env``.
     """
 
     def __init__(self, named: Mapping[str, Any], validate: Validate) -> None:
@@ -39,13 +39,13 @@ class Start:
 
     @cached_property
     def settings(self) -> "MochiSettings":
-        """The settings, without those of a ``.env`` that is not trusted."""
+        """Return the settings, without those of an untrusted ``.env``."""
         reads_env = self._here_decision is None or self._here_decision.trusted
         return self._validate(self._named, self._env if reads_env else None)
 
     @cached_property
     def trust(self) -> Trust:
-        """What may be used of the folders."""
+        """Return the parts of the folders that may be used."""
         data = self._data_decision
         notes = [note for decision in self.decisions() for note in notes_on(decision)]
         ignored = self._here_decision is not None and not self._here_decision.trusted
@@ -58,7 +58,7 @@ class Start:
             decided={str(decision.folder): decision.trusted for decision in self.decisions()},
         )
 
-    def decisions(self) -> Iterator[Decision]:
+    def decisions(self) -> Iterator[TrustDecision]:
         """Yield the decisions that this start needs, one for each folder."""
         here, data = self._here_decision, self._data_decision
         if here is not None:
@@ -67,7 +67,7 @@ class Start:
             yield data
 
     def layout(self, folder: Path) -> FolderLayout:
-        """Return where the parts of a folder are, if it is the data folder and trusted."""
+        """Return the paths of a folder's parts, as if it were the trusted data folder."""
         env = self._env if folder == self._here else _env_of(folder)
         settings = self._settings_with(env)
         return FolderLayout(
@@ -79,8 +79,8 @@ class Start:
         )
 
     @cached_property
-    def _here_decision(self) -> Decision | None:
-        """About the folder of ``.env``; None without one, or where it is the named data folder."""
+    def _here_decision(self) -> TrustDecision | None:
+        """Decide about the folder of ``.env``; None if there is none, or it is the named folder."""
         if self._env is None:
             return None
         known = inherited().get(str(self._here))
@@ -89,8 +89,8 @@ class Start:
         return decide(self.layout(self._here))
 
     @cached_property
-    def _data_decision(self) -> Decision | None:
-        """About the data folder; None where it needs none."""
+    def _data_decision(self) -> TrustDecision | None:
+        """Decide about the data folder; None if it needs no decision."""
         folder = self.settings.resolved_data_dir
         is_decided = str(folder) in inherited()
         if not is_decided and (self._data_is_named or self.settings.test_mode):

@@ -1,19 +1,27 @@
-"""Test mode's model: a scripted server in this process, and settings that point at it."""
+"""Sets up test mode: a scripted model in this process, and a temporary data directory."""
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from mochi_project.configuration.config import MochiSettings, ProviderConfig
 
+DATA_DIR_VARIABLE = "MOCHI_DATA_DIR"
 _PATHS = {"anthropic": "", "google": "", "openai": "/v1", "openrouter": "/api/v1"}
+
+_made_here: dict[Path, int] = {}
 
 
 @asynccontextmanager
 async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSettings, None]:
-    """Give the settings to build services from.
+    """Yield the settings to build services from.
 
     In test mode a scripted model server runs meanwhile and takes the place of Ollama and of every
-    other provider, which then need no keys; otherwise they are the settings that came in.
+    other provider, which then need no keys; otherwise the settings are yielded unchanged.
     """
     if not settings.test_mode:
         yield settings
@@ -30,3 +38,27 @@ async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSetting
         yield settings.model_copy(update={"ollama_host": server.url, "providers": providers})
     finally:
         await server.stop()
+
+
+def with_fresh_data_dir(settings: MochiSettings) -> MochiSettings:
+    """Return the settings with a new temporary data directory, if test mode was given none.
+
+    The directory is named in the environment too, so that every process started from this one
+    (web workers, the background worker) shares it; only the process that made it removes it, when
+    it exits or when :func:`remove_fresh_data_dir` is called.
+    """
+    if not settings.test_mode or "data_dir" in settings.model_fields_set:
+        return settings
+    path = Path(tempfile.mkdtemp(prefix="mochi-test-"))
+    os.environ[DATA_DIR_VARIABLE] = str(path)
+    _made_here[path] = os.getpid()
+    atexit.register(remove_fresh_data_dir)
+    return settings.model_copy(update={"data_dir": path})
+
+
+def remove_fresh_data_dir() -> None:
+    """Remove the directory that this process made, if it made one."""
+    for path, process in list(_made_here.items()):
+        if process == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
+            del _made_here[path]

@@ -15,8 +15,7 @@ from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.background.supervisor import WorkerKeeper
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.configuration.test_mode import scripted_model
-from mochi_project.configuration.test_mode_data import remove_fresh_data_dir
+from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripted_model
 from mochi_project.configuration.variable_names import variable_warnings
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard

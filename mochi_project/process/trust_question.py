@@ -8,7 +8,7 @@ from mochi_project.configuration.config import start_here
 from mochi_project.configuration.variables import parse_file
 from mochi_project.trust.contents import ENV, MCP, PART_NAMES, FolderLayout, Part
 from mochi_project.trust.decision import (
-    Decision,
+    TrustDecision,
     inherited,
     listing,
     pass_on,
@@ -49,11 +49,11 @@ def is_on_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def _is_open(decision: Decision) -> bool:
+def _is_open(decision: TrustDecision) -> bool:
     return not decision.answered and str(decision.folder) not in inherited()
 
 
-def _decide(decision: Decision, layout: FolderLayout) -> None:
+def _decide(decision: TrustDecision, layout: FolderLayout) -> None:
     for line in _question(decision, layout):
         _say(line)
     answer = sys.stdin.readline()
@@ -68,7 +68,7 @@ def _decide(decision: Decision, layout: FolderLayout) -> None:
         pass_on({str(decision.folder): trusted})
 
 
-def _question(decision: Decision, layout: FolderLayout) -> Iterator[str]:
+def _question(decision: TrustDecision, layout: FolderLayout) -> Iterator[str]:
     folder = shown(decision.folder)
     if decision.changed:
         changed = listing(PART_NAMES[name] for name in PART_NAMES if name in decision.changed)

@@ -1,8 +1,8 @@
-"""Finds what a folder can execute or configure, and computes digests of it.
+"""Finds the parts of a folder that need trust, and computes their digests.
 
-The work is bounded, whatever the folder holds: per part, 20,000 directory entries are looked at;
-the content of 2,000 files and 32 MiB is hashed, and of the files beyond that their names, sizes and
-times of change. ``__pycache__`` is left out: the processes that run tools do not read it.
+The work is bounded: for each part at most 20,000 directory entries are examined, and the content of
+2,000 files and 32 MiB is hashed; for files beyond that, names, sizes and times of change.
+``__pycache__`` is left out: tool processes do not read it.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ PART_NAMES = {
     PROFILES: "profiles (their addresses and keys)",
     STATE: ".mochi (its secrets and tasks)",
 }
-"""The parts of a folder that need trust, as people are told of them."""
+"""The parts of a folder that need trust, with their names for people."""
 
 STATE_FILES = ("secret_key", "api_token", "queue.sqlite3")
 _LEFT_OUT = {"__pycache__", "agent_chats"}
@@ -45,12 +45,12 @@ _PIECE = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one part of a folder holds.
+    """The contents of one part of a folder.
 
     Attributes:
-        digest: Changes when the part does.
-        files: Its files, relative to where the part is.
-        whole: Whether everything was looked at; False beyond ``MAX_ENTRIES``.
+        digest: A digest of the contents.
+        files: Its files, relative to the part.
+        whole: Whether everything was examined; False beyond ``MAX_ENTRIES``.
     """
 
     digest: str
@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class FolderLayout:
-    """Where the parts of a folder are; ``env`` is the content of its ``.env``, if it has one."""
+    """The paths of a folder's parts; ``env`` is the content of its ``.env``, if there is one."""
 
     folder: Path
     env: bytes | None
@@ -70,7 +70,7 @@ class FolderLayout:
 
 
 def read_env_file(folder: Path) -> bytes | None:
-    """Return the content of a folder's ``.env``; None where there is none.
+    """Return the content of a folder's ``.env``; None if there is none.
 
     Raises:
         OSError: It can't be read, or is larger than 128 KiB.
@@ -86,9 +86,9 @@ def read_env_file(folder: Path) -> bytes | None:
 
 
 def parts_of(layout: FolderLayout) -> Mapping[str, Part]:
-    """Return the parts that are there. Blocks; executes nothing and never raises for what it finds.
+    """Return the parts that exist. Blocks; executes nothing, and never raises.
 
-    A part whose place can't be read counts as one that is not there: it can't be executed either.
+    A part that can't be read counts as missing: it can't be executed either.
     """
     parts = {
         ENV: None if layout.env is None else Part(_sha256(layout.env), (".env",)),
@@ -102,7 +102,7 @@ def parts_of(layout: FolderLayout) -> Mapping[str, Part]:
 
 
 class _Digest:
-    """Hashes files until a bound is reached, and their sizes and times from then on."""
+    """Hashes the content of files up to a bound, beyond it their sizes and times."""
 
     def __init__(self, place: Path) -> None:
         self._hash = hashlib.sha256(os.fsencode(place) + b"\0")
@@ -149,8 +149,8 @@ class _Walk:
 
     Args:
         top: The directory.
-        suffixes: How their names end; as code's do, by default.
-        deep: Whether directories in it are searched, too.
+        suffixes: The suffixes of their names; by default those of code.
+        deep: Whether to search subdirectories.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class _Walk:
                         yield entry.name, entry.path, True
                     elif entry.name.endswith(self._suffixes):
                         yield entry.name, entry.path, False
-        except OSError:  # not there, or not ours to read: then it can't be imported either
+        except OSError:  # missing or unreadable: it can't be imported either
             return
 
 
@@ -217,7 +217,7 @@ def _single(path: Path) -> Part | None:
 
 
 class _Destination(msgspec.Struct, frozen=True):
-    """Where a profile has its model, and with which key."""
+    """The fields of a profile that name an address or a key."""
 
     provider: Any = None
     base_url: Any = None
@@ -225,7 +225,7 @@ class _Destination(msgspec.Struct, frozen=True):
 
 
 def _profiles(directory: Path) -> Part | None:
-    """Find the profiles that say where a model is, or which key it gets; other changes are none."""
+    """Find the profiles that name an address or a key; other profiles need no trust."""
     walk = _Walk(directory, suffixes=(".json",), deep=False)
     digest, names, left = _Digest(directory), [], MAX_BYTES
     for name, path in walk:

@@ -12,19 +12,19 @@ from mochi_project.trust.contents import PART_NAMES, STATE, FolderLayout, Part, 
 from mochi_project.trust.records import TrustRecords, TrustRecordsError
 
 INHERITED_VARIABLE = "_MOCHI_TRUST"
-"""What the first process of a server decided, as JSON: ``{folder: trusted}``. Not a setting."""
+"""Passes the first process's decisions to its children, as JSON ``{folder: trusted}``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether a folder is trusted, and what is in it.
+class TrustDecision:
+    """The decision whether one folder is trusted, and the contents that it is about.
 
     Attributes:
         folder: The folder, resolved.
-        trusted: Whether what it can execute may be executed, and its ``.env`` be read.
-        answered: Whether a person has decided about exactly what is there now.
-        parts: What is there and needs trust; empty where nobody looked.
-        changed: The parts that are not what they were when the folder was trusted.
+        trusted: Whether its code may be executed, and its ``.env`` be read.
+        answered: Whether a person has decided about exactly these contents.
+        parts: The contents that need trust; empty where they were not examined.
+        changed: The parts that differ from what was trusted.
         fault: Why the record of trusted folders can't be used, if so.
     """
 
@@ -38,17 +38,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a server may use of its folders.
+    """The trust that a server starts with: the parts of its folders that it may use.
 
     Attributes:
         folder: The data folder.
-        trusted: Whether it is trusted: its parts, its secrets and its tasks.
-        named: Parts that the person who started the server named with a path of their own, which
-            are trusted wherever they are.
-        notes: Sentences for the log; none in processes that another one started.
+        trusted: Whether its parts, secrets and tasks are trusted.
+        named: Parts named with a path of their own at the start; trusted wherever they are.
+        notes: Sentences for the log; none in child processes.
         ignored_env: A ``.env`` that was not read.
-        decided: What other processes of this server need to know: folders, and whether each is
-            trusted.
+        decided: The decisions to pass to child processes: ``{folder: trusted}``.
     """
 
     folder: Path | None = None
@@ -59,7 +57,7 @@ class Trust:
     decided: Mapping[str, bool] = field(default_factory=dict)
 
     def allows(self, part: str) -> bool:
-        """Whether a part of the data folder may be used."""
+        """Return whether a part of the data folder may be used."""
         return self.trusted or part in self.named
 
 
@@ -67,7 +65,7 @@ ALL_TRUSTED = Trust()
 
 
 def inherited() -> dict[str, bool]:
-    """Return what the process that started this one decided."""
+    """Return the decisions of the parent process: ``{folder: trusted}``."""
     try:
         known: Any = json.loads(os.environ.get(INHERITED_VARIABLE, ""))
     except ValueError:
@@ -76,51 +74,52 @@ def inherited() -> dict[str, bool]:
 
 
 def pass_on(decided: Mapping[str, bool]) -> None:
-    """Have this process and those that it starts decide alike, whatever changes meanwhile."""
+    """Pass decisions to child processes, so that all decide alike whatever changes meanwhile."""
     known = inherited()
     if decided.items() - known.items():
         os.environ[INHERITED_VARIABLE] = json.dumps({**known, **decided})
 
 
-def decide(layout: FolderLayout) -> Decision:
-    """Return what this server decided about a folder before, or judge it now. Blocks."""
+def decide(layout: FolderLayout) -> TrustDecision:
+    """Return the parent process's decision about a folder, or make one now. Blocks."""
     known = inherited().get(str(layout.folder))
     if known is not None:
-        return Decision(layout.folder, bool(known))
+        return TrustDecision(layout.folder, bool(known))
     return judge(layout)
 
 
-def judge(layout: FolderLayout) -> Decision:
-    """Compare a folder with what is remembered of it. Blocks; asks nobody.
+def judge(layout: FolderLayout) -> TrustDecision:
+    """Compare a folder with its record. Blocks; asks nobody.
 
-    All of it, also what this start would not use: a folder is trusted as a whole, and a person who
-    is asked must have seen it.
+    Examines all parts, also those that this start would not use: a folder is trusted as a whole.
     """
     folder, parts = layout.folder, parts_of(layout)
     try:
         record = TrustRecords().get(folder)
     except TrustRecordsError as error:
-        return Decision(folder, trusted=False, parts=parts, fault=str(error))
+        return TrustDecision(folder, trusted=False, parts=parts, fault=str(error))
     if record is None:
-        return Decision(folder, trusted=False, answered=not parts, parts=parts)
+        return TrustDecision(folder, trusted=False, answered=not parts, parts=parts)
     changed = [name for name in parts if record.parts.get(name) != parts[name].digest]
     if record.trusted:
-        changed = [name for name in changed if name != STATE]  # which the server changes itself
-    return Decision(folder, record.trusted, not changed, parts, changed if record.trusted else ())
+        changed = [name for name in changed if name != STATE]  # the server itself changes it
+    return TrustDecision(
+        folder, record.trusted, not changed, parts, changed if record.trusted else ()
+    )
 
 
 def remember(folder: Path, parts: Mapping[str, Part], *, trusted: bool) -> None:
-    """Remember a decision about a folder, and about these parts of it: those that were seen.
+    """Record a decision about a folder with these parts.
 
     Raises:
-        TrustRecordsError: It can't be remembered.
+        TrustRecordsError: It can't be recorded.
     """
     digests = {name: part.digest for name, part in parts.items()}
     TrustRecords().put(folder, trusted=trusted, parts=digests)
 
 
-def notes_on(decision: Decision) -> Iterator[str]:
-    """Yield what a log should say of a decision, a sentence each."""
+def notes_on(decision: TrustDecision) -> Iterator[str]:
+    """Yield sentences about a decision for the log."""
     if decision.fault:
         yield decision.fault
     if decision.changed:
@@ -136,7 +135,7 @@ def notes_on(decision: Decision) -> Iterator[str]:
 
 
 def off_sentence(folder: Path, parts: Iterable[str]) -> str:
-    """Return what people are told where a folder is not trusted."""
+    """Return the sentence for people about a folder that is not trusted."""
     listed = listing(PART_NAMES[name] for name in PART_NAMES if name in set(parts))
     return (
         f"The folder {shown(folder)} is not trusted, so nothing of its {listed} is used: "
@@ -144,8 +143,8 @@ def off_sentence(folder: Path, parts: Iterable[str]) -> str:
     )
 
 
-def changed_sentence(decision: Decision) -> str:
-    """Return what people are told where a trusted folder has changed."""
+def changed_sentence(decision: TrustDecision) -> str:
+    """Return the sentence for people about a trusted folder that has changed."""
     folder = shown(decision.folder)
     listed = listing(PART_NAMES[name] for name in PART_NAMES if name in decision.changed)
     return (
@@ -155,12 +154,12 @@ def changed_sentence(decision: Decision) -> str:
 
 
 def listing(words: Iterable[str]) -> str:
-    """Join words as a sentence does."""
+    """Join words with commas and "and"."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def shown(path: Path) -> str:
-    """Return a path as a shell takes it, without what would steer a terminal."""
+    """Return a path quoted for a shell, without characters that would steer a terminal."""
     text = shlex.quote(str(path))
     return "".join(char if char.isprintable() else "?" for char in text)

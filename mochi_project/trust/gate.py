@@ -1,4 +1,4 @@
-"""Keeps a part of a folder shut until the folder is trusted, while the server runs."""
+"""Gates a part of a folder until the folder is trusted, while the server runs."""
 
 import asyncio
 import logging
@@ -10,14 +10,13 @@ logger = logging.getLogger(__name__)
 
 
 class TrustGate:
-    """Tells why a part of the data folder must not be used, until it may be.
+    """Returns why a part of the data folder must not be used, until it may be.
 
-    A folder that was not trusted at the start is looked up again each time, so `mochi-server trust`
-    needs no restart. Once open, the gate stays open: what changes in a trusted folder takes effect
-    at once.
+    An untrusted folder is looked up again each time, so `mochi-server trust` needs no restart. Once
+    open, the gate stays open: changes in a trusted folder take effect at once.
 
     Args:
-        trust: What was decided at the start.
+        trust: The decision made at the start.
         part: The part.
     """
 
@@ -36,7 +35,7 @@ class TrustGate:
         return f"{off_sentence(self._trust.folder, [self._part])}."
 
     def _is_trusted_now(self) -> bool:
-        assert self._trust.folder is not None  # noqa: S101 - asked for above
+        assert self._trust.folder is not None  # noqa: S101 - checked by the caller
         try:
             record = TrustRecords().get(self._trust.folder)
         except TrustRecordsError as error:

@@ -1,4 +1,4 @@
-"""Reads files that must be our own: secrets, and the record of trusted folders."""
+"""Reads files that only this user may write: secrets, and the record of trusted folders."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ _OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 class UnsafeFileError(OSError):
-    """The file could be somebody else's work; ``reason`` says why, as the end of a sentence."""
+    """The file could be written by others; ``reason`` says why, as the end of a sentence."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(errno.EPERM, reason, str(path))
@@ -26,8 +26,8 @@ class UnsafeFileError(OSError):
 def read_own_file(path: Path, *, limit: int) -> bytes:
     """Return the content of a regular file of this user that nobody else can write.
 
-    One that others may read is made private first. The content may have been seen by then: that is
-    no reason to refuse it, because restored backups look like this.
+    A file that others may read is made private first, not refused: restored backups have such
+    modes.
 
     Raises:
         FileNotFoundError: There is nothing at ``path``.
@@ -71,6 +71,6 @@ def _make_private(descriptor: int) -> None:
     try:
         os.fchmod(descriptor, PRIVATE_FILE)
     except OSError as error:
-        # A read-only file system, or one without modes: who mounted it decides who may read.
+        # A read-only file system, or one without modes: the mount decides who may read.
         if error.errno not in {errno.EROFS, errno.EPERM, errno.ENOTSUP}:
             raise

@@ -1,4 +1,4 @@
-"""Remembers which folders are trusted, in this user's own state directory."""
+"""Records which folders are trusted, in this user's own state directory."""
 
 import contextlib
 import fcntl
@@ -28,12 +28,12 @@ class TrustRecordsError(Exception):
 
 
 class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided about a folder.
+    """The recorded decision about a folder.
 
     Attributes:
-        trusted: Whether it is trusted; False was a person's answer too.
-        at: When that was decided, in UTC.
-        parts: Digests of what it could execute then, by part.
+        trusted: Whether it is trusted; False is an answer, too.
+        at: The time of the decision, in UTC.
+        parts: Digests of its parts at that time.
     """
 
     trusted: bool
@@ -47,7 +47,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrustRecords:
-    """The record of this user. Calls block."""
+    """The trust records of this user. Calls block."""
 
     def __init__(self) -> None:
         self.path = state_home() / TRUST_FILE
@@ -61,7 +61,7 @@ class TrustRecords:
         return self._read().folders
 
     def get(self, folder: Path) -> TrustRecord | None:
-        """Return what was decided about a folder; None when nothing was.
+        """Return the decision about a folder; None if there is none.
 
         Raises:
             TrustRecordsError: The file can't be used.
@@ -69,10 +69,10 @@ class TrustRecords:
         return self._read().folders.get(str(folder))
 
     def put(self, folder: Path, *, trusted: bool, parts: Mapping[str, str]) -> None:
-        """Remember a decision.
+        """Record a decision.
 
         Raises:
-            TrustRecordsError: It can't be remembered.
+            TrustRecordsError: It can't be recorded.
         """
         at = datetime.now(UTC).isoformat(timespec="seconds")
         with self._changing() as folders:
@@ -82,7 +82,7 @@ class TrustRecords:
                 del folders[oldest]
 
     def remove(self, folder: Path) -> bool:
-        """Forget a decision; False when there was none.
+        """Remove a decision; return False if there was none.
 
         Raises:
             TrustRecordsError: The file can't be used.
@@ -118,10 +118,10 @@ class TrustRecords:
 
 
 def state_home() -> Path:
-    """Return where this user's mochi-server keeps what must not lie in a data folder.
+    """Return this user's state directory, outside of any data folder.
 
-    ``$XDG_STATE_HOME/mochi-server``, by default ``~/.local/state/mochi-server``. An account without
-    a home directory it could write to gets a private directory in the system's temporary one.
+    ``$XDG_STATE_HOME/mochi-server``, by default ``~/.local/state/mochi-server``; for an account
+    without a writable home, a private directory in the system's temporary one.
     """
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     base = named if named.is_absolute() else _home() / ".local" / "state"
@@ -135,18 +135,15 @@ def state_home() -> Path:
 
 
 def private_directory(folder: Path) -> Path:
-    """Return where the server's secrets and tasks are for a folder that is not trusted with them.
-
-    It is made when something is put there.
-    """
+    """Return the directory for the secrets and tasks of an untrusted folder; it need not exist."""
     return state_home() / "folders" / sha256(os.fsencode(folder)).hexdigest()[:32]
 
 
 def make_state_home() -> None:
-    """Make this user's state directory, and refuse one that others prepared.
+    """Make this user's state directory, and refuse one that others control.
 
     Raises:
-        UnsafeFileError: It is somebody else's, or others can write to it.
+        UnsafeFileError: It belongs to another user, or others can write to it.
         OSError: It can't be made.
     """
     directory = state_home()
