@@ -1,4 +1,4 @@
-"""Ollama's clients for Python programs: the ollama library, with what it leaves out put right.
+"""Extends the ollama library's clients, for Python programs: timeouts, typed errors, call ids.
 
 What differs from the library's own clients: timeouts and connection limits are set, redirects and
 proxy variables are not followed, ids of tool calls and nested tool schemas survive, the server
@@ -17,6 +17,18 @@ import ollama
 from models_app.errors import ModelError
 from models_app.language_model import ModelInfo, Think
 from models_app.ollama import errors
+from models_app.ollama.conversion import (
+    ChatMessageLike,
+    ChatResponse,
+    ToolLike,
+    details_from,
+    http_options,
+    join_pieces,
+    library_body,
+    parse_piece,
+    tags_from,
+    typed_errors,
+)
 from models_app.ollama.host import (
     CONNECT_SECONDS,
     SILENCE_SECONDS,
@@ -24,22 +36,10 @@ from models_app.ollama.host import (
     parse_host,
 )
 from models_app.ollama.inventory import (
+    ModelDetails,
     ModelInventory,
-    Shown,
     Tag,
     model_info,
-)
-from models_app.ollama.library import (
-    ChatMessageLike,
-    ChatResponse,
-    ToolLike,
-    http_options,
-    join_pieces,
-    library_body,
-    piece_of,
-    shown_of,
-    tags_of,
-    typed_errors,
 )
 from models_app.ollama.transport import OllamaTransport
 from models_app.ollama.wire import MAX_LINE_BYTES, LineSplitter, encode_body
@@ -48,7 +48,7 @@ _PARALLEL_SHOWS = 4
 
 
 class OllamaClient(ollama.Client):
-    """Ollama for synchronous programs.
+    """A synchronous client.
 
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.
@@ -76,17 +76,17 @@ class OllamaClient(ollama.Client):
         return str(self._client.base_url).rstrip("/")
 
     def list_models(self) -> list[ModelInfo]:
-        """Return the models that can chat. One that can't be shown is left out.
+        """Return the models that can chat. One whose details fail is left out.
 
         Raises:
             ModelError: The list can't be had, or nothing in it can be shown.
         """
         with typed_errors(self.public_host):
-            tags = tags_of(self.list())
+            tags = tags_from(self.list())
 
         def info_or_error(tag: Tag) -> ModelInfo | ModelError:
             try:
-                return model_info(tag.name, tag, shown_of(self.show_model_details(tag.name)))
+                return model_info(tag.name, tag, details_from(self.show_model_details(tag.name)))
             except ModelError as error:
                 return error
 
@@ -99,7 +99,7 @@ class OllamaClient(ollama.Client):
         return [info for info in infos if info.can_chat]
 
     def show_model_details(self, name: str) -> ollama.ShowResponse:
-        """Return what the server shows of a model.
+        """Return a model's details.
 
         Raises:
             ModelNotFound: The server does not have it.
@@ -117,7 +117,7 @@ class OllamaClient(ollama.Client):
         context_window: int | None = None,
         **more: Any,
     ) -> Iterator[ChatResponse]:
-        """Ask a model and yield the pieces of its answer as they come; the last has ``done``.
+        """Send a chat request and yield the pieces of the answer; the last has ``done``.
 
         Args:
             model: The model's name.
@@ -151,9 +151,9 @@ class OllamaClient(ollama.Client):
                 finished = bool(piece.done)
                 yield piece
         if not finished:
-            raise errors.broke_off("it ended without its final line.")
+            raise errors.interrupted("it ended without its final line.")
 
-    def chat(  # type: ignore[override] # the seed's signature; the library's has `stream`
+    def chat(  # type: ignore[override] # never streams; the library's has `stream`
         self,
         model: str,
         messages: Sequence[ChatMessageLike],
@@ -162,14 +162,14 @@ class OllamaClient(ollama.Client):
         context_window: int | None = None,
         **more: Any,
     ) -> ChatResponse:
-        """Ask a model and return its whole answer. Arguments and errors as ``chat_stream``."""
+        """Send a chat request and return the whole answer; see ``chat_stream``."""
         return join_pieces(
             list(self.chat_stream(model, messages, tools, think, context_window, **more))
         )
 
 
 class AsyncOllamaClient(ollama.AsyncClient):
-    """Ollama for asynchronous programs; its chat runs on kept connections of our own.
+    """An asynchronous client; its chat uses ``OllamaTransport``.
 
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.
@@ -209,7 +209,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
             self._own = None
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models that can chat. One that can't be shown is left out.
+        """Return the models that can chat. One whose details fail is left out.
 
         Raises:
             ModelError: The list can't be had, or nothing in it can be shown.
@@ -217,7 +217,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
         return await ModelInventory(self).list()
 
     async def show_model_details(self, name: str) -> ollama.ShowResponse:
-        """Return what the server shows of a model.
+        """Return a model's details.
 
         Raises:
             ModelNotFound: The server does not have it.
@@ -229,11 +229,11 @@ class AsyncOllamaClient(ollama.AsyncClient):
     async def fetch_tags(self) -> Sequence[Tag]:
         """Return the server's list (for ``ModelInventory``)."""
         with typed_errors(self.public_host):
-            return tags_of(await self.list())
+            return tags_from(await self.list())
 
-    async def fetch_shown(self, name: str) -> Shown:
+    async def fetch_details(self, name: str) -> ModelDetails:
         """Return what the server shows of a model (for ``ModelInventory``)."""
-        return shown_of(await self.show_model_details(name))
+        return details_from(await self.show_model_details(name))
 
     async def chat_stream(
         self,
@@ -244,7 +244,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
         context_window: int | None = None,
         **more: Any,
     ) -> AsyncGenerator[ChatResponse, None]:
-        """Ask a model and yield the pieces of its answer as they come; the last has ``done``.
+        """Send a chat request and yield the pieces of the answer; the last has ``done``.
 
         Close the generator (``contextlib.aclosing``) to stop the model before its end.
 
@@ -268,22 +268,22 @@ class AsyncOllamaClient(ollama.AsyncClient):
         finished = False
         try:
             while not finished:
-                await reply.news()
-                data = reply.take()
+                await reply.readable()
+                data = reply.read_available()
                 whole = lines.push(data) if data else lines.take_rest()
                 if lines.held_bytes > MAX_LINE_BYTES:
                     raise errors.line_too_long(MAX_LINE_BYTES)
                 for line in whole.split(b"\n"):
                     if line.strip():
-                        piece = piece_of(line, model)
+                        piece = parse_piece(line, model)
                         finished = bool(piece.done)
                         yield piece
                 if not data and not finished:
-                    raise errors.broke_off("it ended without its final line.")
+                    raise errors.interrupted("it ended without its final line.")
         finally:
             await reply.aclose(complete=finished)
 
-    async def chat(  # type: ignore[override] # the seed's signature; the library's has `stream`
+    async def chat(  # type: ignore[override] # never streams; the library's has `stream`
         self,
         model: str,
         messages: Sequence[ChatMessageLike],
@@ -292,7 +292,7 @@ class AsyncOllamaClient(ollama.AsyncClient):
         context_window: int | None = None,
         **more: Any,
     ) -> ChatResponse:
-        """Ask a model and return its whole answer. Arguments and errors as ``chat_stream``."""
+        """Send a chat request and return the whole answer; see ``chat_stream``."""
         pieces = self.chat_stream(model, messages, tools, think, context_window, **more)
         return join_pieces([piece async for piece in pieces])
 

@@ -1,4 +1,4 @@
-r"""What Ollama's error answers mean. Pure.
+r"""Translates Ollama's error answers to ``ModelError``s. Pure.
 
 Errors come as ``{"error": "..."}``, with a status before the first byte or as a line of the
 stream after it. The text can hold JSON again (an answer of the runner behind the server):
@@ -33,14 +33,14 @@ _TOO_LONG = re.compile(
 )
 
 
-class ProviderWords(msgspec.Struct, frozen=True):
-    """An error answer, unwrapped.
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """A parsed error answer.
 
     Attributes:
-        text: What the provider said, in its own words; may be empty.
-        is_envelope: Whether it came as ``{"error": ...}``, as Ollama's own errors do.
+        text: The provider's message; may be empty.
+        is_envelope: Whether the answer was ``{"error": ...}``, as Ollama's own errors are.
         kind: The ``type`` of a nested error, e.g. ``exceed_context_size_error``.
-        n_prompt_tokens: Tokens of the request that did not fit, where said.
+        n_prompt_tokens: Tokens of the request that did not fit, if stated.
     """
 
     text: str
@@ -49,25 +49,25 @@ class ProviderWords(msgspec.Struct, frozen=True):
     n_prompt_tokens: int | None = None
 
 
-def unwrap(answer: bytes | str) -> ProviderWords:
-    """Find the provider's own words in an error answer, however deep they are nested."""
+def parse_error(answer: bytes | str) -> ErrorAnswer:
+    """Find the message in an error answer, however deep it is nested."""
     text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
-    return _unwrap_text(text.strip(), depth=0)
+    return _parse_text(text.strip(), depth=0)
 
 
-def unwrap_value(value: Any) -> ProviderWords:
-    """Find the provider's own words in the value of an ``error`` key."""
-    words = _unwrap_value(value, depth=0)
-    return ProviderWords(words.text, True, words.kind, words.n_prompt_tokens)
+def parse_error_value(value: Any) -> ErrorAnswer:
+    """Find the message in the value of an ``error`` key."""
+    words = _parse_value(value, depth=0)
+    return ErrorAnswer(words.text, True, words.kind, words.n_prompt_tokens)
 
 
-def error_of_answer(status: int | None, words: ProviderWords, *, model: str | None) -> ModelError:
-    """Return the error that an error answer stands for.
+def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | None) -> ModelError:
+    """Translate an error answer.
 
     Args:
         status: The HTTP status; None for an error line in a stream that began with 200.
-        words: The answer's text, unwrapped.
-        model: The model that was asked, for the message.
+        words: The parsed answer.
+        model: The requested model, for the message.
     """
     text = words.text or (f"HTTP {status}" if status else "an error without a message")
     facts: dict[str, Any] = {} if status is None else {"status": status}
@@ -80,7 +80,7 @@ def error_of_answer(status: int | None, words: ProviderWords, *, model: str | No
     if "does not support tools" in text:
         return ToolsNotSupported(text, field="tools", **facts)
     if status is None:
-        # The request was accepted and answered for a while: the next try may get to the end.
+        # The request was accepted and answered for a while: a retry may succeed.
         return OllamaError(text, retryable=True)
     if status == 404 and words.is_envelope:
         hint = f"; `ollama pull {model}` fetches it" if model else ""
@@ -111,30 +111,30 @@ def unreachable(public_host: str, reason: str) -> OllamaUnreachable:
     )
 
 
-def broke_off(reason: str) -> OllamaError:
-    """Return the error for an answer whose end never came."""
+def interrupted(reason: str) -> OllamaError:
+    """Return the error for an answer without its end."""
     return OllamaError(f"Ollama's answer broke off: {reason}", retryable=True)
 
 
-def silent(seconds: float | None) -> OllamaError:
-    """Return the error for a server that has said nothing for too long."""
+def timed_out(seconds: float | None) -> OllamaError:
+    """Return the error for a read timeout."""
     time = "too long" if seconds is None else f"{seconds:g} seconds"
     return OllamaError(f"Ollama was silent for {time}.", retryable=True)
 
 
-def made_no_sense(reason: str) -> OllamaError:
-    """Return the error for an answer that is not Ollama's protocol."""
+def invalid_answer(reason: str) -> OllamaError:
+    """Return the error for an answer that breaks Ollama's protocol."""
     return OllamaError(f"Ollama's answer made no sense: {reason}", retryable=False)
 
 
 def line_too_long(limit: int) -> OllamaError:
-    """Return the error for a line that is no model's answer any more."""
-    return made_no_sense(f"a line is longer than {limit // 2**20} MiB.")
+    """Return the error for a line over the limit."""
+    return invalid_answer(f"a line is longer than {limit // 2**20} MiB.")
 
 
 def reply_too_long(limit: int) -> OllamaError:
-    """Return the error for a reply that goes on and on."""
-    return made_no_sense(f"the reply is longer than {limit // 2**20} MiB.")
+    """Return the error for a reply over the limit."""
+    return invalid_answer(f"the reply is longer than {limit // 2**20} MiB.")
 
 
 def _with_hint(status: int, text: str) -> str:
@@ -147,28 +147,28 @@ def _with_hint(status: int, text: str) -> str:
     return text
 
 
-def _unwrap_text(text: str, depth: int) -> ProviderWords:
+def _parse_text(text: str, depth: int) -> ErrorAnswer:
     if text.startswith("{") and depth < _MAX_NESTING:
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return ProviderWords(text[:MAX_WORDS])
-        return _unwrap_value(value, depth)
-    return ProviderWords(text[:MAX_WORDS])
+            return ErrorAnswer(text[:MAX_WORDS])
+        return _parse_value(value, depth)
+    return ErrorAnswer(text[:MAX_WORDS])
 
 
-def _unwrap_value(value: Any, depth: int) -> ProviderWords:
+def _parse_value(value: Any, depth: int) -> ErrorAnswer:
     if depth > _MAX_NESTING:
-        return ProviderWords("")
+        return ErrorAnswer("")
     if isinstance(value, str):
-        return _unwrap_text(value.strip(), depth + 1)
+        return _parse_text(value.strip(), depth + 1)
     if not isinstance(value, dict):
-        return ProviderWords("" if value is None else str(value)[:MAX_WORDS])
+        return ErrorAnswer("" if value is None else str(value)[:MAX_WORDS])
     if "error" in value:
-        words = _unwrap_value(value["error"], depth + 1)
-        return ProviderWords(words.text, True, words.kind, words.n_prompt_tokens)
+        words = _parse_value(value["error"], depth + 1)
+        return ErrorAnswer(words.text, True, words.kind, words.n_prompt_tokens)
     message, kind, tokens = (value.get(key) for key in ("message", "type", "n_prompt_tokens"))
-    return ProviderWords(
+    return ErrorAnswer(
         str(message if message is not None else value)[:MAX_WORDS],
         kind=kind if isinstance(kind, str) else None,
         n_prompt_tokens=tokens if isinstance(tokens, int) else None,

@@ -1,4 +1,4 @@
-"""Where an Ollama server is, and how long it may take to answer. Pure."""
+"""Parses the address of an Ollama server, and names the default timeouts. Pure."""
 
 import base64
 from urllib.parse import unquote, urlsplit
@@ -16,7 +16,7 @@ class OllamaHost(msgspec.Struct, frozen=True):
 
     Attributes:
         url: The base URL without credentials and without a slash at its end; safe to show.
-        authorization: The ``Authorization`` header that the URL's credentials stand for, or None.
+        authorization: The ``Authorization`` header made of the URL's credentials, or None.
     """
 
     url: str
@@ -29,7 +29,7 @@ class OllamaHost(msgspec.Struct, frozen=True):
 
 
 def parse_host(host: str | None) -> OllamaHost:
-    """Read an address as people write it: a URL, or ``name[:port]`` with Ollama's own port.
+    """Parse an address: a URL, or ``name[:port]`` with Ollama's own port as default.
 
     Raises:
         ValueError: It is no http(s) address.

@@ -1,10 +1,8 @@
-"""HTTP/1.1 for answers that stream: one request on a connection, its body by whole network reads.
+"""Speaks HTTP/1.1 on one connection, for streamed answers that are read as they arrive.
 
-Written by hand because every token passes here. The protocol itself is httptools', the parser that
-uvicorn uses; this is what stands around it: silence, and a body that is handed out as it comes,
-without a task or a timer for each piece, or for each request. ``http_pool`` keeps the connections.
-
-Importing this module imports httptools, which the server has anyway.
+Written by hand because every token passes here (docs/decisions/0017). httptools, the parser that
+uvicorn uses, does the protocol; this module adds read timeouts, flow control, and a body that is
+read without a task or a timer for each piece or request. ``http_pool`` keeps the connections.
 """
 
 import asyncio
@@ -14,15 +12,15 @@ from typing import cast
 import httptools
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of a head; and, within a body, of what follows each other without being body: trailers, which are
-kept like headers, and extensions of chunks."""
-# What is held for a reader who is slower than the model; then TCP holds it back.
+"""Limits a head, and within a body any run of bytes that is not body: trailers (which are kept like
+headers) and chunk extensions."""
+# Buffered for a reader that is slower than the model; beyond it, TCP holds the model back.
 BUFFERED_BYTES = 128 * 1024
 _LENGTHS = frozenset({"content-length", "transfer-encoding"})
 
 
 class HttpError(Exception):
-    """The connection, or what came over it, is of no use. The message says why."""
+    """The connection is unusable. The message says why."""
 
 
 class ConnectionLost(HttpError):
@@ -30,21 +28,21 @@ class ConnectionLost(HttpError):
 
 
 class ReadTimeout(HttpError):
-    """Nothing came for too long."""
+    """Nothing arrived within the timeout."""
 
 
 class ProtocolError(HttpError):
-    """What came is not HTTP."""
+    """The received bytes are not valid HTTP."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection, which is used for one request after another.
+    """One connection, for one request after another.
 
     Attributes:
         status: The answer's status; 0 until its head is there.
         is_complete: Whether the answer's body has ended; True also before the first request.
         received_any: Whether any byte of the answer came.
-        on_body: Keeps a piece of the body. The parser calls it for every token, so it is the
+        on_body: Buffers a piece of the body. The parser calls it for every token, so it is the
             list's own method; likewise ``on_header``.
     """
 
@@ -67,21 +65,21 @@ class HttpConnection(asyncio.Protocol):
         self._paused = False
         self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._taker: Callable[[], bool] | None = None
+        self._data_callback: Callable[[], bool] | None = None
         self._no_wait: asyncio.Future[None] = self._loop.create_future()
         self._no_wait.set_result(None)
         self._last_data = 0.0
         self._silence_timeout = 0.0
-        self._watch: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent on the connection."""
+        """Whether the connection is open."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def headers(self) -> dict[str, str]:
-        """The answer's headers by lower-case name, the last of equal ones."""
+        """The answer's headers by lower-case name; of repeated ones, the last."""
         return {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in self._headers.items()
@@ -92,22 +90,22 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionLost("the connection is closed")
         self._headers.clear()
-        self._taker = None
+        self._data_callback = None
         self.status = self._head_bytes = self._buffered = 0
         self.is_complete = self.received_any = self._head_done = False
         self._last_data = self._loop.time()
-        if self._watch is not None and silence_timeout < self._silence_timeout:
-            self._stop_watching()  # it would look too late
+        if self._timer is not None and silence_timeout < self._silence_timeout:
+            self._stop_timer()  # it would fire too late
         self._silence_timeout = silence_timeout
-        if self._watch is None:
-            self._watch = self._loop.call_later(silence_timeout, self._look)
+        if self._timer is None:
+            self._timer = self._loop.call_later(silence_timeout, self._check_silence)
         self._transport.write(request)
 
     async def head(self) -> None:
         """Wait for the answer's status and headers.
 
         Raises:
-            HttpError: They don't come.
+            HttpError: They did not arrive.
         """
         while not self._head_done:
             if self._failure is not None:
@@ -115,18 +113,20 @@ class HttpConnection(asyncio.Protocol):
             self._waiter = self._loop.create_future()
             await self._waiter
 
-    def news(self) -> asyncio.Future[None]:
-        """Return a future that is done once there is something to ``take``."""
+    def readable(self) -> asyncio.Future[None]:
+        """Return a future that is done once ``read_available`` has something to return or raise."""
         if self._pieces or self.is_complete or self._failure is not None:
             return self._no_wait
         self._waiter = waiter = self._loop.create_future()
         return waiter
 
-    def take(self) -> bytes:
-        """Once there is ``news``: return what of the body was not taken yet; b"" at its end.
+    def read_available(self) -> bytes:
+        """Return the bytes of the body that have arrived; b"" at its end.
+
+        Call it once ``readable`` is done.
 
         Raises:
-            HttpError: The rest will not come; what came before was returned first.
+            HttpError: The rest will not arrive; what arrived before was returned first.
         """
         if not self._pieces:
             if self._failure is not None and not self.is_complete:
@@ -141,38 +141,38 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
-    def hand_to(self, taker: Callable[[], bool]) -> None:
-        """Call ``taker`` instead of waking who waits for news, for the rest of this answer.
+    def set_data_callback(self, callback: Callable[[], bool]) -> None:
+        """Call ``callback`` when data arrives, for the rest of this answer (docs/decisions/0019).
 
-        It may ``take`` what there is. It returns False if who waits is to be woken all the same,
-        who then may find nothing to take. The end of the answer always wakes.
+        It may call ``read_available``, and returns False to wake the waiter of ``readable``, which
+        may then find nothing to read. The end of the answer always wakes the waiter.
         """
-        self._taker = taker
+        self._data_callback = callback
 
     async def read(self) -> bytes:
-        """Wait until there is something to ``take``, and return that."""
-        await self.news()
-        return self.take()
+        """Wait for the next bytes of the body and return them; b"" at its end."""
+        await self.readable()
+        return self.read_available()
 
-    def may_be_kept(self) -> bool:
-        """Whether the answer has ended as it should, and the connection can go on."""
+    def is_reusable(self) -> bool:
+        """Return whether the answer was read to its end and the server keeps the connection."""
         is_read = self.is_complete and not self._pieces
         return is_read and self._keep_alive and self._failure is None and self.is_usable
 
     def close(self) -> None:
-        """Close the connection at once; the other side's writing fails."""
-        self._stop_watching()
+        """Close the connection at once, so that the server's next write fails."""
+        self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the transport."""
+        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what one read of the socket brought."""
+        """Parse the bytes of one network read."""
         if self.is_complete:
             self._fail(ProtocolError("it sends more than was asked for"))
             return
@@ -186,7 +186,7 @@ class HttpConnection(asyncio.Protocol):
             self._fail(ProtocolError(str(error)))
         if self._surplus:
             self._fail(ProtocolError("it sends more than was asked for"))
-        if self._pieces:  # of the body; while they wait, no more than ``BUFFERED_BYTES`` is read
+        if self._pieces:  # of the body; ``BUFFERED_BYTES`` limits them
             self._head_bytes = 0
         else:
             self._head_bytes += len(data)
@@ -196,16 +196,16 @@ class HttpConnection(asyncio.Protocol):
         if self._buffered > BUFFERED_BYTES:
             self._pause()
         if self._waiter is not None and not self._waiter.done():
-            self._tell_news()
+            self._notify()
 
     def eof_received(self) -> bool:
         """Close: a half-closed connection is of no use."""
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note the end, which is also the end of a body that has no other."""
+        """Note the end, which also ends a body without a length."""
         self._transport = None
-        self._stop_watching()
+        self._stop_timer()
         if self._head_done and error is None and self._failure is None:
             self.is_complete = self.is_complete or _LENGTHS.isdisjoint(self.headers)
         if not self.is_complete and self._failure is None:
@@ -213,10 +213,10 @@ class HttpConnection(asyncio.Protocol):
             self._failure = ConnectionLost(reason)
         self._wake()
 
-    # What the parser calls
+    # Called by the parser
 
     def on_message_begin(self) -> None:
-        """Notice an answer to a question that nobody has asked."""
+        """Detect an answer without a request."""
         self._surplus = self.is_complete
 
     def on_headers_complete(self) -> None:
@@ -236,10 +236,9 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._headers.clear()
 
-    # Inside
-
-    def _tell_news(self) -> None:
-        if self.is_complete or (self._pieces and (self._taker is None or not self._taker())):
+    def _notify(self) -> None:
+        callback = self._data_callback
+        if self.is_complete or (self._pieces and (callback is None or not callback())):
             self._wake()
 
     def _wake(self) -> None:
@@ -255,52 +254,52 @@ class HttpConnection(asyncio.Protocol):
     def _fail(self, failure: HttpError) -> None:
         if self._failure is None:
             self._failure = failure
-        self._stop_watching()
+        self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
         self._wake()
 
-    def _look(self) -> None:
-        """Fail if nothing came for too long. One timer serves many pieces and many answers."""
-        self._watch = None
+    def _check_silence(self) -> None:
+        """Fail if nothing arrived in time. One timer serves many pieces and many answers."""
+        self._timer = None
         if self.is_complete:
             return
         silent_until = self._last_data + self._silence_timeout
         if self._loop.time() < silent_until or self._paused:
             later = max(silent_until, self._loop.time() + 1.0 if self._paused else 0.0)
-            self._watch = self._loop.call_at(later, self._look)
+            self._timer = self._loop.call_at(later, self._check_silence)
             return
         self._fail(ReadTimeout("nothing came for too long"))
 
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def request_bytes(
     method: str, target: str, *, host: str, headers: Mapping[str, str], body: bytes = b""
 ) -> bytes:
-    """Return a request as it is sent, head and body.
+    """Return the bytes of a request, head and body.
 
     Args:
         method: ``GET`` or ``POST``.
         target: Path and query, percent-encoded.
         host: The ``Host`` header.
         headers: Further headers, without control characters.
-        body: The body; its length is told.
+        body: The body.
     """
     head = request_head(method, target, host=host, headers=headers)
     return with_body(head, body) if body or method == "POST" else head + b"\r\n"
 
 
 def request_head(method: str, target: str, *, host: str, headers: Mapping[str, str]) -> bytes:
-    """Return the lines of a request that are the same whatever its body. As ``request_bytes``."""
+    """Return the part of a request that does not depend on its body; see ``request_bytes``."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, ""]).encode("latin-1")
 
 
 def with_body(head: bytes, body: bytes) -> bytes:
-    """Return what ``request_head`` returned, with a body."""
+    """Append a body, with its length, to a head that ``request_head`` made."""
     return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)

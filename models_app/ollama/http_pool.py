@@ -1,4 +1,4 @@
-"""Connections to one server that are kept between requests."""
+"""Pools the connections to one server."""
 
 import asyncio
 import ssl
@@ -7,13 +7,13 @@ from models_app.ollama.http_connection import ConnectionLost, HttpConnection
 
 
 class HttpPool:
-    """Connections to one server, kept for a while when they are not used.
+    """A pool of connections to one server; idle ones are kept for a while.
 
     Args:
         host: The server's name or address.
         port: Its port.
-        secure: Whether it is spoken to over TLS.
-        connect_timeout: Seconds that making a connection may take.
+        secure: Whether to use TLS.
+        connect_timeout: Seconds that connecting may take.
         keep_seconds: How long an unused connection is kept.
     """
 
@@ -25,7 +25,7 @@ class HttpPool:
         self._secure = secure
         self._connect_timeout = connect_timeout
         self._keep_seconds = keep_seconds
-        # Since when they wait: the one that has waited longest comes first, and is used last.
+        # By the time they became idle: the oldest comes first, and is used last.
         self._idle: dict[HttpConnection, float] = {}
         self._used: set[HttpConnection] = set()
         self._tidying: asyncio.TimerHandle | None = None
@@ -35,12 +35,12 @@ class HttpPool:
     async def send(self, request: bytes, *, silence_timeout: float) -> HttpConnection:
         """Send a request and wait for the head of its answer.
 
-        A kept connection that turns out to have been closed is replaced, once nothing of an answer
-        has come: the server can't have seen the request.
+        A pooled connection that the server has closed meanwhile is replaced, unless a part of the
+        answer arrived: the server can't have seen the request.
 
         Raises:
             OSError: No connection could be made.
-            HttpError: The answer's head did not come.
+            HttpError: The answer's head did not arrive.
         """
         while True:
             kept = self._take()
@@ -59,9 +59,9 @@ class HttpPool:
                 raise
             return connection
 
-    def give_back(self, connection: HttpConnection) -> None:
-        """Keep a connection whose answer has ended as it should; close any other."""
-        if self._is_closed or not connection.may_be_kept():
+    def release(self, connection: HttpConnection) -> None:
+        """Return a connection to the pool if it is reusable; close it otherwise."""
+        if self._is_closed or not connection.is_reusable():
             self.drop(connection)
             return
         self._used.discard(connection)
@@ -71,7 +71,7 @@ class HttpPool:
             self._tidying = loop.call_later(self._keep_seconds, self._tidy)
 
     def drop(self, connection: HttpConnection) -> None:
-        """Close a connection, which ends what the server does for it."""
+        """Close a connection, which stops the server's work on its request."""
         self._used.discard(connection)
         connection.close()
 

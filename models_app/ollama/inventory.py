@@ -1,4 +1,4 @@
-"""Which models an Ollama server has and what they can do, asked as rarely as is safe."""
+"""Caches which models an Ollama server has and what they can do."""
 
 import asyncio
 import logging
@@ -21,18 +21,18 @@ logger = logging.getLogger(__name__)
 
 
 class Tag(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the server's list: a name and the digest of what it stands for at the moment."""
+    """An entry of the server's list: a name, and the digest of the model it stands for now."""
 
     name: str
     digest: str
     size: int = 0
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server shows of one model.
+class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's details (``POST /api/show``).
 
-    ``capabilities`` come from here and never from the list, which overlooks those that are only
-    in a model file's chat template.
+    ``capabilities`` are taken from here and never from the list, which misses those that only the
+    chat template of a model file has.
     """
 
     format: str = ""
@@ -44,7 +44,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def context_length(self) -> int | None:
-        """The longest context the model was made for, in tokens."""
+        """The longest context that the model was trained for, in tokens."""
         for prefix in (self.facts.get("general.architecture"), self.family):
             length = self.facts.get(f"{prefix}.context_length")
             if isinstance(length, int) and length > 0:
@@ -53,14 +53,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelSource(Protocol):
-    """Who can be asked about models; both raise ``ModelError``s."""
+    """Fetches facts about models; both methods raise ``ModelError``s."""
 
     async def fetch_tags(self) -> Sequence[Tag]:
         """Return the server's list."""
         ...
 
-    async def fetch_shown(self, name: str) -> Shown:
-        """Return what the server shows of a model."""
+    async def fetch_details(self, name: str) -> ModelDetails:
+        """Return a model's details."""
         ...
 
 
@@ -70,24 +70,24 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class ModelInventory:
-    """What is known of a server's models.
+    """The models of one server.
 
-    What is shown of a model is kept by its digest, so it is asked once for as long as the model
-    stays what it is. Questions for the same thing at the same time are asked once.
+    Details are cached by digest, so each version of a model is fetched once. Concurrent calls for
+    the same thing share one request.
     """
 
     def __init__(self, source: ModelSource, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, ModelDetails] = {}
         self._known: ExpiringCache[_Known] = ExpiringCache(CACHE_SECONDS, clock=clock)
         self._asking: dict[str, asyncio.Task[Any]] = {}
         self._shows = asyncio.Semaphore(_PARALLEL_SHOWS)
 
     async def list(self) -> list[ModelInfo]:
-        """Return the models that can chat. One that can't be shown is left out, with a warning.
+        """Return the models that can chat. One whose details fail is left out, with a warning.
 
         Raises:
-            ModelError: The list can't be had, or nothing in it can be shown.
+            ModelError: The list could not be fetched, or no details of any model in it.
         """
         tags = await self._tags()
         answers = await asyncio.gather(
@@ -108,12 +108,12 @@ class ModelInventory:
         return [info for info in infos if info.can_chat]
 
     def recall(self, name: str) -> ModelInfo | None:
-        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        """Return the cached result of ``describe``, or None. Thread-safe."""
         known = self._known.get(name)
         return known.info if known is not None and known.info.can_chat else None
 
     async def describe(self, name: str) -> ModelInfo:
-        """Return what is known of a model, without asking if that was done lately.
+        """Return a model's facts, from the cache while they are fresh.
 
         Raises:
             ModelNotFound: The server does not have it, or it can't chat.
@@ -132,11 +132,11 @@ class ModelInventory:
         return info
 
     def forget(self, name: str) -> None:
-        """Drop what is known under a name: the server has just said that it is not there."""
+        """Drop a name from the cache: the server has just said that it has no such model."""
         self._known.discard(name)
 
     async def aclose(self) -> None:
-        """Stop asking."""
+        """Cancel the requests in progress."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
@@ -155,20 +155,20 @@ class ModelInventory:
             raise
 
     async def _info(self, name: str, tag: Tag | None) -> ModelInfo:
-        """Ask the server, or the cache when it knows this digest."""
+        """Return a model's facts; fetches its details unless its digest is cached."""
         digest = tag.digest if tag is not None else None
         shown = self._shown.get(digest) if digest else None
         if shown is None:
-            shown = await self._once(f"show {name}", lambda: self._ask_shown(name))
+            shown = await self._once(f"show {name}", lambda: self._fetch_details(name))
             if digest:
                 self._shown[digest] = shown
         info = model_info(tag.name if tag is not None else name, tag, shown)
         self._known.set(name, _Known(info, digest))
         return info
 
-    async def _ask_shown(self, name: str) -> Shown:
+    async def _fetch_details(self, name: str) -> ModelDetails:
         async with self._shows:
-            return await self._source.fetch_shown(name)
+            return await self._source.fetch_details(name)
 
     async def _tags(self) -> Sequence[Tag]:
         tags = await self._once("tags", self._source.fetch_tags)
@@ -178,9 +178,9 @@ class ModelInventory:
         return tags
 
     async def _once(self, key: str, ask: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Ask, or wait for the answer to the same question that is being asked already.
+        """Send a request, or wait for the same one that is in progress already.
 
-        The question goes on when the one who asked first is cancelled: others wait for it.
+        It goes on when its first caller is cancelled: others may wait for it.
         """
         task: asyncio.Task[_T] | None = self._asking.get(key)
         if task is None:
@@ -193,7 +193,7 @@ class ModelInventory:
         if self._asking.get(key) is task:
             del self._asking[key]
         if not task.cancelled():
-            task.exception()  # seen: whoever asked may be gone by now
+            task.exception()  # retrieved, as all callers may have been cancelled
 
 
 def _find(tags: Sequence[Tag], name: str) -> Tag | None:
@@ -202,8 +202,8 @@ def _find(tags: Sequence[Tag], name: str) -> Tag | None:
     return next((tag for tag in tags if tag.name == wanted), None)
 
 
-def model_info(name: str, tag: Tag | None, shown: Shown) -> ModelInfo:
-    """Put together what the list and the model's own page say."""
+def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
+    """Combine the list's entry with the model's details."""
     return ModelInfo(
         name=name,
         size_mb=round((tag.size if tag is not None else 0) / 1e6, 1),

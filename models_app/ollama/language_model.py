@@ -1,7 +1,7 @@
-"""Ollama as a language model.
+"""Implements ``LanguageModel`` for Ollama.
 
-Importing this module is cheap. The HTTP clients behind it (one of our own for chat, the ollama
-library for everything else) are imported and opened on first use, or ahead of it by ``warm_up``.
+Importing this module is cheap. The HTTP clients behind it (``transport`` for chat, the ollama
+library for everything else) are imported and opened on first use, or before it by ``warm_up``.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _LIBRARY_SECONDS = 30.0
 
 @dataclass(slots=True)
 class _Clients:
-    """What is open, and the event loop it belongs to."""
+    """The open clients, and the event loop they belong to."""
 
     loop: asyncio.AbstractEventLoop
     transport: "OllamaTransport"
@@ -69,10 +69,10 @@ class OllamaLanguageModel:
         return self._host.url
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Ask the model and yield what comes, in batches: the deltas of one network read.
+        """Send a request and yield batches of deltas, one batch for each network read.
 
-        A request that fails before its first delta is tried again (``Retrying``); one that does
-        not fit gets a larger context window once, where the model has it (``WindowGrown``).
+        A request that fails before its first delta is retried (``Retrying``); one that does not fit
+        is sent once more with a larger context window if the model has one (``WindowGrown``).
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
@@ -83,22 +83,22 @@ class OllamaLanguageModel:
             parser = wire.ReplyParser(request.model)
             reply: Reply | None = None
             streaming = False
-            handing: _Handing | None = None
+            feeder: _SinkFeeder | None = None
             try:
                 reply = await self._ask(request, window)
                 while True:
-                    await reply.news()
-                    if handing is not None and handing.is_refused:
-                        batch = handing.refused()
+                    await reply.readable()
+                    if feeder is not None and feeder.has_leftover:
+                        batch = feeder.leftover()
                     else:
-                        data = reply.take()
+                        data = reply.read_available()
                         batch = parser.feed(data) if data else parser.end()
                     if batch:
                         streaming = True
                         yield batch
-                        if handing is None and request.sink is not None:
-                            handing = _Handing(reply, parser, request.sink)
-                            reply.hand_to(handing)
+                        if feeder is None and request.sink is not None:
+                            feeder = _SinkFeeder(reply, parser, request.sink)
+                            reply.set_data_callback(feeder)
                     if parser.failure is not None:
                         raise parser.failure
                     if parser.finished:
@@ -116,14 +116,14 @@ class OllamaLanguageModel:
             await asyncio.sleep(recovery.pause)
 
     def recall(self, model: str) -> ModelInfo | None:
-        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        """Return the cached result of ``describe``, or None. Thread-safe."""
         clients = self._clients
         if clients is None or clients.inventory is None:
             return None
         return clients.inventory.recall(model)
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return what is known of a model; asks the server once a minute at most.
+        """Return a model's facts; asks the server at most once a minute.
 
         Raises:
             ModelNotFound: The server does not have it, or it can't chat.
@@ -140,11 +140,11 @@ class OllamaLanguageModel:
         return await (await self._inventory()).list()
 
     async def ping(self) -> bool:
-        """Tell whether the server answers, within a second."""
+        """Return whether the server answers within a second."""
         return await (await self._open()).transport.ping()
 
     async def warm_up(self) -> None:
-        """Import and open what the first request needs. Called once the server listens."""
+        """Import and open the clients. Called once the server listens."""
         await self._open()
         await self._inventory()
 
@@ -176,7 +176,7 @@ class OllamaLanguageModel:
         loop = asyncio.get_running_loop()
         if self._clients is not None and self._clients.loop is loop:
             return self._clients
-        # Imports read files, which must not hold up the loop.
+        # Imports read files, which must not block the loop.
         module = await asyncio.to_thread(importlib.import_module, "models_app.ollama.transport")
         if self._clients is None or self._clients.loop is not loop:
             transport = module.OllamaTransport(
@@ -197,7 +197,7 @@ class OllamaLanguageModel:
         return clients.inventory
 
     def _make_library(self, transport: "OllamaTransport") -> "AsyncOllamaClient":
-        """Make the library's client; loads certificates, so it runs in a thread."""
+        """Create the library's client; loads certificates, so it runs in a thread."""
         from models_app.ollama.clients import AsyncOllamaClient  # noqa: PLC0415 - heavy
 
         return AsyncOllamaClient(
@@ -205,14 +205,14 @@ class OllamaLanguageModel:
         )
 
 
-class _Handing:
-    """Hands what arrives to a request's sink, and keeps the batch that the sink does not take.
+class _SinkFeeder:
+    """Passes arriving deltas to a request's sink, and keeps a batch that the sink refuses.
 
     Attributes:
-        is_refused: Whether there is such a batch, or an error; nothing is taken before it.
+        has_leftover: Whether there is such a batch, or an error; it comes before newer data.
     """
 
-    __slots__ = ("_batch", "_error", "_parser", "_reply", "_sink", "is_refused")
+    __slots__ = ("_batch", "_error", "_parser", "_reply", "_sink", "has_leftover")
 
     def __init__(
         self,
@@ -225,28 +225,28 @@ class _Handing:
         self._sink = sink
         self._batch: Sequence[Delta] = ()
         self._error: Exception | None = None
-        self.is_refused = False
+        self.has_leftover = False
 
     def __call__(self) -> bool:
-        """Take what has come in; False if the generator must go on with it."""
+        """Read and pass on what has arrived; return False if the generator must take over."""
         parser = self._parser
         try:
-            batch = parser.feed(self._reply.take())
+            batch = parser.feed(self._reply.read_available())
             if parser.failure is None and not parser.finished and (not batch or self._sink(batch)):
                 return True
             self._batch = batch
         except Exception as error:  # noqa: BLE001 - raised by the generator, not in the event loop
             self._error = error
-        self.is_refused = True
+        self.has_leftover = True
         return False
 
-    def refused(self) -> Sequence[Delta]:
-        """Return the batch that was not taken, once.
+    def leftover(self) -> Sequence[Delta]:
+        """Return the refused batch, once.
 
         Raises:
-            Exception: What kept it from being read.
+            Exception: Reading or parsing the data failed.
         """
-        self.is_refused = False
+        self.has_leftover = False
         batch, self._batch = self._batch, ()
         error, self._error = self._error, None
         if error is not None:
@@ -255,10 +255,10 @@ class _Handing:
 
 
 class _Recovery:
-    """What may still be tried for one request that has not been answered yet.
+    """Decides how a request that failed before its first delta is sent again.
 
     Attributes:
-        window: The context window of the next try.
+        window: The context window of the next attempt.
         pause: Seconds to wait before it.
     """
 
@@ -271,7 +271,7 @@ class _Recovery:
         self.pause = 0.0
 
     async def after(self, error: ModelError) -> Delta:
-        """Prepare the next try and return the delta that announces it, or raise the error."""
+        """Prepare the next attempt and return the delta that announces it, or raise the error."""
         if isinstance(error, ContextOverflow) and self._may_grow:
             self._may_grow = False
             self.window = await self._larger_window(error)
@@ -298,7 +298,7 @@ class _Recovery:
 def window_for(prompt_tokens: int, context_length: int | None) -> int | None:
     """Return the context window for a prompt of this many tokens; None if the model has none.
 
-    It is the next step with room for an answer, and at most the safe limit.
+    The window is the next step with room for an answer, and at most the safe limit.
     """
     if context_length is None:
         return None

@@ -10,13 +10,13 @@ from pydantic import BaseModel, ValidationError
 from models_app.errors import ContextOverflow, ModelError, OllamaError
 from models_app.language_model import Finished, Purpose, Think
 from models_app.model_calls import CallInProgress, ModelCallLog, ModelCallObserver
-from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
-from models_app.ollama.library import (
+from models_app.ollama.conversion import (
     ChatMessageLike,
     http_options,
     library_body,
     typed_errors,
 )
+from models_app.ollama.host import CONNECT_SECONDS, SILENCE_SECONDS, parse_host
 from models_app.ollama.wire import encode_body
 from models_app.window_sizes import fills_window
 

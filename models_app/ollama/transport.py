@@ -1,7 +1,8 @@
-"""Bytes to and from Ollama: kept connections, answers by whole network reads.
+"""Sends chat requests to Ollama over pooled connections; replies come by whole network reads.
 
 httpx, which the ollama library is built on, costs a millisecond before the first token and most
-of the processor time after it; so chat goes this way, and the library does the rest.
+of the processor time after it; so chat goes this way, and the library does the rest
+(docs/decisions/0017).
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class OllamaTransport:
-    """The connections to one Ollama server. Belongs to the event loop it was made in.
+    """A pool of connections to one Ollama server. Belongs to the event loop it was made in.
 
     Args:
         host: The server's address.
@@ -80,23 +81,23 @@ class OllamaTransport:
 
         Raises:
             OllamaUnreachable: No connection could be made.
-            ModelError: The server refused; which subclass, its answer tells.
+            ModelError: The server refused; the subclass depends on its answer.
         """
         try:
             connection = await self._pool.send(
                 with_body(self._chat_head, body), silence_timeout=self._silence_timeout
             )
         except (HttpError, OSError) as error:
-            raise self._error_of(error) from error
+            raise self._error_from(error) from error
         if connection.status == 200:
-            return Reply(connection, self._pool, self._error_of)
+            return Reply(connection, self._pool, self._error_from)
         try:
             raise await self._refusal(connection, model)
         finally:
             self._pool.drop(connection)
 
     async def ping(self) -> bool:
-        """Tell whether the server answers, within a second. Never raises a connection error."""
+        """Return whether the server answers within a second. Never raises a connection error."""
         try:
             async with asyncio.timeout(PING_SECONDS):
                 connection = await self._pool.send(
@@ -106,7 +107,7 @@ class OllamaTransport:
                     while await connection.read():
                         continue
                 finally:
-                    self._pool.give_back(connection)
+                    self._pool.release(connection)
         except (HttpError, OSError):
             return False
         return connection.status == 200
@@ -127,29 +128,28 @@ class OllamaTransport:
         except (HttpError, TimeoutError):
             body.clear()
         text = bytes(body[:_MAX_ERROR_BYTES])
-        return errors.error_of_answer(status, errors.unwrap(text), model=model)
+        return errors.error_from_answer(status, errors.parse_error(text), model=model)
 
-    def _error_of(self, failure: HttpError | OSError) -> ModelError:
-        """Return the error that a failure of the connection stands for."""
+    def _error_from(self, failure: HttpError | OSError) -> ModelError:
+        """Translate a failure of the connection."""
         if isinstance(failure, OSError):
             return errors.unreachable(self._host.url, _reason(failure))
         if isinstance(failure, ReadTimeout):
-            return errors.silent(self._silence_timeout)
+            return errors.timed_out(self._silence_timeout)
         if isinstance(failure, ProtocolError):
-            return errors.made_no_sense("it is not HTTP.")
-        return errors.broke_off("the connection closed before its end.")
+            return errors.invalid_answer("it is not HTTP.")
+        return errors.interrupted("the connection closed before its end.")
 
 
 class Reply:
     """The body of one answer, as it comes in.
 
     Attributes:
-        news: Returns a future that is done once there is something to ``take``. It is the
-            connection's own method: every token waits for it.
-        hand_to: Has what comes taken instead of waking who waits (``HttpConnection.hand_to``).
+        readable: ``HttpConnection.readable`` itself: every token waits for it.
+        set_data_callback: ``HttpConnection.set_data_callback``.
     """
 
-    __slots__ = ("_connection", "_error_of", "_pool", "hand_to", "news")
+    __slots__ = ("_connection", "_error_from", "_pool", "readable", "set_data_callback")
 
     def __init__(
         self,
@@ -157,35 +157,35 @@ class Reply:
         pool: HttpPool,
         error_of: Callable[[HttpError], ModelError],
     ) -> None:
-        self.news = connection.news
-        self.hand_to = connection.hand_to
+        self.readable = connection.readable
+        self.set_data_callback = connection.set_data_callback
         self._connection = connection
         self._pool = pool
-        self._error_of = error_of
+        self._error_from = error_of
 
-    def take(self) -> bytes:
-        """Return what has come in and was not taken yet; b"" at the end. After ``news``.
+    def read_available(self) -> bytes:
+        """Return the bytes that have arrived; b"" at the end. Call once ``readable`` is done.
 
         Raises:
-            OllamaError: The connection broke or was silent for too long; what the model had spoken
-                by then was returned first.
+            OllamaError: The connection broke or timed out; what had arrived before was returned
+                first.
         """
         try:
-            return self._connection.take()
+            return self._connection.read_available()
         except HttpError as error:
-            raise self._error_of(error) from error
+            raise self._error_from(error) from error
 
     async def aclose(self, *, complete: bool) -> None:
-        """Let go of the connection.
+        """Release the connection.
 
         Args:
-            complete: The protocol's final line was read. The connection is then kept for the
-                next request, as soon as the few bytes that end the HTTP body are in as well;
+            complete: Whether the protocol's final line was read. The connection is then kept for
+                the next request, once the few bytes that end the HTTP body have arrived;
                 otherwise it is closed at once, which stops the model.
         """
         connection = self._connection
         if complete and (connection.is_complete or await _ends_soon(connection)):
-            self._pool.give_back(connection)
+            self._pool.release(connection)
         else:
             self._pool.drop(connection)
 

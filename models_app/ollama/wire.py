@@ -321,9 +321,9 @@ class ReplyParser:
             try:
                 deltas = self._deltas([_read_line(rest)])
             except UNREADABLE:
-                self._fail(errors.broke_off("the connection closed within a line."))
+                self._fail(errors.interrupted("the connection closed within a line."))
         if not self.finished:
-            self._fail(errors.broke_off("it ended without its final line."))
+            self._fail(errors.interrupted("it ended without its final line."))
         return deltas
 
     def _deltas(self, chunks: Iterable[_Chunk]) -> list[Delta]:
@@ -338,8 +338,8 @@ class ReplyParser:
                 if message.tool_calls:
                     deltas.extend([CallDelta(self._call(call)) for call in message.tool_calls])
             if chunk.error is not None:
-                words = errors.unwrap_value(chunk.error)
-                self._fail(errors.error_of_answer(None, words, model=self._model))
+                words = errors.parse_error_value(chunk.error)
+                self._fail(errors.error_from_answer(None, words, model=self._model))
                 break
             if chunk.done:
                 self.finished = True
@@ -359,7 +359,7 @@ class ReplyParser:
                 try:
                     deltas += self._deltas([_read_line(line)])
                 except UNREADABLE as error:
-                    self._fail(errors.made_no_sense(f"a line can't be read ({error})."))
+                    self._fail(errors.invalid_answer(f"a line can't be read ({error})."))
             if self.finished or self.failure is not None:
                 break
         return deltas

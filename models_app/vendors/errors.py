@@ -59,7 +59,7 @@ _ERROR_OF_FAULT: dict[Fault, type[ModelError]] = {
 }
 
 
-def error_of_refusal(
+def error_from_refusal(
     vendor: Vendor,
     words: str,
     *,
@@ -100,7 +100,7 @@ def error_of_refusal(
     return _ERROR_OF_FAULT[fault](text, retryable=retryable, **facts)
 
 
-def no_connection(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
+def unreachable(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
     """Return the error for a connection that could not be made."""
     return NetworkError(
         f"No connection to '{vendor.name}' at {_shown(vendor.base_url)}: {reason}",
@@ -109,21 +109,21 @@ def no_connection(vendor: Vendor, reason: str, *, model: str | None) -> NetworkE
     )
 
 
-def broke_off(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
+def interrupted(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
     """Return the error for a connection that broke or fell silent."""
     return NetworkError(
         f"The connection to '{vendor.name}' broke: {reason}", provider=vendor.name, model=model
     )
 
 
-def unreadable(vendor: Vendor, reason: str, *, model: str | None) -> ServiceUnavailable:
+def invalid_answer(vendor: Vendor, reason: str, *, model: str | None) -> ServiceUnavailable:
     """Return the error for an answer that makes no sense."""
     return ServiceUnavailable(
         f"The answer of '{vendor.name}' can't be read: {reason}", provider=vendor.name, model=model
     )
 
 
-def message_in(body: object) -> str:
+def error_message(body: object) -> str:
     """Find the message in an error body: each vendor wraps it otherwise."""
     for _ in range(5):
         if isinstance(body, list) and body:
@@ -137,7 +137,7 @@ def message_in(body: object) -> str:
     return body.strip() if isinstance(body, str) else ""
 
 
-def without_keys(text: str, key: str | None) -> str:
+def redact_keys(text: str, key: str | None) -> str:
     """Return the text, cut to 2000 characters, without the key and what looks like one."""
     if key:
         text = text.replace(key, "***")

@@ -12,12 +12,12 @@ from pydantic_ai import exceptions as raised
 from models_app.errors import ModelError
 from models_app.vendors.errors import (
     Fault,
-    broke_off,
-    error_of_refusal,
-    message_in,
-    no_connection,
-    unreadable,
-    without_keys,
+    error_from_refusal,
+    error_message,
+    interrupted,
+    invalid_answer,
+    redact_keys,
+    unreachable,
 )
 from models_app.vendors.http_client import Redirected, redirected
 from models_app.vendors.vendor import Vendor
@@ -56,24 +56,24 @@ def typed_errors(vendor: Vendor, model: str, key: str | None) -> Iterator[None]:
         OSError,
         *_UNREADABLE,
     ) as error:
-        translated = _error_of(error, vendor, model, key)
+        translated = _error_from(error, vendor, model, key)
         raise translated from None
 
 
-def _error_of(error: Exception, vendor: Vendor, model: str, key: str | None) -> ModelError:
+def _error_from(error: Exception, vendor: Vendor, model: str, key: str | None) -> ModelError:
     redirect = _redirect_behind(error)
     if redirect is not None:
         return redirected(vendor, redirect)
-    words = without_keys(
-        message_in(getattr(error, "body", None)) or str(error) or type(error).__name__, key
+    words = redact_keys(
+        error_message(getattr(error, "body", None)) or str(error) or type(error).__name__, key
     )
     match error:
         case raised.ModelConnectionError():
             return _connection_error(error, words, vendor, model)
         case raised.ModelRequestTimeout() | httpx2.HTTPError() | httpx2.StreamError() | OSError():
-            return broke_off(vendor, words, model=model)
+            return interrupted(vendor, words, model=model)
         case raised.ModelAPIError() | raised.ContentFilterError() | raised.UserError():
-            return error_of_refusal(
+            return error_from_refusal(
                 vendor,
                 words,
                 model=model,
@@ -82,7 +82,7 @@ def _error_of(error: Exception, vendor: Vendor, model: str, key: str | None) -> 
                 retry_after=getattr(error, "retry_after", None),
             )
         case _:
-            return unreadable(vendor, words, model=model)
+            return invalid_answer(vendor, words, model=model)
 
 
 def _connection_error(
@@ -91,7 +91,7 @@ def _connection_error(
     if isinstance(error, raised.ModelTimeoutError):
         words = "it was silent for too long" if error.phase == "read" else "it timed out"
     reached = error.phase not in ("connect", "pool")
-    return (broke_off if reached else no_connection)(vendor, words, model=model)
+    return (interrupted if reached else unreachable)(vendor, words, model=model)
 
 
 def _fault_of(error: Exception) -> Fault | None:

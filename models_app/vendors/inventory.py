@@ -15,12 +15,12 @@ from models_app.errors import ModelError, ModelNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
 from models_app.vendors.errors import (
-    broke_off,
-    error_of_refusal,
-    message_in,
-    no_connection,
-    unreadable,
-    without_keys,
+    error_from_refusal,
+    error_message,
+    interrupted,
+    invalid_answer,
+    redact_keys,
+    unreachable,
 )
 from models_app.vendors.vendor import ALL_CAPABILITIES, Vendor
 
@@ -132,23 +132,23 @@ class VendorInventory:
             raise redirected(vendor, redirect) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             reason = self._words(str(error)) or type(error).__name__
-            raise no_connection(vendor, reason, model=model) from None
+            raise unreachable(vendor, reason, model=model) from None
         except httpx2.HTTPError as error:
             reason = self._words(str(error)) or type(error).__name__
-            raise broke_off(vendor, reason, model=model) from None
+            raise interrupted(vendor, reason, model=model) from None
         try:
             value = msgspec.json.decode(response.content)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             if response.status_code == 200:
-                raise unreadable(vendor, "the list of models is no JSON", model=model) from None
+                raise invalid_answer(vendor, "the list of models is no JSON", model=model) from None
             value = None
         if response.status_code == 200:
             return value
-        words = self._words(message_in(value) or response.reason_phrase)
-        raise error_of_refusal(vendor, words, model=model, status=response.status_code)
+        words = self._words(error_message(value) or response.reason_phrase)
+        raise error_from_refusal(vendor, words, model=model, status=response.status_code)
 
     def _words(self, text: str) -> str:
-        return without_keys(text, self._key)
+        return redact_keys(text, self._key)
 
 
 def unknown(vendor: Vendor, model: str) -> ModelInfo:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models_app.errors import ContextOverflow
-from models_app.ollama.errors import MAX_WORDS, error_of_answer, unwrap
+from models_app.ollama.errors import MAX_WORDS, error_from_answer, parse_error
 
 
 def nested(value, times):
@@ -18,14 +18,14 @@ def nested(value, times):
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_words_are_unwrapped_from_json_in_json(times):
-    words = unwrap(nested("out of memory", times).encode())
+    words = parse_error(nested("out of memory", times).encode())
     assert words.text == "out of memory"
     assert words.is_envelope
 
 
 def test_what_does_not_fit_is_an_overflow_with_its_size():
     facts = {"message": "too long", "type": "exceed_context_size_error", "n_prompt_tokens": 18019}
-    error = error_of_answer(400, unwrap(nested({"error": facts}, 1)), model="m")
+    error = error_from_answer(400, parse_error(nested({"error": facts}, 1)), model="m")
     assert isinstance(error, ContextOverflow)
     assert error.message == "too long"
     assert error.details["n_prompt_tokens"] == 18019
@@ -39,22 +39,24 @@ def test_what_does_not_fit_is_an_overflow_with_its_size():
     ],
 )
 def test_an_overflow_is_known_by_its_words_too(text):
-    assert isinstance(error_of_answer(400, unwrap(nested(text, 1)), model="m"), ContextOverflow)
+    assert isinstance(
+        error_from_answer(400, parse_error(nested(text, 1)), model="m"), ContextOverflow
+    )
 
 
 def test_a_web_page_is_quoted_no_longer_than_needed():
-    words = unwrap(b"<html>" + b"x" * 100_000)
+    words = parse_error(b"<html>" + b"x" * 100_000)
     assert len(words.text) == MAX_WORDS
     assert not words.is_envelope
 
 
 def test_an_error_nested_absurdly_deep_gives_no_words_and_no_crash():
-    assert unwrap(b'{"error":' * 900 + b"1" + b"}" * 900).text == ""
+    assert parse_error(b'{"error":' * 900 + b"1" + b"}" * 900).text == ""
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))
 def test_any_answer_at_all_gives_words(answer):
-    assert isinstance(unwrap(answer).text, str)
+    assert isinstance(parse_error(answer).text, str)
 
 
 @given(
@@ -68,6 +70,6 @@ def test_any_answer_at_all_gives_words(answer):
 )
 def test_any_json_at_all_gives_an_error(value):
     for status in (None, 400, 404, 500):
-        error = error_of_answer(status, unwrap(json.dumps(value)), model="m")
+        error = error_from_answer(status, parse_error(json.dumps(value)), model="m")
         assert error.message
         json.dumps(error.details)

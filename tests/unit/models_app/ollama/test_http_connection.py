@@ -92,7 +92,7 @@ async def test_a_request_is_sent_whole_and_its_answer_read():
         connection = await pool.send(ASK, silence_timeout=5)
         assert connection.status == 200
         assert await body_of(connection) == b"abcde"
-        pool.give_back(connection)
+        pool.release(connection)
     assert seen == [b"POST /x HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 2\r\n\r\n{}"]
 
 
@@ -108,7 +108,7 @@ async def test_a_kept_connection_is_used_again():
             connection = await pool.send(ASK, silence_timeout=5)
             used.add(id(connection))
             assert await body_of(connection) == b""
-            pool.give_back(connection)
+            pool.release(connection)
         assert len(used) == 1
 
 
@@ -121,7 +121,7 @@ async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
     async with serving(close_after_the_second_request, saying(EMPTY)) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         await body_of(connection)
-        pool.give_back(connection)
+        pool.release(connection)
         again = await pool.send(ASK, silence_timeout=5)
         assert again is not connection
         assert again.status == 200
@@ -140,7 +140,7 @@ async def test_an_answer_that_is_cut_off_hands_out_what_came_first():
         with pytest.raises(ConnectionLost):
             await body_of(connection, came)
         assert came == b"abcde"
-        pool.give_back(connection)
+        pool.release(connection)
         assert not connection.is_usable
 
 
@@ -148,7 +148,7 @@ async def test_a_body_without_a_length_ends_with_the_connection():
     async with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", b"abc", b"def")) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         assert await body_of(connection) == b"abcdef"
-        assert not connection.may_be_kept()
+        assert not connection.is_reusable()
 
 
 async def test_an_interim_answer_is_followed_by_the_real_one():
@@ -163,7 +163,7 @@ async def test_a_connection_that_the_server_wants_closed_is_not_kept():
     async with serving(saying(closing, then="wait")) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         await body_of(connection)
-        assert not connection.may_be_kept()
+        assert not connection.is_reusable()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ async def test_trailers_of_a_reasonable_size_are_no_error():
     async with serving(saying(answer, then="wait")) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         assert await body_of(connection) == b"a"
-        assert connection.may_be_kept()
+        assert connection.is_reusable()
 
 
 async def test_many_long_extensions_between_pieces_of_a_body_are_no_error():
@@ -238,7 +238,7 @@ async def test_more_than_was_asked_for_makes_the_connection_useless():
         async with asyncio.timeout(5):
             while connection.is_usable:
                 await asyncio.sleep(0.001)
-        assert not connection.may_be_kept()
+        assert not connection.is_reusable()
 
 
 @pytest.mark.parametrize("pieces", [(), (CHUNKED,), (CHUNKED, b"1\r\na\r\n")])
@@ -280,7 +280,7 @@ async def test_a_shorter_silence_than_the_last_request_allowed_is_kept_to():
     async with serving(answer_once) as pool:
         connection = await pool.send(ASK, silence_timeout=60)
         await body_of(connection)
-        pool.give_back(connection)
+        pool.release(connection)
         async with asyncio.timeout(5):
             with pytest.raises(ReadTimeout):
                 await pool.send(ASK, silence_timeout=0.1)
@@ -296,9 +296,9 @@ async def test_a_connection_that_nobody_uses_is_not_silent():
     async with serving(answer_twice) as pool:
         connection = await pool.send(ASK, silence_timeout=0.02)
         await body_of(connection)
-        pool.give_back(connection)
+        pool.release(connection)
         async with asyncio.timeout(5):
-            while connection._watch is not None:
+            while connection._timer is not None:
                 await asyncio.sleep(0.005)
         assert await pool.send(ASK, silence_timeout=5) is connection
 
@@ -307,19 +307,19 @@ async def test_the_frame_of_a_chunk_alone_is_no_news():
     async with serving(saying(CHUNKED, then="wait")) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         for frame, data in ((b"3\r\n", b"abc"), (b"\r\n2\r\n", b"de")):
-            news = connection.news()
+            readable = connection.readable()
             connection.data_received(frame)
-            assert not news.done()
+            assert not readable.done()
             connection.data_received(data)
-            assert news.done()
-            assert connection.take() == data
-        news = connection.news()
+            assert readable.done()
+            assert connection.read_available() == data
+        readable = connection.readable()
         connection.data_received(b"\r\n0\r\n")
-        assert not news.done()
+        assert not readable.done()
         connection.data_received(b"\r\n")
-        assert news.done()
-        assert connection.take() == b""
-        assert connection.may_be_kept()
+        assert readable.done()
+        assert connection.read_available() == b""
+        assert connection.is_reusable()
 
 
 async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
@@ -328,7 +328,7 @@ async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
         assert await connection.read() == b"a"
         connection.data_received(b"1\r\nb\r\n0\r\n\r\n")
         assert connection.is_complete
-        pool.give_back(connection)
+        pool.release(connection)
         assert await answer_of(pool, 5) == b""
         assert not connection.is_usable
 
@@ -352,7 +352,7 @@ async def test_a_connection_reads_many_answers_of_all_kinds():
         for _ in answers:
             connection = await pool.send(ASK, silence_timeout=5)
             seen.append((connection.status, await body_of(connection), len(connection.headers)))
-            pool.give_back(connection)
+            pool.release(connection)
     assert seen == [
         (200, b"a", 1), (200, b"b", 1), (404, b"c", 2), (204, b"", 0), (200, b"", 1),
     ]  # fmt: skip
@@ -383,7 +383,7 @@ async def test_an_unused_connection_is_closed_after_a_while():
         pool._keep_seconds = 0.05
         connection = await pool.send(ASK, silence_timeout=5)
         await body_of(connection)
-        pool.give_back(connection)
+        pool.release(connection)
         async with asyncio.timeout(5):
             while connection.is_usable:
                 await asyncio.sleep(0.005)
@@ -401,13 +401,13 @@ async def test_the_connections_that_wait_longest_are_closed_first():
         first, second = await asyncio.gather(
             pool.send(ASK, silence_timeout=5), pool.send(ASK, silence_timeout=5)
         )
-        pool.give_back(first)
-        pool.give_back(second)
+        pool.release(first)
+        pool.release(second)
         async with asyncio.timeout(5):
             while first.is_usable:
                 if second.is_usable:  # used all the time, so it never waits for that long
                     assert await pool.send(ASK, silence_timeout=5) is second
-                    pool.give_back(second)
+                    pool.release(second)
                 await asyncio.sleep(0.005)
             assert second.is_usable
             while second.is_usable:

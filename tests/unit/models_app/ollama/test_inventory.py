@@ -6,7 +6,7 @@ import pytest
 
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable
 from models_app.language_model import ModelInfo
-from models_app.ollama.inventory import CACHE_SECONDS, ModelInventory, Shown, Tag
+from models_app.ollama.inventory import CACHE_SECONDS, ModelDetails, ModelInventory, Tag
 from models_app.ollama.language_model import OllamaLanguageModel
 
 
@@ -25,7 +25,7 @@ class Source:
         await self.gate.wait()
         return self.tags
 
-    async def fetch_shown(self, name):
+    async def fetch_details(self, name):
         self.asked.append(name)
         await self.gate.wait()
         shown = self.shown.get(name) or self.shown.get(f"{name}:latest")
@@ -38,7 +38,7 @@ class Source:
 
 def can(*capabilities, length=40960):
     facts = {"general.architecture": "qwen3", "qwen3.context_length": length}
-    return Shown(family="qwen3", capabilities=capabilities, facts=facts)
+    return ModelDetails(family="qwen3", capabilities=capabilities, facts=facts)
 
 
 @pytest.fixture

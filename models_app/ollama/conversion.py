@@ -1,4 +1,4 @@
-"""Between the ollama library's values and ours: what it drops, and what its errors mean."""
+"""Converts between the ollama library's values and errors and ours; keeps fields it drops."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from models_app.language_model import Think
 from models_app.ollama import errors
 from models_app.ollama.host import OllamaHost
-from models_app.ollama.inventory import Shown, Tag
+from models_app.ollama.inventory import ModelDetails, Tag
 from models_app.ollama.wire import chat_body, wire_messages, wire_tool
 from models_app.tool_schemas import inline_references
 from sessions_app.messages import (
@@ -37,10 +37,10 @@ ChatMessageLike = (
     | AssistantMessage
     | ToolMessage
 )
-"""A message as callers may write it: a dict, the library's value or this project's."""
+"""A message in any accepted form: a dict, the library's value or this project's."""
 
 ToolLike = Mapping[str, Any] | ollama.Tool | ToolSpec | Callable[..., Any]
-"""A tool as callers may write it; a function is described by its signature and docstring."""
+"""A tool in any accepted form; a function is described by its signature and docstring."""
 
 
 class ToolCallWithId(ollama.Message.ToolCall):
@@ -65,7 +65,7 @@ class ChatResponse(ollama.ChatResponse):
 def http_options(
     host: OllamaHost | None, silence_timeout: float, connect_timeout: float
 ) -> dict[str, Any]:
-    """Return the library's client options; by default it has no timeouts and a small pool."""
+    """Return options for the library's clients, which default to no timeouts and a small pool."""
     return {
         "follow_redirects": False,
         "trust_env": False,
@@ -86,7 +86,7 @@ def library_body(
     context_window: int | None,
     more: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the body of a streaming chat request, from whatever callers wrote."""
+    """Return the body of a streaming chat request, from values of any accepted form."""
     rest = dict(more)
     options = rest.pop("options", None)
     if isinstance(options, BaseModel):
@@ -102,8 +102,8 @@ def library_body(
     return {**rest, **body}
 
 
-def piece_of(line: bytes, model: str) -> ChatResponse:
-    """Read one line of a chat answer.
+def parse_piece(line: bytes, model: str) -> ChatResponse:
+    """Parse one line of a chat answer.
 
     Raises:
         ModelError: It is an error line, or can't be read.
@@ -111,14 +111,14 @@ def piece_of(line: bytes, model: str) -> ChatResponse:
     try:
         return ChatResponse.model_validate_json(line)
     except ValidationError as error:
-        words = errors.unwrap(line)
+        words = errors.parse_error(line)
         if words.is_envelope:
-            raise errors.error_of_answer(None, words, model=model) from None
-        raise errors.made_no_sense("a line can't be read.") from error
+            raise errors.error_from_answer(None, words, model=model) from None
+        raise errors.invalid_answer("a line can't be read.") from error
 
 
 def join_pieces(pieces: Sequence[ChatResponse]) -> ChatResponse:
-    """Return the whole answer that these pieces make."""
+    """Join the pieces of an answer."""
     calls = [call for piece in pieces for call in piece.message.tool_calls or ()]
     message = ChatMessage(
         role="assistant",
@@ -129,8 +129,8 @@ def join_pieces(pieces: Sequence[ChatResponse]) -> ChatResponse:
     return pieces[-1].model_copy(update={"message": message})
 
 
-def tags_of(listed: ollama.ListResponse) -> list[Tag]:
-    """Return the server's list as our values."""
+def tags_from(listed: ollama.ListResponse) -> list[Tag]:
+    """Convert the server's list."""
     return [
         Tag(name=item.model, digest=item.digest or "", size=int(item.size or 0))
         for item in listed.models
@@ -138,10 +138,10 @@ def tags_of(listed: ollama.ListResponse) -> list[Tag]:
     ]
 
 
-def shown_of(shown: ollama.ShowResponse) -> Shown:
-    """Return what the server shows of a model as our value."""
+def details_from(shown: ollama.ShowResponse) -> ModelDetails:
+    """Convert a model's details."""
     details = shown.details
-    return Shown(
+    return ModelDetails(
         format=(details and details.format) or "",
         family=(details and details.family) or "",
         parameter_size=(details and details.parameter_size) or "",
@@ -158,7 +158,7 @@ def typed_errors(
     *,
     passing: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Turn what the library and httpx raise into ``ModelError``s, but for those ``passing``."""
+    """Translate exceptions of the library and of httpx to ``ModelError``s, except ``passing``."""
     try:
         yield
     except passing:
@@ -167,24 +167,24 @@ def typed_errors(
         status = error.status_code if error.status_code > 0 else None
         if status is not None and 300 <= status < 400:
             raise errors.redirected(status, "") from error
-        # The library has taken the envelope off, so a model that is missing and a wrong address
-        # differ by their words alone.
-        words = errors.unwrap(str(error.error))
+        # The library has removed the envelope, so a missing model and a wrong address differ by
+        # their message alone.
+        words = errors.parse_error(str(error.error))
         words = msgspec.structs.replace(
             words, is_envelope=_MODEL_MISSING.search(words.text) is not None
         )
-        raise errors.error_of_answer(status, words, model=model) from error
+        raise errors.error_from_answer(status, words, model=model) from error
     except (ConnectionError, httpx.ConnectError) as error:
         raise errors.unreachable(public_host, "the connection failed") from error
     except httpx.ConnectTimeout as error:
         raise errors.unreachable(public_host, "the connection timed out") from error
     except httpx.TimeoutException as error:
-        raise errors.silent(None) from error
+        raise errors.timed_out(None) from error
     except httpx.HTTPError as error:
-        raise errors.broke_off(f"{type(error).__name__}: {error}.") from error
+        raise errors.interrupted(f"{type(error).__name__}: {error}.") from error
     except (ValueError, TypeError, AttributeError) as error:
-        # The library reads answers without looking: JSON of another shape fails anywhere in it.
-        raise errors.made_no_sense("it is not what Ollama sends.") from error
+        # The library does not validate answers: JSON of another shape fails anywhere in it.
+        raise errors.invalid_answer("it is not what Ollama sends.") from error
 
 
 def _message(message: ChatMessageLike) -> list[dict[str, Any]]:
