@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
+from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailure, SummaryFailures
 from chat.summaries.prompt import (
     ConversationSummary,
@@ -48,12 +49,7 @@ QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""
 
 
-class SummaryQueue(Protocol):
-    """Where summaries wait for the background worker."""
-
-    def add(self, *session_ids: str, delay_seconds: float) -> bool:
-        """Queue the sessions' summaries; False when that can't be done just now. Blocks."""
-        ...
+TASK = "chat.tasks.summarize"
 
 
 class Models(Protocol):
@@ -97,7 +93,7 @@ class SummaryService:
         repository: SessionRepository,
         writer: SummaryWriter,
         models: Models,
-        queue: SummaryQueue,
+        queue: TaskQueue,
         failures: SummaryFailures,
         unsupported: Collection[str],
         enabled: bool,
@@ -137,7 +133,7 @@ class SummaryService:
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._closing.wait()
             answered, self._answered = list(self._answered), {}
-            add = partial(self._queue.add, *answered, delay_seconds=self._interval_seconds)
+            add = partial(self._queue.add, TASK, *answered, delay_seconds=self._interval_seconds)
             try:
                 await asyncio.to_thread(add)
             except Exception:
@@ -171,7 +167,7 @@ class SummaryService:
             waits = before == found and time.monotonic() < until
             if waits or queued >= QUEUED_AT_ONCE or not self._failures.may_try(session_id, due):
                 continue
-            if self._queue.add(session_id, delay_seconds=0):
+            if self._queue.add(TASK, session_id, delay_seconds=0):
                 self._found[session_id] = (found, time.monotonic() + QUEUED_AGAIN_SECONDS)
                 queued += 1
         return queued
@@ -214,7 +210,9 @@ class SummaryService:
             await asyncio.to_thread(self._save, session, summary, model)
         except GaveWay:
             await asyncio.to_thread(self._failures.withdraw, session_id)
-            await asyncio.to_thread(self._queue.add, session_id, delay_seconds=GAVE_WAY_SECONDS)
+            await asyncio.to_thread(
+                self._queue.add, TASK, session_id, delay_seconds=GAVE_WAY_SECONDS
+            )
             return "gave way to a turn of another session"
         except SessionBusy:
             await asyncio.to_thread(self._failures.withdraw, session_id)

@@ -4,8 +4,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.service import SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
-from mochi_project.background.summary_queue import SummaryTasks
-from mochi_project.background.task_queue import TaskQueue
+from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallObserver
@@ -33,7 +32,7 @@ def build_summaries(
         repository=repository,
         writer=SummaryWriter(repository, answers, wanted),
         models=models,
-        queue=SummaryTasks(TaskQueue(settings.resolved_private_dir / "queue.sqlite3")),
+        queue=DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3"),
         failures=SummaryFailures(settings.resolved_state_dir / "summaries"),
         unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,

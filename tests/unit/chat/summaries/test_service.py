@@ -74,7 +74,8 @@ class Queue:
     def __init__(self):
         self.added, self.calls = [], 0
 
-    def add(self, *session_ids, delay_seconds):
+    def add(self, function, *session_ids, delay_seconds):
+        assert function == "chat.tasks.summarize"
         self.calls += 1
         self.added += [(session_id, delay_seconds) for session_id in session_ids]
         return True
