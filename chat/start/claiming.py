@@ -174,7 +174,11 @@ class TurnOpener:
         self._expect(turn_id)
         try:
             session = self._repository.claim(
-                session_id, turn_id, recover=self._recovery.recover, change=open_turn
+                session_id,
+                turn_id,
+                owner=self._repository.owners.mine(),
+                recover=self._recovery.recover,
+                change=open_turn,
             )
             self._withdraw_questions(session_id, jobs[-1].continuation)
             if turns:

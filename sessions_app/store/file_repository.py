@@ -1,4 +1,4 @@
-"""Sessions as files: one JSON file each, replaced whole, locked across processes.
+"""Keeps sessions as files: one JSON file each, replaced whole, locked across processes.
 
 ::
 
@@ -6,7 +6,7 @@
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
     {sessions_dir}/.claims/{session_id}.claim       the session has a running turn
     {sessions_dir}/.claims/{session_id}.deleted     the session was deleted
-    {sessions_dir}/.claims/workers/{worker}.lock    held as long as that process lives
+    {sessions_dir}/.claims/workers/{owner}.lock     held as long as that process lives
 """
 
 import os
@@ -38,8 +38,10 @@ from sessions_app.store.atomic import (
 )
 from sessions_app.store.cache import MOST_BYTES, RecentSessions
 from sessions_app.store.claims import TurnClaims
+from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.listing import CachedListing
 from sessions_app.store.locks import FileLocks, HeldLock
+from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Claim, Listing, Recover
 from sessions_app.store.tombstones import Tombstones
 
@@ -59,6 +61,7 @@ class FileSessionRepository:
 
     Args:
         sessions_dir: The directory.
+        owners: The processes that may claim sessions; by default those with a liveness file here.
         now: Where the start times of claims come from.
         is_over: Whether a turn has ended although its claim is there (session, turn): one that
             could not save what it left keeps its claim while its process lives on.
@@ -68,13 +71,16 @@ class FileSessionRepository:
         self,
         sessions_dir: Path,
         *,
+        owners: Owners | None = None,
         now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
     ) -> None:
         self._directory = str(sessions_dir)
         self._now = now
         self._is_over = is_over
-        self._claims = TurnClaims(f"{self._directory}/.claims")
+        claims = f"{self._directory}/.claims"
+        self.owners: Owners = owners or FileOwners(f"{claims}/workers")
+        self._claims = TurnClaims(claims, self.owners)
         self._tombstones = Tombstones(sessions_dir / ".claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
@@ -121,6 +127,7 @@ class FileSessionRepository:
         *,
         turn_id: str | None = None,
         release: bool = False,
+        begun: Sequence[str] = (),  # noqa: ARG002 - here a turn's journal outlives its process
     ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
@@ -208,10 +215,11 @@ class FileSessionRepository:
         session_id: str,
         turn_id: str,
         *,
+        owner: str,
         recover: Recover | None = None,
         change: Change | None = None,
     ) -> Session:
-        """Claim the session for a turn of this process, change it, and return it.
+        """Claim the session for a turn of a process, change it, and return it.
 
         What ``change`` raises leaves the session neither changed nor claimed.
 
@@ -224,7 +232,7 @@ class FileSessionRepository:
         with self._locked_existing(session_id):
             file = self._settle(session_id, recover)
             session = file.session if change is None else self._save(file, change)
-            self._claims.write(session_id, turn_id=turn_id, started_at=self._now())
+            self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=self._now())
             return session
 
     def release(self, session_id: str, turn_id: str) -> None:
@@ -255,7 +263,7 @@ class FileSessionRepository:
         that were deleted. Other claims stay, also while their session's file is missing: their
         turns run, or wait to be recovered.
         """
-        swept = self._claims.sweep_workers()
+        swept = self.owners.sweep()
         for claim in self.claims():
             if self.deleted_at(claim.session_id) is not None:
                 with self._locked(claim.session_id):

@@ -1,4 +1,4 @@
-"""Where sessions are kept: the port, and the values that cross it."""
+"""Declares the port to where sessions are kept, and the values that cross it."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from sessions_app.session import Session, SessionMetadata
+from sessions_app.store.owners import Owners
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,17 +15,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         session_id: The session.
         turn_id: Its running turn; empty when a crash of the machine lost the record.
-        worker_id: The process that owns the turn; empty likewise.
+        owner: The process that runs the turn; empty likewise.
         started_at: When the turn began (UTC, ISO 8601); empty likewise.
+        begun: The calls that were about to run, where the claim keeps them; files leave it to the
+            turn's journal.
         alive: Whether the owner still lives and runs the turn; else the claim binds nobody.
-        is_known: Whether its record is of a version that is known here. Of others, it is told only
-            whether a worker lives that they name, and the turn as far as it can be guessed.
+        is_known: Whether the record's version is known here. If not, only an owner that lives can
+            be told from it, and a turn as far as it can be guessed.
     """
 
     session_id: str
     turn_id: str
-    worker_id: str
+    owner: str
     started_at: str
+    begun: Sequence[str] = ()
     alive: bool = True
     is_known: bool = True
 
@@ -44,25 +48,24 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Change = Callable[[Session], Session]
-"""What to do with a session; runs under its lock, so it takes no time. Returning the session
-itself changes nothing."""
+"""Returns what a session becomes; the session itself changes nothing.
+
+It takes no time, and it may be called again: with a newer session, if another process was faster
+with its own change. So it does nothing but return a value, or raise what refuses the change."""
 
 Recover = Callable[[Session, Claim], Session]
-"""What to do first with a session whose turn died with its owner. Runs under the lock, and is saved
-before the dead claim is gone: after another crash it runs again, and must then change nothing."""
+"""Returns what a session becomes whose turn died with its owner, before anything else happens to
+it. It is saved before the dead claim is gone: after another crash it runs again, and must then
+change nothing. It may be called again, too."""
 
 
-class SessionRepository(Protocol):
-    """Keeps sessions. Every call blocks for milliseconds: call it from a worker thread.
+class SessionReader(Protocol):
+    """Reads sessions.
 
-    Every method that takes a session id raises ``SessionNotFound`` for an unknown or malformed id
-    and ``SessionCorrupt`` for a file that can't be read; writes raise ``StorageFull``, and
-    ``SessionReadOnly`` for a session of an unknown major format, which only ``delete`` removes.
-    Where a turn may be running, ``SessionBusy`` is raised while its owner lives.
+    Calls of the whole port block for milliseconds: make them in a thread. Those that take the id of
+    a session raise ``SessionNotFound`` if it is unknown or malformed, and ``SessionCorrupt`` if
+    the session can't be read.
     """
-
-    def create(self, session: Session) -> None:
-        """Keep a new session; ``SessionExists`` when its id is taken."""
 
     def load(self, session_id: str) -> Session:
         """Return the session."""
@@ -73,55 +76,40 @@ class SessionRepository(Protocol):
         It may be out of date. Takes no time and raises nothing: no thread is needed.
         """
 
-    def update(
-        self,
-        session_id: str,
-        change: Change,
-        *,
-        turn_id: str | None = None,
-        release: bool = False,
-    ) -> Session:
-        """Replace the session by ``change(session)``, under its lock, and return the new one.
-
-        With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise); with
-        ``release`` it is given up with the change.
-        """
-
-    def update_idle(
-        self, session_id: str, change: Change, *, recover: Recover | None = None
-    ) -> Session:
-        """Like ``update``, but only while no turn runs; a dead turn is recovered first."""
-
-    def delete(self, session_id: str) -> None:
-        """Forget the session, readable or not, while no turn runs."""
-
-    def can_hold(self, session: Session) -> bool:
-        """Whether the session as it is now can be saved by a recovery, and read again.
-
-        There is some room for that beyond what other changes may take.
-        """
+    def list(self) -> Listing:
+        """Return all sessions, reading only what changed since the last call."""
 
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted (UTC, ISO 8601).
 
-        None where it was not, or so long ago that nobody remembers: a session that is not there may
-        only be out of reach just now.
+        None where it was not, or long ago: a session that is missing may be out of reach just now.
         """
 
-    def list(self) -> Listing:
-        """Return what there is, reading only what changed since the last call."""
+    def can_hold(self, session: Session) -> bool:
+        """Whether a recovery could save the session as it is now, and read it again.
+
+        It has some room for that beyond what other changes may take.
+        """
+
+
+class SessionClaims(Protocol):
+    """Claims sessions for turns, one at a time: ``SessionBusy`` while another owner lives."""
+
+    owners: Owners
 
     def claim(
         self,
         session_id: str,
         turn_id: str,
         *,
+        owner: str,
         recover: Recover | None = None,
         change: Change | None = None,
     ) -> Session:
-        """Claim the session for a turn and return it; a dead turn is recovered first.
+        """Claim the session for a turn of ``owner``, change it, and return it.
 
-        ``change`` is made with it; if it raises, the session is neither changed nor claimed.
+        A dead turn is recovered first. What ``change`` raises leaves the session neither changed
+        nor claimed.
         """
 
     def release(self, session_id: str, turn_id: str) -> None:
@@ -129,13 +117,47 @@ class SessionRepository(Protocol):
 
     def sync_claims(self) -> None:
         """Let the claims that were made so far survive a power cut."""
-        ...
 
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
 
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
+
+
+class SessionRepository(SessionReader, SessionClaims, Protocol):
+    """Keeps sessions.
+
+    Writes raise ``StorageFull``, and ``SessionReadOnly`` if the session's format has another major
+    version, except that ``delete`` removes any session.
+    """
+
+    def create(self, session: Session) -> None:
+        """Keep a new session; ``SessionExists`` when its id is taken."""
+
+    def update(
+        self,
+        session_id: str,
+        change: Change,
+        *,
+        turn_id: str | None = None,
+        release: bool = False,
+        begun: Sequence[str] = (),
+    ) -> Session:
+        """Change the session, and return it.
+
+        With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise), which
+        ``release`` gives up. ``begun`` names the tool calls that are about to run: the claim keeps
+        them, so that they never run again.
+        """
+
+    def update_idle(
+        self, session_id: str, change: Change, *, recover: Recover | None = None
+    ) -> Session:
+        """Change the session while no turn runs; a dead turn is recovered first."""
+
+    def delete(self, session_id: str) -> None:
+        """Forget the session, readable or not, while no turn runs."""
 
     def sweep(self) -> int:
         """Remove what dead processes left behind, but no claims on sessions; return how many."""

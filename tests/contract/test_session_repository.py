@@ -1,4 +1,4 @@
-"""What every session repository does, whatever it keeps sessions in."""
+"""The contract of every session repository, whatever it keeps sessions in."""
 
 import threading
 from collections.abc import Callable
@@ -15,17 +15,19 @@ from sessions_app.errors import (
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, SessionMetadata, append_messages, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.repository import SessionRepository
+from sessions_app.store.repository import Claim, SessionRepository
+from tests.contract.memory_repository import MemorySessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 LATER = "2026-11-21T11:00:00.000000+00:00"
 FIRST, SECOND = "a1b2c3d4e5", "0123456789"
 
 
-@pytest.fixture(params=[FileSessionRepository])
+@pytest.fixture(params=["files", "memory"])
 def repository(request: pytest.FixtureRequest, tmp_path: Path) -> SessionRepository:
-    repository: SessionRepository = request.param(tmp_path / "sessions")
-    return repository
+    if request.param == "memory":
+        return MemorySessionRepository()
+    return FileSessionRepository(tmp_path / "sessions")
 
 
 def new_session(session_id: str = FIRST, *, updated_at: str = NOW) -> Session:
@@ -71,7 +73,7 @@ def test_an_unknown_or_malformed_id_is_not_found(
         lambda: repository.update(session_id, say("Hello")),
         lambda: repository.update_idle(session_id, say("Hello")),
         lambda: repository.delete(session_id),
-        lambda: repository.claim(session_id, "t1"),
+        lambda: repository.claim(session_id, "t1", owner=repository.owners.mine()),
     ):
         with pytest.raises(SessionNotFound):
             call()
@@ -152,9 +154,9 @@ def test_threads_lose_nothing(repository: SessionRepository) -> None:
 
 def test_a_claimed_session_is_busy_for_everybody_else(repository: SessionRepository) -> None:
     repository.create(new_session())
-    assert repository.claim(FIRST, "t1") == new_session()
+    assert repository.claim(FIRST, "t1", owner=repository.owners.mine()) == new_session()
     for call in (
-        lambda: repository.claim(FIRST, "t2"),
+        lambda: repository.claim(FIRST, "t2", owner=repository.owners.mine()),
         lambda: repository.update_idle(FIRST, say("Hello")),
         lambda: repository.update(FIRST, say("Hello"), turn_id="t2"),
         lambda: repository.delete(FIRST),
@@ -169,7 +171,7 @@ def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
     repository: SessionRepository,
 ) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1")
+    repository.claim(FIRST, "t1", owner=repository.owners.mine())
     repository.update(FIRST, say("Hello"), turn_id="t1")
     repository.update(FIRST, lambda session: with_metadata(session, now=LATER, model="other"))
     session = repository.load(FIRST)
@@ -179,7 +181,7 @@ def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
 
 def test_a_released_session_can_be_claimed_again(repository: SessionRepository) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1")
+    repository.claim(FIRST, "t1", owner=repository.owners.mine())
     repository.release(FIRST, "another turn")
     assert repository.claim_of(FIRST) is not None
     repository.release(FIRST, "t1")
@@ -187,13 +189,13 @@ def test_a_released_session_can_be_claimed_again(repository: SessionRepository) 
     assert repository.claim_of(FIRST) is None
     with pytest.raises(SessionBusy):
         repository.update(FIRST, say("too late"), turn_id="t1")
-    repository.claim(FIRST, "t2")
+    repository.claim(FIRST, "t2", owner=repository.owners.mine())
 
 
 def test_a_process_holds_many_claims(repository: SessionRepository) -> None:
     for session_id in (FIRST, SECOND):
         repository.create(new_session(session_id))
-        repository.claim(session_id, f"turn-of-{session_id}")
+        repository.claim(session_id, f"turn-of-{session_id}", owner=repository.owners.mine())
     claims = repository.claims()
     assert {claim.session_id: claim.turn_id for claim in claims} == {
         FIRST: f"turn-of-{FIRST}",
@@ -210,7 +212,99 @@ def test_nothing_is_recovered_while_nothing_died(repository: SessionRepository) 
         raise AssertionError(claim)
 
     repository.update_idle(FIRST, say("Hello"), recover=recover)
-    repository.claim(FIRST, "t1", recover=recover)
+    repository.claim(FIRST, "t1", recover=recover, owner=repository.owners.mine())
+
+
+def condemn(repository: SessionRepository, directory: Path) -> None:
+    """Let this process lose its claims, as if it had died."""
+    if isinstance(repository, MemorySessionRepository):
+        repository.owners.condemn()
+    else:
+        owner = repository.owners.mine()
+        (directory / ".claims" / "workers" / f"{owner}.lock").unlink()
+
+
+def seal(session: Session, claim: Claim) -> Session:
+    return say(f"sealed {claim.turn_id}")(session)
+
+
+def test_a_dead_turn_is_recovered_once_before_anything_else(
+    repository: SessionRepository, tmp_path: Path
+) -> None:
+    repository.create(new_session())
+    first = repository.owners.mine()
+    repository.claim(FIRST, "t1", owner=first)
+    condemn(repository, tmp_path / "sessions")
+    second = repository.owners.mine()
+    assert (repository.owners.lives(first), repository.owners.lives(second)) == (False, True)
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert (claim.owner, claim.alive) == (first, False)
+    session = repository.claim(FIRST, "t2", owner=second, recover=seal, change=say("Hello"))
+    assert texts(session) == ["sealed t1", "Hello"]
+    assert repository.load(FIRST) == session
+    repository.update(FIRST, say("Bye"), turn_id="t2", release=True)
+    assert texts(repository.update_idle(FIRST, say("?"), recover=seal))[-2:] == ["Bye", "?"]
+
+
+def test_without_recovery_a_dead_turns_claim_stays(
+    repository: SessionRepository, tmp_path: Path
+) -> None:
+    repository.create(new_session())
+    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    condemn(repository, tmp_path / "sessions")
+    repository.owners.mine()
+    assert texts(repository.update_idle(FIRST, say("Hello"))) == ["Hello"]
+    assert [claim.turn_id for claim in repository.claims()] == ["t1"]
+
+
+def test_an_owner_that_was_given_up_can_not_write(
+    repository: SessionRepository, tmp_path: Path
+) -> None:
+    repository.create(new_session())
+    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    condemn(repository, tmp_path / "sessions")
+    repository.claim(FIRST, "t2", owner=repository.owners.mine(), recover=seal)
+    with pytest.raises(SessionBusy):
+        repository.update(FIRST, say("too late"), turn_id="t1")
+    assert texts(repository.load(FIRST)) == ["sealed t1"]
+
+
+def test_a_change_that_is_made_again_is_made_of_the_newest_session(
+    repository: SessionRepository,
+) -> None:
+    """A change may be called more than once; what is kept is made by the last call alone."""
+    repository.create(new_session())
+    seen: list[int] = []
+
+    def count(session: Session) -> Session:
+        seen.append(len(session.messages))
+        return say(f"after {len(session.messages)}")(session)
+
+    repository.update(FIRST, count)
+    repository.update_idle(FIRST, count)
+    session = repository.claim(FIRST, "t1", owner=repository.owners.mine(), change=count)
+    assert texts(session) == texts(repository.load(FIRST)) == ["after 0", "after 1", "after 2"]
+    assert sorted(set(seen)) == [0, 1, 2]
+
+
+def test_calls_that_begin_are_no_change_of_the_session(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
+    assert repository.load(FIRST) == new_session()
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert claim.begun in ((), ("call_1",)), "files leave it to the journal"
+
+
+def test_a_deleted_session_is_remembered(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    repository.release(FIRST, "t1")
+    assert repository.deleted_at(FIRST) is None
+    repository.delete(FIRST)
+    assert repository.deleted_at(FIRST) is not None
 
 
 def test_what_is_recalled_is_a_session_that_was_read_or_nothing(

@@ -5,7 +5,8 @@ Nothing of its turns is removed, unless the session was deleted through us.
 
 import asyncio
 import shutil
-from unittest.mock import patch
+import subprocess
+import sys
 
 import pytest
 
@@ -178,7 +179,7 @@ async def test_deleting_leaves_a_journal_that_is_being_written(house):
         turn_id = "0199f3a2b4c50000abcd"
         session_id = house.sessions.create(model="m").session_id
         repository = house.sessions.repository
-        repository.claim(session_id, turn_id)
+        repository.claim(session_id, turn_id, owner=repository.owners.mine())
         writer = house.journal.open(session_id, turn_id)
         repository.release(session_id, turn_id)
         repository.delete(session_id)
@@ -202,7 +203,7 @@ async def test_a_session_that_came_back_after_it_was_deleted_is_not_deleted_agai
         repository = house.sessions.repository
         repository.delete(session_id)
         path.write_bytes(backup)
-        repository.claim(session_id, "fffff3a2b4c50000abcd")
+        repository.claim(session_id, "fffff3a2b4c50000abcd", owner=repository.owners.mine())
         house.journal.open(session_id, "fffff3a2b4c50000abcd").close()
         path.rename(path.with_suffix(".new"))
         keep_house(house)
@@ -226,18 +227,26 @@ async def test_a_key_lives_as_long_as_the_journal_of_a_missing_session(dead):
     assert await asyncio.to_thread(sweep) is not None
 
 
-def test_a_worker_lives_where_its_sessions_are_mounted_now(tmp_path, monkeypatch):
+def test_a_worker_lives_where_its_sessions_are_mounted_now(tmp_path):
     """What it locked in the directory below a mount point tells nobody that it lives."""
-    monkeypatch.setattr("sessions_app.store.claims._mine", {})
     repository = FileSessionRepository(tmp_path / "sessions")
     session_id = _new_session(repository)
-    repository.claim(session_id, "t1")
+    repository.claim(session_id, "t1", owner=repository.owners.mine())
     (tmp_path / "sessions").rename(tmp_path / "below")
     shutil.copytree(tmp_path / "below", tmp_path / "sessions", symlinks=True)
     repository.release(session_id, "t1")
-    repository.claim(session_id, "t2")
-    with patch("sessions_app.store.claims._mine", {}):  # as another process sees it
-        assert repository.claim_of(session_id).alive
+    repository.claim(session_id, "t2", owner=repository.owners.mine())
+    look = [sys.executable, "-c", ALIVE, str(tmp_path / "sessions"), session_id]
+    assert subprocess.check_output(look, text=True) == "True\n"
+
+
+ALIVE = """
+import sys
+from pathlib import Path
+from sessions_app.store.file_repository import FileSessionRepository
+
+print(FileSessionRepository(Path(sys.argv[1])).claim_of(sys.argv[2]).alive)
+"""
 
 
 def _new_session(repository):

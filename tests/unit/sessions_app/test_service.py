@@ -232,7 +232,7 @@ def test_a_fork_leaves_the_original_alone(
 
 def test_while_a_turn_runs_only_settings_change(manager: SessionManager) -> None:
     session_id = manager.create("m", system_prompt="Be brief.").session_id
-    manager.repository.claim(session_id, "t1")
+    manager.repository.claim(session_id, "t1", owner=manager.repository.owners.mine())
     for call in (
         lambda: manager.edit_message(session_id, 0, "x"),
         lambda: manager.set_system_prompt(session_id, "x"),
@@ -261,7 +261,7 @@ def test_a_dead_turn_is_recovered_before_a_change(sessions_dir: Path) -> None:
 
     manager = SessionManager(sessions_dir=sessions_dir, recover=recover)
     session_id = manager.create("m").session_id
-    manager.repository.claim(session_id, "t1")
+    manager.repository.claim(session_id, "t1", owner=manager.repository.owners.mine())
     claim = sessions_dir / ".claims" / f"{session_id}.claim"
     claim.unlink()
     claim.symlink_to("t1|0000000000000000|then")  # of a process that is gone

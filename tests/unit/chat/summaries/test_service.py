@@ -177,7 +177,7 @@ async def test_a_session_that_is_not_quiet_yet_waits_for_its_next_task(house):
 
 async def test_nothing_is_written_while_a_turn_runs(house):
     session_id = house.talk()
-    house.repository.claim(session_id, "turn")
+    house.repository.claim(session_id, "turn", owner=house.repository.owners.mine())
 
     assert await house.run(session_id) == "skipped: a turn runs"
     with pytest.raises(SessionBusy):
@@ -192,7 +192,7 @@ async def test_a_turn_that_begins_takes_the_model_back(house):
 
     running = asyncio.create_task(house.run(session_id))
     await house.answers.asked.wait()
-    house.repository.claim(session_id, "turn")
+    house.repository.claim(session_id, "turn", owner=house.repository.owners.mine())
 
     assert await running == "gave way to a turn"
     assert house.answers.cancelled == 1
@@ -205,12 +205,12 @@ async def test_a_turn_that_begins_takes_the_model_back(house):
 async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
     session_id, other, third = house.talk(), house.talk(), house.talk("n")
     house.answers.script = [...]
-    house.repository.claim(third, "turn3")  # another model
+    house.repository.claim(third, "turn3", owner=house.repository.owners.mine())  # another model
 
     running = asyncio.create_task(house.run(session_id))
     await house.answers.asked.wait()
     assert not running.done()
-    house.repository.claim(other, "turn2")
+    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
 
     assert await running == "gave way to a turn of another session"
     assert house.answers.cancelled == 1
@@ -224,7 +224,7 @@ async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
 
 async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2")
+    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
     call = ToolCall(id="c1", name="delete", arguments={})
     asked = {"session_id": other, "message_id": "m1", "call": call, "call_index": 0}
 
@@ -240,7 +240,7 @@ async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
 
 async def test_a_summary_does_not_give_way_for_ever(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2")
+    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
     house.now = "2026-01-01T00:09:59.000000+00:00"
     assert await house.run(session_id) == "gave way to a turn of another session"
     house.now = "2026-01-01T00:10:01.000000+00:00"
@@ -249,19 +249,19 @@ async def test_a_summary_does_not_give_way_for_ever(house):
 
 async def test_where_requests_do_not_wait_for_each_other_nobody_gives_way(house):
     session_id, other = house.talk("openai:gpt"), house.talk("openai:gpt")
-    house.repository.claim(other, "turn2")
+    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
     assert await house.run(session_id) == "done"
 
 
 async def test_who_asks_for_a_summary_waits_for_no_other_session(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2")
+    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
     assert (await house.service.summarize(session_id)).summary == "They talked."
 
 
 async def test_a_dead_turn_wants_no_model(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2")
+    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
     claim = house.repository.claim_of(other)
     dead = msgspec.structs.replace(claim, alive=False)
     house.wanted = WantedModels(
@@ -544,7 +544,7 @@ async def test_giving_way_frees_the_models_slot(house):
     async with server, asyncio.timeout(20):
         running = asyncio.create_task(house.run(session_id, house.build()))
         request = await asked
-        house.repository.claim(other, "turn2")
+        house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
         assert await running == "gave way to a turn of another session"
         await left.wait()
     assert (request["truncate"], request["shift"]) == (False, False)

@@ -61,7 +61,9 @@ def test_a_process_decodes_nothing_that_it_wrote_or_read_itself(
     repository: FileSessionRepository, path: Path, decoded: list[str]
 ) -> None:
     for number in range(3):
-        repository.claim(SESSION_ID, "t", change=say(f"question {number}"))
+        repository.claim(
+            SESSION_ID, "t", change=say(f"question {number}"), owner=repository.owners.mine()
+        )
         repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
     assert len(repository.load(SESSION_ID).messages) == 7
     assert decoded == []
@@ -85,7 +87,9 @@ def test_what_a_turn_writes_is_read_once_nobody_waits_for_it(
     assert len(read) == 1
     for number in range(3):
         read.clear()
-        repository.claim(SESSION_ID, "t", change=say(f"question {number}"))
+        repository.claim(
+            SESSION_ID, "t", change=say(f"question {number}"), owner=repository.owners.mine()
+        )
         assert read == []
         claimed = path.read_bytes()
         repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
@@ -95,7 +99,7 @@ def test_what_a_turn_writes_is_read_once_nobody_waits_for_it(
 def test_a_file_that_was_not_read_yet_is_recognised_by_its_bytes_too(
     repository: FileSessionRepository, path: Path
 ) -> None:
-    given = repository.claim(SESSION_ID, "t", change=say("again"))
+    given = repository.claim(SESSION_ID, "t", change=say("again"), owner=repository.owners.mine())
     edit_in_place(path)
     assert texts(repository.load(SESSION_ID)) == ["World", "again"]
     assert texts(given) == ["Hello", "again"]
@@ -165,7 +169,9 @@ def test_an_edit_by_others_is_seen_at_once(
 ) -> None:
     assert texts(repository.load(SESSION_ID)) == ["Hello"]
     if claimed:
-        repository.claim(SESSION_ID, "t", change=lambda session: session)
+        repository.claim(
+            SESSION_ID, "t", change=lambda session: session, owner=repository.owners.mine()
+        )
     edit(path)
     assert texts(repository.load(SESSION_ID)) == ["World"]
     assert texts(repository.update(SESSION_ID, say("again"))) == ["World", "again"]
@@ -188,14 +194,14 @@ def test_what_is_broken_or_gone_is_not_answered_from_memory(
     data = path.read_bytes()
     path.write_bytes(data[:-5])
     with pytest.raises(SessionCorrupt):
-        repository.claim(SESSION_ID, "t")
+        repository.claim(SESSION_ID, "t", owner=repository.owners.mine())
     path.unlink()
     with pytest.raises(SessionNotFound):
-        repository.claim(SESSION_ID, "t")
+        repository.claim(SESSION_ID, "t", owner=repository.owners.mine())
     path.symlink_to(path.with_name("elsewhere"))
     path.with_name("elsewhere").write_bytes(data)
     with pytest.raises(SessionCorrupt):
-        repository.claim(SESSION_ID, "t")
+        repository.claim(SESSION_ID, "t", owner=repository.owners.mine())
 
 
 def test_two_processes_by_turns_lose_nothing(repository: FileSessionRepository, path: Path) -> None:

@@ -15,7 +15,8 @@ import pytest
 from sessions_app.errors import InvalidMessageIndex, SessionBusy
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
-from sessions_app.store.claims import TurnClaims, this_worker
+from sessions_app.store.claims import TurnClaims
+from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Claim
 
@@ -29,7 +30,8 @@ OWNER = """
     from pathlib import Path
     from sessions_app.store.file_repository import FileSessionRepository
 
-    FileSessionRepository(Path(sys.argv[1])).claim("a1b2c3d4e5", "t1")
+    repository = FileSessionRepository(Path(sys.argv[1]))
+    repository.claim("a1b2c3d4e5", "t1", owner=repository.owners.mine())
     print("claimed", flush=True)
     sys.stdin.read()
 """
@@ -91,12 +93,12 @@ def test_another_process_s_turn_is_seen_and_its_death_at_once(
         assert claim is not None
         assert (claim.turn_id, claim.alive) == ("t1", True)
         with pytest.raises(SessionBusy):
-            repository.claim(SESSION_ID, "t2")
+            repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
         kill(process)
         claim = repository.claim_of(SESSION_ID)
         assert claim is not None
         assert not claim.alive
-        repository.claim(SESSION_ID, "t2")
+        repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert (claim.turn_id, claim.alive) == ("t2", True)
@@ -106,7 +108,7 @@ def test_a_dead_turn_is_recovered_and_saved_before_the_next_begins(
     repository: FileSessionRepository, dead_claim: Claim
 ) -> None:
     assert not dead_claim.alive
-    session = repository.claim(SESSION_ID, "t2", recover=seal)
+    session = repository.claim(SESSION_ID, "t2", recover=seal, owner=repository.owners.mine())
     assert texts(session) == ["Hello", "sealed t1"]
     assert repository.load(SESSION_ID) == session
     assert [claim.turn_id for claim in repository.claims()] == ["t2"]
@@ -138,9 +140,11 @@ def test_a_recovery_that_fails_is_tried_again(
         raise OSError("the journal can't be read")
 
     with pytest.raises(OSError, match="journal"):
-        repository.claim(SESSION_ID, "t2", recover=fail)
+        repository.claim(SESSION_ID, "t2", recover=fail, owner=repository.owners.mine())
     assert repository.claim_of(SESSION_ID) == dead_claim
-    assert texts(repository.claim(SESSION_ID, "t2", recover=seal)) == ["Hello", "sealed t1"]
+    assert texts(
+        repository.claim(SESSION_ID, "t2", recover=seal, owner=repository.owners.mine())
+    ) == ["Hello", "sealed t1"]
 
 
 def test_who_can_not_recover_leaves_the_claim_to_who_can(
@@ -165,7 +169,7 @@ def test_a_claim_that_makes_no_sense_counts_as_dead(
     target: str | None,
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, "t1")
+    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
     path = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     path.unlink()
     if target:
@@ -175,7 +179,7 @@ def test_a_claim_that_makes_no_sense_counts_as_dead(
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert not claim.alive
-    repository.claim(SESSION_ID, "t2")
+    repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
 
 
 def test_a_process_has_one_liveness_file_for_a_directory(
@@ -185,29 +189,20 @@ def test_a_process_has_one_liveness_file_for_a_directory(
     for number, repository in enumerate((first, second, first)):
         session_id = f"{number:010x}"
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1")
+        repository.claim(session_id, "t1", owner=repository.owners.mine())
     assert len(list((sessions_dir / ".claims" / "workers").iterdir())) == 1
-    assert len({claim.worker_id for claim in second.claims()}) == 1
+    assert len({claim.owner for claim in second.claims()}) == 1
     assert second.sweep() == 0
 
 
 def test_liveness_files_of_the_dead_are_swept_and_of_the_living_not(
     repository: FileSessionRepository, sessions_dir: Path, dead_claim: Claim
 ) -> None:
-    repository.claim(SESSION_ID, "t2")
+    repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
     assert repository.sweep() == 1
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert claim.alive
-
-
-def test_a_liveness_file_that_somebody_removed_is_made_anew(tmp_path: Path) -> None:
-    first = this_worker(tmp_path)
-    assert this_worker(tmp_path) == first
-    (tmp_path / f"{first}.lock").unlink()
-    second = this_worker(tmp_path)
-    assert second != first
-    assert (tmp_path / f"{second}.lock").exists()
 
 
 def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
@@ -219,7 +214,8 @@ def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
         from pathlib import Path
         from sessions_app.store.file_repository import FileSessionRepository
 
-        FileSessionRepository(Path(sys.argv[1])).claim("a1b2c3d4e5", "t1")
+        repository = FileSessionRepository(Path(sys.argv[1]))
+        repository.claim("a1b2c3d4e5", "t1", owner=repository.owners.mine())
         if os.fork():
             os._exit(0)
         print("child", flush=True)
@@ -239,26 +235,12 @@ def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
         assert not claim.alive
 
 
-def test_liveness_is_not_inherited_by_started_processes(tmp_path: Path) -> None:
-    worker = this_worker(tmp_path)
-    with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
-    ) as child:
-        descriptors = {
-            os.readlink(path)
-            for path in Path(f"/proc/{child.pid}/fd").glob("*")
-            if Path("/proc").exists()
-        }
-        child.kill()
-    assert str(tmp_path / f"{worker}.lock") not in descriptors
-
-
 def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
-    claims = TurnClaims(tmp_path)
+    claims = TurnClaims(tmp_path, FileOwners(tmp_path / "workers"))
     (tmp_path / "a1b2c3d4e5.claim").symlink_to("../t|../secret|now")
     claim = claims.read("a1b2c3d4e5")
     assert claim is not None
-    assert (claim.worker_id, claim.turn_id, claim.alive) == ("", "", False)
+    assert (claim.owner, claim.turn_id, claim.alive) == ("", "", False)
 
 
 def delete_and_die(repository: FileSessionRepository, session_id: str) -> None:
@@ -275,7 +257,7 @@ def test_a_claim_on_a_deleted_session_is_swept(
 ) -> None:
     for session_id in (SESSION_ID, "0123456789"):
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1")
+        repository.claim(session_id, "t1", owner=repository.owners.mine())
     delete_and_die(repository, SESSION_ID)
     assert repository.sweep() == 1
     assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
@@ -285,13 +267,13 @@ def test_a_claim_on_a_session_whose_file_is_missing_stays(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, "t1")
+    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
     path = sessions_dir / f"{SESSION_ID}.json"
     path.rename(sessions_dir / "elsewhere")
     assert repository.sweep() == 0
     (sessions_dir / "elsewhere").rename(path)
     with pytest.raises(SessionBusy):
-        repository.claim(SESSION_ID, "t2")
+        repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
 
 
 def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
@@ -299,7 +281,7 @@ def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
 ) -> None:
     session = make_session("Hello")
     repository.create(session)
-    repository.claim(SESSION_ID, "t1")
+    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
     repository.release(SESSION_ID, "t1")
     assert repository.deleted_at(SESSION_ID) is None
     repository.delete(SESSION_ID)
@@ -321,7 +303,7 @@ def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
 ) -> None:
     for session_id in (SESSION_ID, "0123456789"):
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1")
+        repository.claim(session_id, "t1", owner=repository.owners.mine())
     delete_and_die(repository, "0123456789")
     claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     claim.unlink()
@@ -329,7 +311,9 @@ def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     (claim / "somebody's.txt").write_text("kept")
     repository.sweep()
     assert [each.session_id for each in repository.claims()] == [SESSION_ID]
-    assert texts(repository.claim(SESSION_ID, "t2", recover=seal)) == ["Hello", "sealed "]
+    assert texts(
+        repository.claim(SESSION_ID, "t2", recover=seal, owner=repository.owners.mine())
+    ) == ["Hello", "sealed "]
     assert claim.is_symlink()
     [kept] = sessions_dir.rglob("somebody's.txt")
     assert kept.parent.name.endswith(".broken")

@@ -35,7 +35,7 @@ def test_files_and_directories_are_private(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, "t1")
+    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
     paths = [path for path in (sessions_dir, *sessions_dir.rglob("*")) if not path.is_symlink()]
     assert {path.name for path in paths} >= {f"{SESSION_ID}.json", ".locks", ".claims", "workers"}
     for path in paths:
@@ -138,7 +138,7 @@ def test_a_broken_file_costs_only_that_session(
         lambda: repository.load(SESSION_ID),
         lambda: repository.update(SESSION_ID, say("Hello")),
         lambda: repository.update_idle(SESSION_ID, say("Hello")),
-        lambda: repository.claim(SESSION_ID, "t1"),
+        lambda: repository.claim(SESSION_ID, "t1", owner=repository.owners.mine()),
     ):
         with pytest.raises(SessionCorrupt) as raised:
             call()

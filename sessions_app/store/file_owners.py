@@ -1,0 +1,139 @@
+"""Knows which processes of this machine live, by locks that die with them.
+
+Every owner of claims holds one ``flock`` on a liveness file of its own for as long as it lives; the
+system drops that lock with the process, however it ends. So a dead owner is seen at once, without
+timeouts, and a living one is never given up. The one exception is a liveness file that was removed,
+or hidden by another directory: then others can't see that its owner lives.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from sessions_app.store.atomic import PRIVATE_FILE, StrPath, make_private_directory
+from sessions_app.store.locks import try_lock
+
+_LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class FileOwners:
+    """The processes that have a liveness file in a directory.
+
+    A process has one id for each directory, whichever object asks for it.
+
+    Args:
+        directory: Where the liveness files are; made when an id of this process is asked for.
+    """
+
+    def __init__(self, directory: StrPath) -> None:
+        self._directory = os.fspath(directory)
+
+    def mine(self) -> str:
+        """Return the id of this process, which is alive from now on until the process ends.
+
+        It is another one if the liveness file is gone.
+        """
+        return _held(self._directory).owner()
+
+    def lives(self, owner: str) -> bool:
+        """Whether the process with this id lives; this process does, as it asks."""
+        if not owner:
+            return False
+        held = _this_process.get(self._directory)
+        if held is not None and owner == held.known_owner:
+            return True
+        with try_lock(f"{self._directory}/{owner}.lock") as is_free:
+            return is_free is False
+
+    def holds(self) -> bool:
+        """Whether the liveness file of this process is where others look for it."""
+        held = _this_process.get(self._directory)
+        return held is None or held.is_in_place()
+
+    def when_condemned(self, call: Callable[[str], None]) -> None:
+        """Have ``call`` called with an id of this process whose liveness file was lost."""
+        _held(self._directory).condemned_calls.append(call)
+
+    def sweep(self) -> int:
+        """Remove the liveness files of dead processes; return how many."""
+        swept = 0
+        with suppress(FileNotFoundError):
+            for name in filter(_LIVENESS_FILE.fullmatch, os.listdir(self._directory)):
+                path = f"{self._directory}/{name}"
+                with try_lock(path) as is_free:
+                    if is_free:
+                        with suppress(FileNotFoundError):
+                            os.unlink(path)
+                        swept += 1
+        return swept
+
+
+class _HeldLiveness:
+    """The id of this process in one directory, and the lock that shows that it lives."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._descriptor: int | None = None
+        self.known_owner: str | None = None
+        self.condemned_calls: list[Callable[[str], None]] = []
+
+    def owner(self) -> str:
+        """Return the id, with its lock taken; after the file was lost, a new one."""
+        with self._lock:
+            lost = self.known_owner if not self.is_in_place() else None
+            if lost is not None or self.known_owner is None:
+                self.known_owner, self._descriptor = self._take()
+            owner = self.known_owner
+        if lost is not None:
+            for call in self.condemned_calls:
+                call(lost)
+        return owner
+
+    def is_in_place(self) -> bool:
+        """Whether others who look for the lock find the file that is held, if one is."""
+        if self._descriptor is None:
+            return True
+        try:
+            found = os.stat(f"{self._directory}/{self.known_owner}.lock")
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(self._descriptor))
+
+    def _take(self) -> tuple[str, int]:
+        make_private_directory(self._directory, durable=False)
+        while True:
+            owner = secrets.token_hex(8)
+            descriptor = os.open(f"{self._directory}/{owner}.lock", _NEW, PRIVATE_FILE)
+            # Waits for a sweeper that may have taken the new file for a dead process's.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                return owner, descriptor
+            os.close(descriptor)
+
+    def forget(self) -> None:
+        """Let go of a parent's lock, in a forked child."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+
+_this_process: dict[str, _HeldLiveness] = {}
+
+
+def _held(directory: str) -> _HeldLiveness:
+    return _this_process.setdefault(directory, _HeldLiveness(directory))
+
+
+def _forget_locks() -> None:
+    """In a forked child: a copy of the lock must not keep its parent's claims alive."""
+    for held in _this_process.values():
+        held.forget()
+    _this_process.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)

@@ -1,0 +1,23 @@
+"""Declares the port to the processes that own claims: which of them still live."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Owners(Protocol):
+    """Knows the processes that may own claims, this one included. All calls block for moments."""
+
+    def mine(self) -> str:
+        """Return the id of this process; a new one after the last was given up for dead."""
+
+    def lives(self, owner: str) -> bool:
+        """Whether the process with this id lives. Once it does not, it never does again."""
+
+    def holds(self) -> bool:
+        """Whether other processes take this one for living, so that it may act just now."""
+
+    def when_condemned(self, call: Callable[[str], None]) -> None:
+        """Have ``call`` called, in any thread, with an id of this process that others gave up."""
+
+    def sweep(self) -> int:
+        """Remove what dead processes left behind; return how many."""

@@ -1,0 +1,193 @@
+"""Sessions in memory, kept as an object store keeps them: by compare-and-swap, without locks."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
+from sessions_app.ids_and_clock import is_session_id, utc_now
+from sessions_app.session import Session, counted, require_known_format
+from sessions_app.store.repository import Change, Claim, Listing, Recover
+
+
+class MemoryOwners:
+    """Processes that live until they are condemned; ``mine`` is one of them."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._dead: set[str] = set()
+        self._calls: list[Callable[[str], None]] = []
+
+    def mine(self) -> str:
+        return f"owner{self._number}"
+
+    def lives(self, owner: str) -> bool:
+        return owner not in self._dead
+
+    def holds(self) -> bool:
+        return True
+
+    def when_condemned(self, call: Callable[[str], None]) -> None:
+        self._calls.append(call)
+
+    def sweep(self) -> int:
+        return 0
+
+    def condemn(self) -> None:
+        lost, self._number = self.mine(), self._number + 1
+        self._dead.add(lost)
+        for call in self._calls:
+            call(lost)
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is kept of a session: itself and its claim, swapped together."""
+
+    session: Session
+    claim: Claim | None = None
+
+
+class MemorySessionRepository:
+    """Makes every change twice, as if another process had been faster the first time."""
+
+    def __init__(self) -> None:
+        self.owners = MemoryOwners()
+        self._documents: dict[str, Document] = {}
+        self._deleted: dict[str, str] = {}
+        self._swapping = threading.Lock()
+
+    # Reading
+
+    def load(self, session_id: str) -> Session:
+        return self._get(session_id).session
+
+    def recall(self, session_id: str) -> Session | None:
+        return None
+
+    def list(self) -> Listing:
+        sessions = [document.session.metadata for document in self._documents.values()]
+        sessions.sort(key=lambda found: (found.updated_at, found.session_id), reverse=True)
+        return Listing(sessions=tuple(sessions), unreadable=())
+
+    def deleted_at(self, session_id: str) -> str | None:
+        return self._deleted.get(session_id)
+
+    def can_hold(self, session: Session) -> bool:
+        return True
+
+    # Claims
+
+    def claim(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        owner: str,
+        recover: Recover | None = None,
+        change: Change | None = None,
+    ) -> Session:
+        claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
+
+        def step(document: Document) -> Document:
+            session = self._settled(document, recover).session
+            return Document(session=_changed(session, change), claim=claim)
+
+        return self._swap(session_id, step)
+
+    def release(self, session_id: str, turn_id: str) -> None:
+        def step(document: Document) -> Document:
+            if document.claim is None or document.claim.turn_id != turn_id:
+                return document
+            return Document(session=document.session)
+
+        if session_id in self._documents:
+            self._swap(session_id, step)
+
+    def sync_claims(self) -> None:
+        pass
+
+    def claim_of(self, session_id: str) -> Claim | None:
+        document = self._documents.get(session_id)
+        claim = document.claim if document else None
+        if claim is None:
+            return None
+        return msgspec.structs.replace(claim, alive=self.owners.lives(claim.owner))
+
+    def claims(self) -> Sequence[Claim]:
+        return [claim for name in self._documents if (claim := self.claim_of(name))]
+
+    # Writing
+
+    def create(self, session: Session) -> None:
+        require_known_format(session)
+        document = Document(session=counted(session))
+        if self._documents.setdefault(session.session_id, document) is not document:
+            raise SessionExists(session.session_id)
+
+    def update(
+        self,
+        session_id: str,
+        change: Change,
+        *,
+        turn_id: str | None = None,
+        release: bool = False,
+        begun: Sequence[str] = (),
+    ) -> Session:
+        def step(document: Document) -> Document:
+            claim = document.claim
+            if turn_id is not None and (claim is None or claim.turn_id != turn_id):
+                raise SessionBusy(session_id, claim.turn_id if claim else None)
+            if claim is not None and begun:
+                claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
+            session = _changed(document.session, change)
+            return Document(session=session, claim=None if release else claim)
+
+        return self._swap(session_id, step)
+
+    def update_idle(
+        self, session_id: str, change: Change, *, recover: Recover | None = None
+    ) -> Session:
+        def step(document: Document) -> Document:
+            settled = self._settled(document, recover)
+            return Document(session=_changed(settled.session, change), claim=settled.claim)
+
+        return self._swap(session_id, step)
+
+    def delete(self, session_id: str) -> None:
+        self._settled(self._get(session_id), None)
+        self._deleted[session_id] = utc_now()
+        del self._documents[session_id]
+
+    def sweep(self) -> int:
+        return 0
+
+    def _get(self, session_id: str) -> Document:
+        if not is_session_id(session_id) or session_id not in self._documents:
+            raise SessionNotFound(session_id)
+        return self._documents[session_id]
+
+    def _settled(self, document: Document, recover: Recover | None) -> Document:
+        claim = self.claim_of(document.session.session_id)
+        if claim is None:
+            return document
+        if claim.alive:
+            raise SessionBusy(claim.session_id, claim.turn_id)
+        if recover is None:
+            return document
+        return Document(session=counted(recover(document.session, claim)))
+
+    def _swap(self, session_id: str, step: Callable[[Document], Document]) -> Session:
+        step(self._get(session_id))  # lost to another process
+        while True:
+            known = self._get(session_id)
+            new = step(known)
+            with self._swapping:
+                if self._documents.get(session_id) is known:
+                    self._documents[session_id] = new
+                    return new.session
+
+
+def _changed(session: Session, change: Change | None) -> Session:
+    require_known_format(session)
+    return session if change is None else counted(change(session))
