@@ -1,9 +1,9 @@
-"""The system prompt files of one directory."""
+"""Lists, reads and writes system prompts."""
 
 import logging
 import os
-import stat
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from prompts_app.errors import PromptExists, PromptNotFound
 from prompts_app.prompts import (
@@ -13,15 +13,8 @@ from prompts_app.prompts import (
     validate_content,
     validate_filename,
 )
-from sessions_app.store.atomic import (
-    UnreadableFileError,
-    read_regular,
-    sync_directory,
-    write_atomically,
-)
-
-MAX_FILE_BYTES = 1 << 20
-"""Files larger than this are not read. Prompts written by hand may be longer than ours."""
+from sessions_app.store.atomic import StrPath, UnreadableFileError
+from sessions_app.store.documents import Documents, FileDocuments
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +26,13 @@ class SystemPromptService:
     directory is made when the first prompt is written. Symbolic links are never followed.
 
     Args:
-        directory: Where the prompt files are.
+        directory: Where the prompt files are, or another place where documents are kept.
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.directory = Path(directory)
+    def __init__(self, directory: StrPath | Documents) -> None:
+        self._documents: Documents = (
+            FileDocuments(directory) if isinstance(directory, str | os.PathLike) else directory
+        )
 
     def list(self) -> list[PromptSummary]:
         """Return the readable prompts by name; a missing directory is an empty one.
@@ -46,7 +41,7 @@ class SystemPromptService:
         logged.
         """
         summaries = []
-        for filename in _filenames(self.directory):
+        for filename in filter(is_filename, self._documents.list()):
             try:
                 summaries.append(PromptSummary.of(self._read(filename)))
             except PromptNotFound as error:
@@ -75,7 +70,7 @@ class SystemPromptService:
         validate_filename(filename)
         self.validate(content)
         try:
-            write_atomically(self.directory / filename, content.encode(), exclusive=True)
+            self._documents.create(filename, content.encode())
         except FileExistsError as error:
             raise PromptExists(filename) from error
         return Prompt(filename=filename, content=content)
@@ -90,8 +85,8 @@ class SystemPromptService:
         """
         validate_filename(filename)
         self.validate(content)
-        self._require_regular(filename)
-        write_atomically(self.directory / filename, content.encode())
+        with _prompt_required(filename):
+            self._documents.replace(filename, content.encode())
         return Prompt(filename=filename, content=content)
 
     def delete(self, filename: str) -> None:
@@ -102,12 +97,8 @@ class SystemPromptService:
             PromptNotFound: There is none, or what has the name is no regular file.
         """
         validate_filename(filename)
-        self._require_regular(filename)
-        try:
-            (self.directory / filename).unlink()
-        except FileNotFoundError as error:
-            raise PromptNotFound(filename) from error
-        sync_directory(self.directory)
+        with _prompt_required(filename):
+            self._documents.delete(filename)
 
     def validate(self, content: str) -> None:
         """Refuse a text that can't be a system prompt: blank, or 10,000 characters or longer.
@@ -118,29 +109,21 @@ class SystemPromptService:
         validate_content(content)
 
     def _read(self, filename: str) -> Prompt:
+        with _prompt_required(filename):
+            data = self._documents.read(filename)
         try:
-            data = read_regular(self.directory / filename, limit=MAX_FILE_BYTES)
             # Some editors start a UTF-8 file with a byte order mark, which is no part of the text.
             return Prompt(filename=filename, content=data.decode("utf-8-sig"))
-        except FileNotFoundError as error:
-            raise PromptNotFound(filename) from error
-        except UnreadableFileError as error:
-            raise PromptNotFound(filename, error.reason) from error
         except UnicodeDecodeError as error:
             raise PromptNotFound(filename, "not UTF-8 text") from error
 
-    def _require_regular(self, filename: str) -> None:
-        try:
-            mode = (self.directory / filename).lstat().st_mode
-        except FileNotFoundError as error:
-            raise PromptNotFound(filename) from error
-        if not stat.S_ISREG(mode):
-            raise PromptNotFound(filename, "not a regular file")
 
-
-def _filenames(directory: Path) -> list[str]:
+@contextmanager
+def _prompt_required(filename: str) -> Iterator[None]:
+    """Raise ``PromptNotFound`` where there is no such document, or none that can be read."""
     try:
-        with os.scandir(directory) as entries:
-            return sorted(entry.name for entry in entries if is_filename(entry.name))
-    except FileNotFoundError:
-        return []
+        yield
+    except FileNotFoundError as error:
+        raise PromptNotFound(filename) from error
+    except UnreadableFileError as error:
+        raise PromptNotFound(filename, error.reason) from error

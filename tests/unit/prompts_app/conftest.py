@@ -14,8 +14,13 @@ from prompts_app.service import SystemPromptService
 
 
 @pytest.fixture
-def prompts(tmp_path: Path) -> SystemPromptService:
-    return SystemPromptService(tmp_path / "system_prompts")
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "system_prompts"
+
+
+@pytest.fixture
+def prompts(directory: Path) -> SystemPromptService:
+    return SystemPromptService(directory)
 
 
 @pytest.fixture

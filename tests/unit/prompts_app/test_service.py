@@ -9,8 +9,9 @@ import pytest
 
 from prompts_app.errors import PromptExists, PromptNotFound
 from prompts_app.prompts import Prompt, PromptSummary
-from prompts_app.service import MAX_FILE_BYTES, SystemPromptService
+from prompts_app.service import SystemPromptService
 from sessions_app.errors import StorageFull, ValidationFailed
+from sessions_app.store.documents import MAX_DOCUMENT_BYTES
 
 TRAVERSALS = ["../outside.md", "..", "a/b.md", "a.md\x00.txt", "a.md\n", "/etc/passwd"]
 
@@ -23,9 +24,11 @@ def filenames(prompts: SystemPromptService) -> list[str]:
     return [summary.filename for summary in prompts.list()]
 
 
-def test_a_missing_directory_is_an_empty_list(prompts: SystemPromptService) -> None:
+def test_a_missing_directory_is_an_empty_list(
+    prompts: SystemPromptService, directory: Path
+) -> None:
     assert prompts.list() == []
-    assert not prompts.directory.exists()
+    assert not directory.exists()
 
 
 def test_a_created_prompt_can_be_read_and_is_listed(prompts: SystemPromptService) -> None:
@@ -43,27 +46,32 @@ def test_prompts_are_listed_by_name(prompts: SystemPromptService) -> None:
     assert filenames(prompts) == ["a.txt", "b.md", "c.md"]
 
 
-def test_files_and_directories_that_we_make_are_private(prompts: SystemPromptService) -> None:
+def test_files_and_directories_that_we_make_are_private(
+    prompts: SystemPromptService, directory: Path
+) -> None:
     prompts.create("a.md", "text")
-    assert mode_of(prompts.directory) == 0o700
-    assert mode_of(prompts.directory / "a.md") == 0o600
+    assert mode_of(directory) == 0o700
+    assert mode_of(directory / "a.md") == 0o600
 
 
-def test_a_directory_that_stood_there_keeps_its_mode(prompts: SystemPromptService) -> None:
-    prompts.directory.mkdir()
-    prompts.directory.chmod(0o755)
+def test_a_directory_that_stood_there_keeps_its_mode(
+    prompts: SystemPromptService, directory: Path
+) -> None:
+    directory.mkdir()
+    directory.chmod(0o755)
     prompts.create("a.md", "text")
-    assert mode_of(prompts.directory) == 0o755
+    assert mode_of(directory) == 0o755
 
 
 def test_creating_a_second_prompt_of_the_same_name_keeps_the_first(
     prompts: SystemPromptService,
+    directory: Path,
 ) -> None:
     prompts.create("a.md", "first")
     with pytest.raises(PromptExists):
         prompts.create("a.md", "second")
     assert prompts.get("a.md").content == "first"
-    assert os.listdir(prompts.directory) == ["a.md"]
+    assert os.listdir(directory) == ["a.md"]
 
 
 def test_of_parallel_creates_exactly_one_succeeds(prompts: SystemPromptService) -> None:
@@ -116,16 +124,17 @@ def test_a_deleted_prompt_is_gone(prompts: SystemPromptService) -> None:
 
 def test_an_unknown_prompt_can_be_neither_read_updated_nor_deleted(
     prompts: SystemPromptService,
+    directory: Path,
 ) -> None:
     for action in (prompts.get, prompts.delete, lambda name: prompts.update(name, "text")):
         with pytest.raises(PromptNotFound):
             action("missing.md")
-    assert not prompts.directory.exists()
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize("name", TRAVERSALS)
 def test_a_hostile_name_never_reaches_the_disk(
-    prompts: SystemPromptService, name: str, tmp_path: Path
+    prompts: SystemPromptService, directory: Path, name: str, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside.md"
     outside.write_text("secret")
@@ -139,7 +148,7 @@ def test_a_hostile_name_never_reaches_the_disk(
             action(name)
         assert refused.value.details["field"] == "filename"
     assert outside.read_text() == "secret"
-    assert not prompts.directory.exists()
+    assert not directory.exists()
 
 
 def test_an_invalid_text_changes_nothing(prompts: SystemPromptService) -> None:
@@ -154,13 +163,13 @@ def test_an_invalid_text_changes_nothing(prompts: SystemPromptService) -> None:
 
 
 def test_a_symbolic_link_is_refused_and_never_followed(
-    prompts: SystemPromptService, tmp_path: Path
+    prompts: SystemPromptService, directory: Path, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     prompts.create("good.md", "text")
-    (prompts.directory / "link.md").symlink_to(secret)
-    (prompts.directory / "dangling.md").symlink_to(tmp_path / "nowhere")
+    (directory / "link.md").symlink_to(secret)
+    (directory / "dangling.md").symlink_to(tmp_path / "nowhere")
 
     for name in ("link.md", "dangling.md"):
         for action in (prompts.get, prompts.delete, lambda name: prompts.update(name, "text")):
@@ -174,15 +183,15 @@ def test_a_symbolic_link_is_refused_and_never_followed(
 
 
 def test_files_that_are_no_prompts_cost_only_themselves(
-    prompts: SystemPromptService, caplog: pytest.LogCaptureFixture
+    prompts: SystemPromptService, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     prompts.create("good.md", "text")
-    (prompts.directory / "latin.md").write_bytes("caf\xe9".encode("latin-1"))
-    (prompts.directory / "huge.md").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
-    (prompts.directory / "folder.md").mkdir()
-    (prompts.directory / "notes.json").write_text("{}")
-    (prompts.directory / ".hidden.md").write_text("text")
-    os.mkfifo(prompts.directory / "pipe.md")
+    (directory / "latin.md").write_bytes("caf\xe9".encode("latin-1"))
+    (directory / "huge.md").write_bytes(b"x" * (MAX_DOCUMENT_BYTES + 1))
+    (directory / "folder.md").mkdir()
+    (directory / "notes.json").write_text("{}")
+    (directory / ".hidden.md").write_text("text")
+    os.mkfifo(directory / "pipe.md")
 
     assert filenames(prompts) == ["good.md"]
     for name in ("latin.md", "huge.md", "folder.md", "pipe.md"):
@@ -194,30 +203,36 @@ def test_files_that_are_no_prompts_cost_only_themselves(
             prompts.update(name, "text")
 
 
-def test_an_unusable_file_can_be_replaced_or_deleted(prompts: SystemPromptService) -> None:
+def test_an_unusable_file_can_be_replaced_or_deleted(
+    prompts: SystemPromptService, directory: Path
+) -> None:
     prompts.create("good.md", "text")
-    (prompts.directory / "latin.md").write_bytes(b"\xff")
+    (directory / "latin.md").write_bytes(b"\xff")
     assert prompts.update("latin.md", "mended").content == "mended"
-    (prompts.directory / "huge.md").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    (directory / "huge.md").write_bytes(b"x" * (MAX_DOCUMENT_BYTES + 1))
     prompts.delete("huge.md")
     assert filenames(prompts) == ["good.md", "latin.md"]
 
 
-def test_a_long_prompt_written_by_hand_can_be_read(prompts: SystemPromptService) -> None:
-    prompts.directory.mkdir()
-    (prompts.directory / "long.md").write_text("word " * 10_000)
+def test_a_long_prompt_written_by_hand_can_be_read(
+    prompts: SystemPromptService, directory: Path
+) -> None:
+    directory.mkdir()
+    (directory / "long.md").write_text("word " * 10_000)
     assert prompts.list()[0].word_count == 10_000
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(prompts: SystemPromptService) -> None:
-    prompts.directory.mkdir()
-    (prompts.directory / "bom.md").write_bytes(b"\xef\xbb\xbfHello")
+def test_a_byte_order_mark_is_no_part_of_the_text(
+    prompts: SystemPromptService, directory: Path
+) -> None:
+    directory.mkdir()
+    (directory / "bom.md").write_bytes(b"\xef\xbb\xbfHello")
     assert prompts.get("bom.md").content == "Hello"
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_loses_nothing_and_leaves_nothing_behind(
-    prompts: SystemPromptService, monkeypatch: pytest.MonkeyPatch, code: int
+    prompts: SystemPromptService, directory: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     prompts.create("a.md", "old")
 
@@ -229,5 +244,5 @@ def test_a_full_disk_loses_nothing_and_leaves_nothing_behind(
         prompts.update("a.md", "new")
     with pytest.raises(StorageFull):
         prompts.create("b.md", "new")
-    assert os.listdir(prompts.directory) == ["a.md"]
+    assert os.listdir(directory) == ["a.md"]
     assert prompts.get("a.md").content == "old"

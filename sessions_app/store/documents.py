@@ -1,0 +1,89 @@
+"""The port for documents that people write, as prompts and profiles are, and its file adapter."""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from sessions_app.store.atomic import (
+    StrPath,
+    UnreadableFileError,
+    read_regular,
+    sync_directory,
+    write_atomically,
+)
+
+MAX_DOCUMENT_BYTES = 1 << 20
+"""Larger ones are not read. Those written by hand may be longer than ours."""
+
+
+class Documents(Protocol):
+    """Keeps documents by name. All calls block for milliseconds; writes are durable.
+
+    Names are the caller's to check before they come here.
+    """
+
+    def list(self) -> Sequence[str]:
+        """Return all names in order, those of documents that can't be read too."""
+
+    def read(self, name: str) -> bytes:
+        """Return a document; raises ``FileNotFoundError`` or ``UnreadableFileError``."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """Keep a new document. Of several writers of one name exactly one succeeds.
+
+        Raises:
+            FileExistsError: The name is taken.
+            StorageError: It can't be kept.
+        """
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Replace a whole document, or leave it as it was.
+
+        Raises:
+            FileNotFoundError: There is none.
+            UnreadableFileError: What has the name is no document.
+            StorageError: It can't be kept.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove a document; raises ``FileNotFoundError`` or ``UnreadableFileError``."""
+
+
+class FileDocuments:
+    """The files of one directory, which is made with the first. Symbolic links are not followed."""
+
+    def __init__(self, directory: StrPath) -> None:
+        self._directory = Path(directory)
+
+    def list(self) -> Sequence[str]:
+        """Return the names of everything there; a missing directory is an empty one."""
+        try:
+            return sorted(os.listdir(self._directory))  # noqa: PTH208 - names are all it takes
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+        return read_regular(self._directory / name, limit=MAX_DOCUMENT_BYTES)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file."""
+        write_atomically(self._directory / name, data, exclusive=True)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file in the place of another one."""
+        self._require_regular(name)
+        write_atomically(self._directory / name, data)
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        self._require_regular(name)
+        (self._directory / name).unlink()
+        sync_directory(self._directory)
+
+    def _require_regular(self, name: str) -> None:
+        path = self._directory / name
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise UnreadableFileError(path, "not a regular file")
