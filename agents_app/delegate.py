@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,8 +21,8 @@ from agents_app.tool_text import agent_tool
 from chat.approvals.approver import NobodyToAsk
 from chat.start.claiming import OpenedTurn, TurnOpener
 from chat.start.preparation import TurnPreparer
-from chat.stream.events import Event, ToolCallStarted
-from chat.stream.turn_stream import TurnStream
+from chat.stream.events import Event
+from chat.stream.notes import Note
 from chat.turn.delegation import CallingTurn
 from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
@@ -206,8 +205,8 @@ class AgentRun:
             self.session_id,
             self.preparation.prepare,
             self.preparation.find_out,
-            stream_type=partial(NarratedStream, self.narration, self.turn.emit),
         )
+        opened.stream.observe(self._retell)
         tools = opened.job.available_tools
         engine = TurnEngine(
             opened.job,
@@ -226,34 +225,10 @@ class AgentRun:
         engine.start()
         return engine
 
-
-class NarratedStream(TurnStream):
-    """The stream of an agent's turn: journalled like any other, and retold to the calling turn."""
-
-    def __init__(
-        self,
-        narration: Narration,
-        tell: Callable[[Sequence[Event]], None],
-        turn_id: str,
-        **collaborators: Any,
-    ) -> None:
-        super().__init__(turn_id, **collaborators)
-        self._narration = narration
-        self._tell = tell
-
-    def emit(self, events: Sequence[Event]) -> None:
-        """Journal the events, and tell the calling turn's listeners of them."""
-        super().emit(events)
-        if self.failure is not None:
-            return
-        if told := self._narration.retell(events):
-            self._tell(told)
-
-    def note(self, name: str, value: Any) -> None:
-        """Journal a note; a call that a person approved shows as any other of the agent's."""
-        super().note(name, value)
-        if name == ToolCallStarted.event and self.failure is None:
-            self._tell([self._narration.retell_call(value)])
+    def _retell(self, events: Sequence[Event | Note]) -> None:
+        """Show the listeners of the calling turn what the agent does."""
+        if retold := self.narration.retell(events):
+            self.turn.emit(retold)
 
 
 def _arguments(invocation: ToolInvocation) -> AgentArguments:

@@ -1,6 +1,6 @@
 """What the listeners of a turn see of an agent that its model called. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from chat.stream.events import (
     ToolConfirmationRequired,
     ToolResultReceived,
 )
+from chat.stream.notes import Note
 
 
 class Narration:
@@ -52,25 +53,24 @@ class Narration:
         """Return the event that the run ends with."""
         return AgentComplete(**self._who, session_id=session_id, output=output)
 
-    def retell(self, events: Sequence[Event]) -> list[Event]:
-        """Return what is told of these events of the agent's turn; of most, nothing."""
-        return [told for event in events if (told := self._retold(event)) is not None]
+    def retell(self, events: Sequence[Event | Note]) -> list[Event]:
+        """Return the events of the calling turn for those of the agent's; for most there is none.
 
-    def retell_call(self, call: Mapping[str, Any]) -> AgentToolCall:
-        """Return what is told of a call that starts, from its payload."""
-        return AgentToolCall(
-            **self._who,
-            tool_name=call["tool_name"],
-            arguments=call["arguments"],
-            inner_tool_call_id=call["tool_call_id"],
-        )
+        A call that a person approved is only a note in the agent's turn, and shown as any other.
+        """
+        return [retold for event in events if (retold := self._retold(event)) is not None]
 
-    def _retold(self, event: Event) -> Event | None:
+    def _retold(self, event: Event | Note) -> Event | None:
         if isinstance(event, ContentDelta):
             kind = AgentPlanning if self._phases.is_planning else AgentExecution
             return kind(**self._who, content=event.content)
         if isinstance(event, ToolCallStarted):
-            return self.retell_call(msgspec.structs.asdict(event))
+            return AgentToolCall(
+                **self._who,
+                tool_name=event.tool_name,
+                arguments=event.arguments,
+                inner_tool_call_id=event.tool_call_id,
+            )
         if isinstance(event, ToolResultReceived):
             return self._result(event)
         if isinstance(event, ToolConfirmationRequired):

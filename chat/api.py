@@ -15,7 +15,7 @@ from chat.context.strategy import strategy_of
 from chat.errors import TurnCrashed
 from chat.http.context_schemas import ContextOut, SummarizeIn, SummaryOut
 from chat.http.context_view import context_of
-from chat.http.event_stream import EventStream, Frames
+from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.openapi import STREAM
 from chat.http.schemas import (
     CancelOut,
@@ -31,10 +31,10 @@ from chat.http.schemas import (
     StoppedOut,
     SuspendedOut,
 )
+from chat.http.sse import read_event_id
 from chat.http.status import status_of, tools_of_group
 from chat.service import ChatRequest
 from chat.start.preparation import TurnRequest
-from chat.stream import sse
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from mochi_project.http.clients import client_of
@@ -226,7 +226,7 @@ async def reattach(
     )
     if listener is None:
         return HttpResponse(status=204)
-    return EventStream(Frames(listener, listener.close))
+    return EventStream(EventStreamBody(listener, listener.close))
 
 
 @router.get(
@@ -322,7 +322,7 @@ def _position(event_id: str | None) -> tuple[str, int] | None:
     """Read an event id; an empty one is none, as browsers send it."""
     if not event_id:
         return None
-    position = sse.read_event_id(event_id)
+    position = read_event_id(event_id)
     if position is None:
         raise ValidationFailed(
             "An event id looks like 0199f3a2b4c51f2e3d4c:12; send back one that was received.",
@@ -345,7 +345,7 @@ async def _streamed_turn(
     request: HttpRequest, asked: ChatRequest, key: str | None
 ) -> StreamingHttpResponse:
     turn = await get_services().chat.open(asked, key, client=client_of(request))
-    stream = EventStream(Frames(turn.listener, turn.leave), turn.committed)
+    stream = EventStream(EventStreamBody(turn.listener, turn.leave), turn.committed)
     await stream.ready()
     return stream
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
@@ -18,6 +18,7 @@ from chat.start.preparation import TurnPreparer, TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
 from chat.storage.signals import Signals
+from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription, TurnStream
 from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
@@ -31,19 +32,6 @@ from sessions_app.messages import unmark_cancelled
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
-
-
-class Listener(Protocol):
-    """Somebody who reads a turn's stream."""
-
-    async def next(self) -> bytes:
-        """Wait for the next frames; ``b""`` after the last one."""
-
-    def push_to(self, sink: Callable[[bytes], bool]) -> None:
-        """Allow that frames are handed to ``sink`` while ``next`` waits; it may refuse them."""
-
-    def close(self) -> None:
-        """Stop listening."""
 
 
 @dataclass(slots=True, kw_only=True)

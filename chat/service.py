@@ -8,10 +8,11 @@ from functools import partial
 
 import msgspec
 
-from chat.registry import Listener, LiveTurn, TurnRegistry, abandon
+from chat.registry import LiveTurn, TurnRegistry, abandon
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.preparation import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
+from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
 from models_app.catalogue import ModelCatalogue

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from chat.http.sse import EVENT_ID_PATTERN
 from chat.stream.events import EVENTS
-from chat.stream.sse import EVENT_ID_PATTERN
 
 _EXAMPLE = """retry: 2000
 

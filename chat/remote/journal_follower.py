@@ -7,9 +7,10 @@ import msgspec
 
 from chat.errors import TurnInterrupted
 from chat.storage.journal import Entry, TurnJournal
-from chat.stream import sse
+from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event
-from chat.stream.turn_stream import HEARTBEAT_SECONDS, encode_entries
+from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
+from chat.stream.turn_stream import HEARTBEAT_SECONDS
 from chat.turn.completion import failed
 
 LIVENESS_SECONDS = 1.0
@@ -37,7 +38,7 @@ class JournalFollower:
         settle: Callable[[], Awaitable[bool]],
     ) -> None:
         self._session_id = session_id
-        self._turn_id = turn_id
+        self.turn_id = turn_id
         self._after = after
         self._journal = journal
         self._settle = settle
@@ -58,16 +59,16 @@ class JournalFollower:
                 return True
         return False
 
-    async def next(self) -> bytes:
-        """Wait for the next events and return their frames; ``b""`` after the last one."""
+    async def next(self) -> Sequence[NumberedEvent] | None:
+        """Wait for the next events; none after 15 s of silence, None after the last one."""
         while (entries := await self.next_entries()) is not None:
-            events = [entry for entry in entries if entry.n > self._after]
+            events = numbered_events(entries, after=self._after)
             if events:
                 self._last_sent = self._loop.time()
-                return encode_entries(self._turn_id, events)
+                return events
             if not entries:
-                return sse.HEARTBEAT
-        return b""
+                return ()
+        return None
 
     async def next_entries(self) -> Sequence[Entry] | None:
         """Wait for the next entries, notes too.
@@ -80,7 +81,7 @@ class JournalFollower:
             return entries
         return await self._fetch()
 
-    def push_to(self, sink: Callable[[bytes], bool]) -> None:
+    def push_to(self, sink: Push) -> None:
         """Nothing is pushed: what comes is read from a journal, in a thread."""
 
     def close(self) -> None:
@@ -109,11 +110,11 @@ class JournalFollower:
 
     async def _read(self) -> Sequence[Entry]:
         passage = await asyncio.to_thread(
-            self._journal.read, self._session_id, self._turn_id, self._position
+            self._journal.read, self._session_id, self.turn_id, self._position
         )
         self._position = passage.position
         self._last_number = max(self._last_number, *(entry.n for entry in passage.entries), 0)
-        self._ended = self._ended or any(entry.event == "done" for entry in passage.entries)
+        self._ended = self._ended or any(entry.event == Done.event for entry in passage.entries)
         return passage.entries
 
     def _last_words(self) -> Sequence[Entry] | None:
@@ -123,7 +124,7 @@ class JournalFollower:
             return None
         words: tuple[Event, ...] = (failed(TurnInterrupted()), Done(session_id=self._session_id))
         return [
-            Entry(number, event.event, msgspec.Raw(sse.payload(event).encode()))
+            Entry(number, event.event, msgspec.Raw(encode_event(event).encode()))
             for number, event in enumerate(words, self._last_number + 1)
         ]
 

@@ -9,7 +9,7 @@ import hashlib
 from chat.errors import TurnInterrupted
 from chat.remote.replay import Remains
 from chat.storage.journal import line
-from chat.stream import sse
+from chat.stream.encoding import encode_event
 from chat.stream.events import Cancelled, Done, Event, Failed, MessageComplete
 from chat.turn.completion import completed, failed, window_of
 from sessions_app.calls import open_calls
@@ -69,7 +69,7 @@ def closing_lines(session: Session, remains: Remains, turn_id: str) -> str:
     said = remains.last_event in LAST_WORDS
     events = (done,) if said else (_last_event(session, remains, turn_id), done)
     return "".join(
-        line(number, event.event, sse.payload(event))
+        line(number, event.event, encode_event(event))
         for number, event in enumerate(events, remains.last_number + 1)
     )
 

@@ -88,7 +88,6 @@ class TurnOpener:
         find_out: FindOut,
         *,
         announce: Callable[[str], None] = _nobody,
-        stream_type: Callable[..., TurnStream] = TurnStream,
     ) -> OpenedTurn:
         """Take the session, finding out first what must be known about the world.
 
@@ -98,7 +97,6 @@ class TurnOpener:
             find_out: Finds out what ``prepare`` missed, without the lock.
             announce: Called with the turn's id, in a thread and under the session's lock, once the
                 turn can begin and before anything of it is saved.
-            stream_type: What its events go through.
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy: By the session.
@@ -119,7 +117,7 @@ class TurnOpener:
                 await find_out(missing, known)
         read = partial(asyncio.to_thread, self._journal.read, session_id, job.turn_id)
         discard = partial(asyncio.to_thread, self._journal.discard, session_id, job.turn_id)
-        stream = stream_type(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
+        stream = TurnStream(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
         recorder = SessionRecorder(
             self._repository,
             session=job.session,

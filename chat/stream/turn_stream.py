@@ -1,14 +1,17 @@
-"""The stream of one running turn: numbers its events, journals them, and wakes who listens."""
+"""Numbers and journals the events of a running turn, and delivers them to its listeners."""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from chat.errors import TurnLimitReached
-from chat.storage.journal import Entry, JournalWriter, Passage, do_nothing, line
-from chat.stream import sse
+from chat.storage.journal import JournalWriter, Passage, do_nothing, line
+from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import Event
+from chat.stream.notes import Note
+from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
 from sessions_app.errors import StorageError
 from sessions_app.store.atomic import raise_if_unwritable
 
@@ -18,12 +21,16 @@ MAX_PENDING_BYTES = 256 * 1024
 MAX_TURN_BYTES = 64 * 1024 * 1024
 """Of journal; some 800,000 tokens. Nothing else ends a model that goes on and on, but time."""
 HEARTBEAT_SECONDS = 15.0
+EVENT_BYTES = 256  # what a waiting event takes in memory beside its payload, roughly
 
 ReadJournal = Callable[[int], Awaitable[Passage]]
+Observe = Callable[[Sequence[Event | Note]], None]
+Unkept = tuple[list[NumberedEvent], Sequence[Event], int]
+"""Events as they are sent and as they were emitted, and the bytes of journal before them."""
 
 
 class TurnStream:
-    """Numbers, journals and hands out the events of one turn.
+    """Numbers and journals the events of one turn, and delivers them.
 
     An event is shown to listeners once the journal has kept it: at once where the journal is a
     file, later and in the same order where it is not.
@@ -56,19 +63,29 @@ class TurnStream:
         self._discard_journal = discard_journal
         self._subscriptions: set[Subscription] = set()
         self._numbered = 0
-        self._unkept: deque[tuple[int, list[str], int]] = deque()
+        self._unkept: deque[Unkept] = deque()
+        self._observer: Observe | None = None
 
     @property
     def subscriber_count(self) -> int:
         """How many listeners there are now."""
         return len(self._subscriptions)
 
+    def observe(self, observer: Observe) -> None:
+        """Call ``observer`` with the events and notes that the journal has kept, but the last ones.
+
+        For what goes on in this process as the turn does: an agent's turn is retold by the turn
+        that called the agent.
+        """
+        self._observer = observer
+
     def emit(self, events: Sequence[Event]) -> None:
-        """Journal events and send them, in order: one write and one chunk for every listener.
+        """Journal events and send them, in order: one write and one delivery to every listener.
 
         Nothing is sent that can't be journalled; ``require_room`` tells of that.
         """
-        self._send(events)
+        if events:
+            self._send(events)
 
     async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, journalled or not, and close the stream.
@@ -78,6 +95,7 @@ class TurnStream:
         await self.flushed()
         if not self._is_left:
             self.failure = None  # there may be space again, and a journal with an end needs no care
+        self._observer = None
         if not (self._send(events) and await self.flushed()):
             self._send(events, journalled=False)
         self.close()
@@ -100,17 +118,16 @@ class TurnStream:
         if journalled and (self.failure is not None or self._is_left):
             return False
         number = self._numbered
-        turn_id = self.turn_id
         lines: list[str] = []
-        frames: list[str] = []
+        numbered: list[NumberedEvent] = []
         for event in events:
             number += 1
-            data = sse.payload(event)
             name = event.event
+            data = encode_event(event)
             lines.append(line(number, name, data))
-            frames.append(sse.frame(turn_id, number, name, data))
+            numbered.append(NumberedEvent(number, name, data))
         self._numbered = number
-        self._unkept.append((number, frames, self.written))
+        self._unkept.append((numbered, events, self.written))
         if journalled:
             return self._write("".join(lines), self._show_next)
         self._show_next(journalled=False)
@@ -118,19 +135,20 @@ class TurnStream:
 
     def _show_next(self, *, journalled: bool = True) -> None:
         """Show the oldest events that were not shown yet: the journal has them now."""
-        number, frames, _ = self._unkept.popleft()
+        numbered, events, _ = self._unkept.popleft()
+        self.last_number = numbered[-1].number
         if journalled:
-            self.journalled = number
-        self.last_number = number
-        if self._subscriptions:
-            chunk = "".join(frames).encode("ascii")
-            for subscription in self._subscriptions:
-                subscription.push(chunk, number)
+            self.journalled = self.last_number
+        for subscription in self._subscriptions:
+            subscription.push(numbered)
+        if self._observer is not None:
+            self._observer(events)
 
-    def note(self, name: str, value: object) -> None:
-        """Write down something for recovery that clients are not sent."""
+    def note(self, note: Note | Event) -> None:
+        """Write down what other processes must know and clients are not sent."""
         if self.failure is None and not self._is_left:
-            self._write(line(0, name, sse.ascii_json(value)))
+            kept = do_nothing if self._observer is None else partial(self._observer, [note])
+            self._write(line(0, note.event, ascii_json(note)), kept)
 
     @property
     def has_room(self) -> bool:
@@ -216,43 +234,51 @@ class Subscription:
     What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
     behind reads the rest from the journal, in passages of that size: a slow client costs no more
     memory and misses nothing.
-    After 15 s of silence it gets a comment, so that nobody between takes the connection for dead.
+    After 15 s of silence it gets no events, so that something can be sent: no proxy may take the
+    connection for dead.
     """
 
     def __init__(self, stream: TurnStream, read_journal: ReadJournal, after: int | None) -> None:
+        self.turn_id = stream.turn_id
         self._stream = stream
         self._read_journal = read_journal
-        self._pending: list[bytes] = []
+        self._pending: list[NumberedEvent] = []
         self._pending_bytes = 0
+        self._is_silent = False
         self._waiter: asyncio.Future[None] | None = None
-        self._sink: Callable[[bytes], bool] | None = None
+        self._sink: Push | None = None
         self._behind = after is not None and after < stream.journalled
         self._fetched = stream.last_number if after is None else after
         self._position = 0
         self._pushed = self._fetched
         self._loop = asyncio.get_running_loop()
-        self._last_sent = self._loop.time()
+        self._now = self._loop.time
+        self._last_sent = self._now()
         self._heartbeat = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
 
-    def push_to(self, sink: Callable[[bytes], bool]) -> None:
-        """Hand chunks to ``sink`` as they come, while ``next`` waits for them.
+    def push_to(self, sink: Push) -> None:
+        """Hand events to ``sink`` as they come, while ``next`` waits for them.
 
-        That spares waking a task for every token. ``sink`` returns whether it took the chunk; what
-        it did not take, ``next`` returns.
+        That spares waking a task for every token (docs/decisions/0019). ``sink`` returns whether it
+        took the events; those that it did not take, ``next`` returns.
         """
         self._sink = sink
 
-    def push(self, chunk: bytes, last_number: int) -> None:
-        """Take in events up to ``last_number``; called by the stream."""
+    def push(self, events: Sequence[NumberedEvent]) -> None:
+        """Take in events; called by the stream."""
+        last_number = self._stream.last_number
+        waiter = self._waiter
+        # While ``next`` waits, nothing is on its way before what comes now.
+        is_awaited = waiter is not None and not waiter.done()
+        if is_awaited and self._sink is not None and self._sink(events):
+            self._fetched = self._pushed = last_number
+            self._last_sent = self._now()
+            return
         journalled = last_number <= self._stream.journalled
         if self._behind and journalled:
             return
-        if self._sink is not None and self._is_awaited() and self._sink(chunk):
-            self._fetched = self._pushed = last_number
-            self._last_sent = self._loop.time()
-            return
-        self._pending.append(chunk)
-        self._pending_bytes += len(chunk)
+        self._pending += events
+        self._pending_bytes += sum(len(event.data) + EVENT_BYTES for event in events)
         if self._pending_bytes > MAX_PENDING_BYTES and journalled:
             self._pending.clear()
             self._pending_bytes = 0
@@ -261,34 +287,35 @@ class Subscription:
             self._pushed = last_number
         self.wake()
 
-    def _is_awaited(self) -> bool:
-        """Whether ``next`` waits, so that nothing is on its way before what comes now."""
-        return self._waiter is not None and not self._waiter.done()
-
     def wake(self) -> None:
         """Let ``next`` look again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def next(self) -> bytes:
-        """Wait for the next events and return their frames, all that wait at once.
+    async def next(self) -> Sequence[NumberedEvent] | None:
+        """Wait for the next events and return all that wait; none after 15 s of silence.
 
         Returns:
-            Bytes of whole frames; ``b""`` when the stream has ended and everything was fetched.
+            The events; None when the stream has ended and everything was fetched.
         """
         while self._behind or not self._pending:
             if self._behind:
                 if missed := await self._catch_up():
                     return missed
+            elif self._is_silent:
+                self._is_silent = False
+                self._last_sent = self._now()
+                return ()
             elif self._stream.ended:
-                return b""
+                return None
             else:
                 self._waiter = self._loop.create_future()
                 await self._waiter
-        self._last_sent = self._loop.time()
+        self._last_sent = self._now()
+        self._is_silent = False
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._fetched = self._pushed
-        return pending[0] if len(pending) == 1 else b"".join(pending)
+        return pending
 
     def close(self) -> None:
         """Stop listening; doing it twice is harmless."""
@@ -297,34 +324,26 @@ class Subscription:
 
     def _beat(self) -> None:
         silent_until = self._last_sent + HEARTBEAT_SECONDS
-        if self._loop.time() >= silent_until:
+        if self._now() >= silent_until:
             if not self._pending and not self._behind:
-                self._pending.append(sse.HEARTBEAT)
+                self._is_silent = True
                 self.wake()
-            silent_until = self._loop.time() + HEARTBEAT_SECONDS
+            silent_until = self._now() + HEARTBEAT_SECONDS
         self._heartbeat = self._loop.call_at(silent_until, self._beat)
 
-    async def _catch_up(self) -> bytes:
+    async def _catch_up(self) -> Sequence[NumberedEvent]:
         """Return the next passage of what was missed; there may be more."""
-        missed: list[Entry] = []
+        missed: list[NumberedEvent] = []
         while not missed:
             passage = await self._read_journal(self._position)
             if not passage.entries:
                 break
             self._position = passage.position
-            missed = [entry for entry in passage.entries if entry.n > self._fetched]
+            missed = numbered_events(passage.entries, after=self._fetched)
         if missed:
-            self._fetched = missed[-1].n
+            self._fetched = missed[-1].number
             self._pushed = max(self._pushed, self._fetched)
-        # What should be there and is not (a journal that somebody removed) will not come either.
+        # What should be there and is not (a removed journal) will not come either.
         self._behind = bool(missed) and self._fetched < self._stream.journalled
-        self._last_sent = self._loop.time()
-        return encode_entries(self._stream.turn_id, missed)
-
-
-def encode_entries(turn_id: str, entries: Sequence[Entry]) -> bytes:
-    """Return journalled events as the frames that were sent."""
-    return "".join(
-        sse.frame(turn_id, entry.n, entry.event, bytes(entry.data).decode("ascii"))
-        for entry in entries
-    ).encode("ascii")
+        self._last_sent = self._now()
+        return missed

@@ -6,17 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 
-import msgspec
-
 from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk
 from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
+from chat.stream.commit_point import CommitPoint
 from chat.stream.events import (
     Cancelled,
     Done,
     Event,
     ToolContinuationStarted,
 )
-from chat.stream.first_event import Opening
+from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
 from chat.turn.completion import completed, failed, tokens_of
 from chat.turn.delegation import CallingTurn, Running
@@ -38,7 +37,7 @@ class TurnActions:
 
     Attributes:
         outcome: How the turn ends; fills as it goes.
-        opening: When the first event may be sent.
+        commit_point: When the first event may be sent.
         children: The turns that run for this one.
         recorder: The session as the turn wrote it.
         approver: Decides which calls may run.
@@ -60,7 +59,7 @@ class TurnActions:
         self.children: set[Running] = set()
         self.recorder = recorder
         self.approver = approver
-        self.opening = Opening(stream, job.first_event)
+        self.commit_point = CommitPoint(stream, job.first_event)
         self._job = job
         self._stream = stream
         self._tools = tools
@@ -73,7 +72,7 @@ class TurnActions:
         self._caller = ModelCaller(
             job,
             stream=stream,
-            opening=self.opening,
+            commit_point=self.commit_point,
             recorder=recorder,
             is_stopped=is_stopped,
         )
@@ -123,7 +122,7 @@ class TurnActions:
 
     async def ask_approval(self) -> Input:
         """Have the calls decided, by the session's policy or a person."""
-        self.opening.commit()
+        self.commit_point.commit()
         self._stream.require_room()
         calls = self._tools.number(self._open_calls)
         if self._job.follows_settings:  # somebody may have changed them while the model answered
@@ -156,8 +155,7 @@ class TurnActions:
                     if outcome.is_shown:
                         self._stream.emit([outcome.event])
                     else:
-                        payload = msgspec.to_builtins(outcome.event)
-                        self._stream.note(outcome.event.event, payload)
+                        self._stream.note(outcome.event)
                     self.outcome.tool_calls.append(outcome.record)
         except NobodyToAsk as nobody:
             self.outcome.confirmations = nobody.confirmations
@@ -204,7 +202,7 @@ class TurnActions:
 
     async def save_cancelled(self) -> None:
         """Save what there is of a turn that was cancelled."""
-        self.opening.commit()
+        self.commit_point.commit()
         if self._open_calls:  # their message was being saved, which a cancellation waits for
             self._round = None
         answer = self._round or Round(new_message_id())
@@ -244,7 +242,7 @@ class TurnActions:
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
-        self.opening.commit()
+        self.commit_point.commit()
         await self.close(
             completed(
                 message,
@@ -259,7 +257,7 @@ class TurnActions:
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
-        self._stream.note("stopped", self.outcome.stopped)
+        self._stream.note(Stopped(**self.outcome.stopped))
         answer = self._round
         await self.close(
             Cancelled(
@@ -273,25 +271,25 @@ class TurnActions:
     async def report_error(self) -> None:
         """Tell of the error: as an event, or before the first one as a plain HTTP error."""
         error = self.outcome.error = self.outcome.error or TurnCrashed()
-        if not self.opening.is_committed:
-            self.opening.withdraw()
+        if not self.commit_point.is_committed:
+            self.commit_point.withdraw()
             # How else would a client know of a session that was made for this turn?
             error.details.setdefault("session_id", self._job.session.session_id)
             error.details.setdefault("message_saved", True)
             await self._stream.abandon()
-            self.opening.refuse(error)
+            self.commit_point.refuse(error)
             return
         await self.close(failed(error))
 
     async def report_suspended(self) -> None:
         """Note what the turn waits for, and end its stream."""
-        self._stream.note("suspended", self.outcome.suspension())
+        self._stream.note(self.outcome.suspension())
         await self.recorder.finish(None, self._caller.window)
         await self.close()
 
     async def close(self, *last: Event) -> None:
         """Send the last events, and ``done`` after them."""
-        await self.opening.finish([*last, Done(session_id=self._job.session.session_id)])
+        await self.commit_point.finish([*last, Done(session_id=self._job.session.session_id)])
 
     def _current_round(self) -> Round:
         if self._round is None:

@@ -77,7 +77,7 @@ class TurnEngine:
     @property
     def committed(self) -> asyncio.Future[None]:
         """Done once the first event was sent; fails with the error of a turn that ended before."""
-        return self.actions.opening.committed
+        return self.actions.commit_point.committed
 
     @property
     def ended(self) -> asyncio.Task[Outcome]:
@@ -193,8 +193,8 @@ class TurnEngine:
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         self._stream.leave()
         try:
-            if self.actions.opening.is_committed:
+            if self.actions.commit_point.is_committed:
                 await self.actions.close(failed(error))
         finally:
             self._stream.close()
-            self.actions.opening.refuse(error)
+            self.actions.commit_point.refuse(error)

@@ -7,11 +7,13 @@ from contextlib import aclosing
 from functools import partial
 
 import msgspec
+from msgspec import UNSET
 
 from chat.context.window import Decision, grow
 from chat.errors import TurnLimitReached
+from chat.stream.commit_point import CommitPoint
 from chat.stream.events import StatusChanged
-from chat.stream.first_event import Opening
+from chat.stream.notes import RoundBegan
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
 from chat.turn.model_call import Round
@@ -35,7 +37,7 @@ class ModelCaller:
     Args:
         job: The turn: its model, its tools, its phases.
         stream: Where the answer's events go.
-        opening: When the first of them may go out.
+        commit_point: When the first of them may go out.
         recorder: The session as the turn wrote it.
         is_stopped: Whether the turn shall end: asked with every batch, because a library between
             here and the model may have swallowed the cancellation.
@@ -49,14 +51,14 @@ class ModelCaller:
         job: TurnJob,
         *,
         stream: TurnStream,
-        opening: Opening,
+        commit_point: CommitPoint,
         recorder: SessionRecorder,
         is_stopped: Callable[[], bool],
     ) -> None:
         self.window = job.window
         self._job = job
         self._stream = stream
-        self._opening = opening
+        self._commit_point = commit_point
         self._recorder = recorder
         self._is_stopped = is_stopped
         self._fitter = job.fitter(recorder.now)
@@ -74,15 +76,19 @@ class ModelCaller:
             StorageError: What it says can't be journalled.
         """
         self._stream.require_room()
-        begun = {"message_id": answer.message_id, "model": self._job.model}
-        if self._job.continuation.replaced_id is not None:
-            begun["replaced_id"] = self._job.continuation.replaced_id
-        self._stream.note("round", begun)
+        replaced_id = self._job.continuation.replaced_id
+        self._stream.note(
+            RoundBegan(
+                message_id=answer.message_id,
+                model=self._job.model,
+                replaced_id=UNSET if replaced_id is None else replaced_id,
+            )
+        )
         request = await self._request(answer, planning=planning)
         await self._stream_answer(answer, request)
         await self._go_on_in_larger_windows(answer, request)
         if answer.is_empty:
-            self._opening.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
+            self._commit_point.send_or_hold([StatusChanged(state="retrying", message=EMPTY)])
             await self._stream_answer(answer, asked_again(request, self.window.window))
             self._note_growth(answer)
 
@@ -131,7 +137,7 @@ class ModelCaller:
 
     async def _stream_answer(self, answer: Round, request: ModelRequest) -> None:
         loading = asyncio.get_running_loop().call_later(
-            LOADING_SECONDS, self._opening.send_or_hold, [StatusChanged(state="loading_model")]
+            LOADING_SECONDS, self._commit_point.send_or_hold, [StatusChanged(state="loading_model")]
         )
         try:
             async with aclosing(self._job.language_model.stream(request)) as batches:
@@ -175,10 +181,10 @@ class ModelCaller:
                 f"The model asked for more than {MAX_CALLS_AT_ONCE} tools at once."
             )
         if not answer.has_output:
-            self._opening.send_or_hold(events)
+            self._commit_point.send_or_hold(events)
             return False
-        if not self._opening.is_committed:
-            self._opening.commit(events)
+        if not self._commit_point.is_committed:
+            self._commit_point.commit(events)
         elif events:
             self._stream.emit(events)
         self._stream.require_room()
@@ -186,7 +192,7 @@ class ModelCaller:
 
     def _take_at_once(self, answer: Round, batch: Sequence[Delta]) -> bool:
         """Pass text on from where it arrived; what may decide anything goes through the loop."""
-        if not (self._opening.is_committed and answer.has_output and self._stream.has_room):
+        if not (self._commit_point.is_committed and answer.has_output and self._stream.has_room):
             return False
         if self._is_stopped():
             return False
@@ -196,7 +202,7 @@ class ModelCaller:
         return events is not None
 
     def _announce_compression(self) -> None:
-        self._opening.send_or_hold([StatusChanged(state="compressing_context")])
+        self._commit_point.send_or_hold([StatusChanged(state="compressing_context")])
 
 
 def rest_of(request: ModelRequest, answer: Round, larger: Decision) -> ModelRequest | None:

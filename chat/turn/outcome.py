@@ -9,6 +9,7 @@ import msgspec
 from chat.approvals.confirmation import Confirmation
 from chat.errors import TurnFailed
 from chat.storage.journal import Entry
+from chat.stream.notes import Suspended
 from chat.turn.completion import ToolCallRecord, window_of
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import time_of
@@ -40,13 +41,13 @@ class Outcome:
     stopped: dict[str, Any] = field(default_factory=dict)
     confirmations: Sequence[Confirmation] = ()
 
-    def suspension(self) -> dict[str, Any]:
-        """Return what the journal keeps of a suspended turn; ``outcome_of`` reads it."""
-        return {
-            "message_id": self.message.message_id if self.message else None,
-            "confirmations": msgspec.to_builtins(self.confirmations),
-            "tool_calls": self.tool_calls,
-        }
+    def suspension(self) -> Suspended:
+        """Return what the journal keeps of a suspended turn."""
+        return Suspended(
+            message_id=self.message.message_id if self.message else None,
+            confirmations=msgspec.to_builtins(self.confirmations),
+            tool_calls=self.tool_calls,
+        )
 
 
 def outcome_of(entries: Sequence[Entry], session: Session) -> Outcome:

@@ -26,7 +26,7 @@ SUMMARY_LENGTH = 200
 QUIET_SECONDS = 2.0
 PROGRESS_SECONDS = 0.1
 
-Note = Callable[[str, object], None]
+Note = Callable[[ToolCallStarted], None]
 
 
 class Secure(Protocol):
@@ -170,7 +170,7 @@ class ToolCallRunner:
             if item.refusal is not None:
                 continue
             if item.approved or self._available.delegates(item.call.name):
-                note(ToolCallStarted.event, msgspec.structs.asdict(_started(item)))
+                note(_started(item))
             else:
                 shown.append(_started(item))
         if shown:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
-from chat.stream.sse import EVENT_ID_PATTERN
+from chat.http.sse import EVENT_ID_PATTERN
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN

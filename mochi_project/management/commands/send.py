@@ -6,9 +6,9 @@ import logging
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
@@ -16,6 +16,19 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from chat.errors import NoActiveTurn
 from chat.service import ChatRequest
 from chat.start.preparation import TurnRequest
+from chat.stream.events import (
+    Cancelled,
+    ContentDelta,
+    Done,
+    Event,
+    Failed,
+    MessageComplete,
+    StatusChanged,
+    ThinkingContentDelta,
+    ToolCallStarted,
+    ToolResultReceived,
+)
+from chat.stream.numbered_event import NumberedEvent
 from mochi_project.configuration.test_mode import scripted_model
 from mochi_project.process.graceful_stop import STOP_SIGNALS
 from mochi_project.wiring.services import Services, build_services
@@ -27,15 +40,8 @@ CANCELLED_BY_SIGNAL = 130  # what shells report of a command that CTRL-C ended
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 
 
-class _Event(NamedTuple):
-    """One event of the turn's stream."""
-
-    id: str
-    event: str
-    data: Mapping[str, Any]
-
-
-Show = Callable[[_Event], None]
+Show = Callable[[str, NumberedEvent], None]
+"""Shows an event of a turn, given the turn's id and the event."""
 
 
 class Command(BaseCommand):
@@ -74,14 +80,14 @@ class Command(BaseCommand):
         except BrokenPipeError:  # whoever read the answer left (`| head`); the rest is nobody's
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
-        if last.event == "error":
-            raise CommandError(f"{last.data['message']} ({last.data['code']})")
-        if last.event == "cancelled":
+        if isinstance(last, Failed):
+            raise CommandError(f"{last.message} ({last.code})")
+        if isinstance(last, Cancelled):
             raise CommandError(
                 "Stopped; what there is of the answer is saved.", returncode=CANCELLED_BY_SIGNAL
             )
 
-    async def _send(self, request: ChatRequest, show: Show) -> _Event:
+    async def _send(self, request: ChatRequest, show: Show) -> Event:
         async with scripted_model(django_settings.MOCHI) as settings:
             services = build_services(settings)
             try:
@@ -89,29 +95,35 @@ class Command(BaseCommand):
             finally:
                 await services.aclose()
 
-    async def _stream(self, services: Services, request: ChatRequest, show: Show) -> _Event:
+    async def _stream(self, services: Services, request: ChatRequest, show: Show) -> Event:
         """Run the turn, show its events, and return the last one before ``done``."""
         interrupt = Interrupt(services)
         turn = await services.chat.open(request)
         interrupt.stops(turn.session_id)
         if request.session_id is None:
             self.stderr.write(f"session {turn.session_id}", self.style.NOTICE)
-        last: _Event | None = None
+        last: Event | None = None
         try:
             await turn.committed()
-            while chunk := await turn.listener.next():
-                for event in _events(chunk):
+            while (events := await turn.listener.next()) is not None:
+                for numbered in events:
                     # In a thread: a reader that pauses (`| less`) must not stop the turn.
-                    await asyncio.to_thread(show, event)
-                    last = last if event.event == "done" else event
+                    await asyncio.to_thread(show, turn.turn_id, numbered)
+                    if numbered.name != Done.event:
+                        last = numbered.decode()
         finally:
             turn.leave()
         if last is None:
             raise CommandError("The turn ended without a word.")
         return last
 
-    def _show_json(self, event: _Event) -> None:
-        self.stdout.write(json.dumps(event._asdict()))
+    def _show_json(self, turn_id: str, numbered: NumberedEvent) -> None:
+        event = {
+            "id": f"{turn_id}:{numbered.number}",
+            "event": numbered.name,
+            "data": json.loads(numbered.data),
+        }
+        self.stdout.write(json.dumps(event))
         self.stdout.flush()
 
 
@@ -155,22 +167,21 @@ class Transcript:
         self._thinking = False
         self._at_line_start = True
 
-    def __call__(self, event: _Event) -> None:
+    def __call__(self, _turn_id: str, numbered: NumberedEvent) -> None:
         """Print one event; the text in it is clean of control characters already."""
-        data = event.data
-        match event.event:
-            case "thinking_delta" if self._on_terminal:
-                self._print(data["content"], thinking=True)
-            case "content_delta":
-                self._print(data["content"])
-            case "tool_call":
-                self._note(f"{data['tool_name']} {json.dumps(data['arguments'])}")
-            case "tool_result":
-                outcome = data["summary"] if data["success"] else data["error_message"]
-                self._note(f"{data['tool_name']}: {outcome}")
-            case "status":
-                self._note(data["state"].replace("_", " "))
-            case "message_complete" | "cancelled" | "error":
+        match numbered.decode():
+            case ThinkingContentDelta(content=text) if self._on_terminal:
+                self._print(text, thinking=True)
+            case ContentDelta(content=text):
+                self._print(text)
+            case ToolCallStarted() as call:
+                self._note(f"{call.tool_name} {json.dumps(call.arguments)}")
+            case ToolResultReceived() as result:
+                outcome = result.summary if result.success else result.error_message
+                self._note(f"{result.tool_name}: {outcome}")
+            case StatusChanged(state=state):
+                self._note(state.replace("_", " "))
+            case MessageComplete() | Cancelled() | Failed():
                 self._end_line()
 
     def _print(self, text: str, *, thinking: bool = False) -> None:
@@ -211,13 +222,3 @@ def _request(options: Mapping[str, Any]) -> ChatRequest:
         session_id=None if is_new else options["session"],
         model=options["model"],
     )
-
-
-def _events(chunk: bytes) -> Iterator[_Event]:
-    """Read whole frames, as the turn's stream gives them; heartbeats are no events."""
-    for frame in chunk.decode("ascii").split("\n\n"):
-        fields = dict(
-            line.split(": ", 1) for line in frame.split("\n") if line[:1] not in ("", ":")
-        )
-        if "event" in fields:
-            yield _Event(fields["id"], fields["event"], json.loads(fields["data"]))

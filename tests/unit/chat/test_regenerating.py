@@ -10,6 +10,7 @@ from models_app.errors import OllamaError, OllamaUnreachable
 from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta
 from sessions_app.errors import StorageFull
 from sessions_app.messages import ToolCall, ToolSpec
+from tests.unit.chat.listening import read_all
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 WAIT = ...
@@ -30,8 +31,7 @@ class Adder:
 
 async def run(house, session_id, request=AGAIN):
     turn = await house.turns.start(session_id, request)
-    while await turn.first_subscription.next():
-        pass
+    await read_all(turn.first_subscription)
     return await turn.finished()
 
 

@@ -37,6 +37,7 @@ from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
 from sessions_app.session import with_messages
 from sessions_app.store import file_repository
+from tests.unit.chat.listening import read_all
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
@@ -46,15 +47,9 @@ HELLO = TurnRequest(message="Hello!")
 
 async def listen(turn):
     """Read a turn's stream to its end: [(event, payload), ...]."""
-    received = b""
-    while chunk := await turn.first_subscription.next():
-        received += chunk
-    events = []
-    for number, frame in enumerate(received.decode().split("\n\n")[:-1], 1):
-        id_line, event_line, data_line = frame.split("\n")
-        assert id_line == f"id: {turn.turn_id}:{number}"
-        events.append((event_line.removeprefix("event: "), json.loads(data_line[6:])))
-    return events
+    events = await read_all(turn.first_subscription)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    return [(event.name, json.loads(event.data)) for event in events]
 
 
 async def run(house, session_id, request=HELLO):
@@ -124,7 +119,8 @@ async def test_the_message_is_on_disk_before_the_first_event(house):
     house.model.say([TextDelta("Hi")], WAIT)
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, HELLO)
-    assert b"turn_started" in await turn.first_subscription.next()
+    first, *_ = await turn.first_subscription.next()
+    assert first.name == "turn_started"
     assert [message.content for message in await house.messages(session_id)] == ["Hello!"]
 
 
@@ -236,7 +232,7 @@ async def test_a_refusal_before_the_first_event_is_raised_and_the_message_stays(
     with pytest.raises(OllamaUnreachable):
         await turn.committed()
     assert (await turn.finished()).state is State.FAILED
-    assert await turn.first_subscription.next() == b""
+    assert await turn.first_subscription.next() is None
     assert [message.content for message in await house.messages(session_id)] == ["Hello!"]
     assert await asyncio.to_thread(house.journal.turns, session_id) == []
     house.model.say_text("Hi")

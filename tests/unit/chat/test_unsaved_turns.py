@@ -12,6 +12,7 @@ from sessions_app.errors import StorageError
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from sessions_app.store import file_repository
 from tests.unit.chat.disk import FailingDisk
+from tests.unit.chat.listening import read_all
 from tests.unit.chat.test_registry import HELLO, listen, names, run
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
@@ -162,19 +163,13 @@ async def test_a_turn_that_could_not_be_saved_can_be_asked_about_cancelled_and_p
             await house.turns.cancel(session_id)
         for position in (None, (turn.turn_id, 1), (turn.turn_id, 2)):
             listener = await house.turns.attach(session_id, position)
-            received = b""
-            while chunk := await listener.next():
-                received += chunk
-            listener.close()
-            assert received.count(b"event: error\n") == received.count(b"event: done\n") == 1
+            received = [event.name for event in await read_all(listener)]
+            assert received.count("error") == received.count("done") == 1
         assert await house.turns.attach(session_id, (turn.turn_id, 4)) is None
         disk.mend()
         listener = await house.turns.attach(session_id, (turn.turn_id, 2))
-        received = b""
-        while chunk := await listener.next():
-            received += chunk
-        listener.close()
-    assert b"TURN_INTERRUPTED" in received
+        received = await read_all(listener)
+    assert any("TURN_INTERRUPTED" in event.data for event in received)
 
 
 async def test_a_turn_that_could_not_be_saved_is_swept_up_by_housekeeping(house, disk):

@@ -73,17 +73,12 @@ class Watched:
     def __init__(self, turn):
         self.turn = turn
         self.events = []
-        self._unread = b""
 
     async def until(self, name):
         while not any(event[0] == name for event in self.events):
-            chunk = await self.turn.first_subscription.next()
-            assert chunk, f"the stream ended without {name}: {self.names}"
-            self._unread += chunk
-            *frames, self._unread = self._unread.split(b"\n\n")
-            for frame in frames:
-                lines = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
-                self.events.append((lines["event"], json.loads(lines["data"])))
+            events = await self.turn.first_subscription.next()
+            assert events, f"the stream ended without {name}: {self.names}"
+            self.events += [(event.name, json.loads(event.data)) for event in events]
         return next(data for event, data in self.events if event == name)
 
     @property

@@ -22,6 +22,7 @@ from sessions_app.messages import (
     ToolMessage,
     ToolSpec,
 )
+from tests.unit.chat.listening import names, read_all
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 WAIT = ...
@@ -52,21 +53,9 @@ def call(call_id, **arguments):
     return CallDelta(ToolCall(id=call_id, name="t", arguments=arguments))
 
 
-async def read(listener):
-    received = b""
-    while chunk := await listener.next():
-        received += chunk
-    listener.close()
-    return received
-
-
-def names(frames):
-    return [line[7:] for line in frames.decode().split("\n") if line.startswith("event: ")]
-
-
 async def run(house, session_id, request=HELLO):
     turn = await house.turns.start(session_id, request)
-    return names(await read(turn.first_subscription))
+    return names(await read_all(turn.first_subscription))
 
 
 async def test_a_call_in_flight_is_answered_and_never_run_again(make_house, after_a_kill):
@@ -97,7 +86,7 @@ async def test_a_partial_answer_is_sealed_by_whoever_cancels_attaches_or_chats(h
     await house.turns.start(session_id, HELLO)
     await house.model.asked.wait()
     attached = await after_a_kill(house)
-    frames = await read(await attached.turns.attach(session_id, None))
+    frames = await read_all(await attached.turns.attach(session_id, None))
     assert names(frames) == ["turn_started", *["content_delta"] * 2, "error", "done"]
     answer = (await attached.messages(session_id))[-1]
     assert (answer.content, answer.interrupted) == ("Half an", True)
@@ -142,12 +131,12 @@ async def test_nobody_ends_the_journal_of_a_turn_that_is_about_to(house, make_ho
         while await asyncio.to_thread(house.sessions.repository.claim_of, session_id):
             await asyncio.sleep(0.001)
         await asyncio.to_thread(elsewhere.recovery.seal_all)
-        follower = asyncio.create_task(read(await elsewhere.turns.attach(session_id, None)))
+        follower = asyncio.create_task(read_all(await elsewhere.turns.attach(session_id, None)))
     elsewhere.model.say_text("The next turn may begin.")
     await run(elsewhere, session_id, TurnRequest(message="Next"))
     last_words.set()
     expected = ["turn_started", "content_delta", "message_complete", "done"]
-    assert names(await read(turn.first_subscription)) == expected
+    assert names(await read_all(turn.first_subscription)) == expected
     assert names(await follower) == expected
     entries = await asyncio.to_thread(house.journal.read, session_id, turn.turn_id)
     assert [entry.event for entry in entries.entries if entry.n] == expected

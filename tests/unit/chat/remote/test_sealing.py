@@ -11,7 +11,7 @@ from chat.http.schemas import ExecutedToolCallOut
 from chat.remote.replay import read_remains
 from chat.remote.sealing import LAST_WORDS, closing_lines, seal_session
 from chat.storage.journal import Entry, line
-from chat.stream import sse
+from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import (
     ContentDelta,
     Done,
@@ -63,12 +63,12 @@ class Script:
         lines = ""
         for event in events:
             self._number += 1
-            lines += line(self._number, event.event, sse.payload(event))
+            lines += line(self._number, event.event, encode_event(event))
         self.steps.append(lines)
 
     def round(self, message_id: str, deltas: Sequence[tuple[bool, str]]) -> None:
         self.steps.append(
-            line(0, "round", sse.ascii_json({"message_id": message_id, "model": "m", **self.also}))
+            line(0, "round", ascii_json({"message_id": message_id, "model": "m", **self.also}))
         )
         for is_text, text in deltas:
             self.emit(ContentDelta(content=text) if is_text else ThinkingContentDelta(content=text))

@@ -7,18 +7,21 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.http.event_stream import Frames
+from chat.http.event_stream import EventStreamBody
+from chat.http.sse import encode_frames
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.signal_inbox import SignalInbox
-from chat.stream import first_event
+from chat.stream import commit_point
 from chat.stream import turn_stream as stream
+from chat.stream.commit_point import CommitPoint
 from chat.stream.events import ContentDelta, Done, StatusChanged, TurnStarted
-from chat.stream.first_event import Opening
+from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
 from models_app.errors import OllamaError
 from sessions_app.errors import StorageError
+from tests.unit.chat.listening import names, read_all
 
 STARTED = TurnStarted(turn_id="t1", session_id="s", model="m")
 
@@ -42,78 +45,106 @@ def delta(text):
     return ContentDelta(content=text)
 
 
-async def everything(subscription):
-    received = b""
-    while chunk := await subscription.next():
-        received += chunk
-    subscription.close()
-    return received
+def sent(events):
+    return [(event.number, event.name, event.data) for event in events]
 
 
-async def test_every_listener_gets_the_same_bytes(turn_stream):
+async def test_every_listener_gets_the_same_events(turn_stream):
     first = turn_stream.subscribe()
     turn_stream.emit([STARTED, delta("a")])
     late = turn_stream.subscribe(after=0)
     turn_stream.emit([delta("b"), Done(session_id="s")])
     turn_stream.close()
     after_all = turn_stream.subscribe(after=0)
-    received = [await everything(each) for each in (first, late, after_all)]
+    received = [sent(await read_all(each)) for each in (first, late, after_all)]
     assert received[0] == received[1] == received[2]
-    assert received[0].count(b"\n\n") == 4
+    assert received[0] == [
+        (1, "turn_started", '{"turn_id":"t1","session_id":"s","model":"m"}'),
+        (2, "content_delta", '{"content":"a","role":"assistant"}'),
+        (3, "content_delta", '{"content":"b","role":"assistant"}'),
+        (4, "done", '{"session_id":"s"}'),
+    ]
+
+
+async def test_listeners_share_what_is_encoded_for_them(turn_stream):
+    listeners = [turn_stream.subscribe(), turn_stream.subscribe()]
+    turn_stream.emit([STARTED])
+    (first,), (second,) = [await each.next() for each in listeners]
+    encode_frames("t1", [first])
+    assert second.frame.startswith("id: t1:1\nevent: turn_started\n")
+    turn_stream.close()
+
+
+async def test_what_is_journalled_is_observed_but_for_the_end(turn_stream):
+    observed = []
+    turn_stream.observe(observed.extend)
+    note = Stopped(upstream=True, tools=[], agents=[])
+    turn_stream.emit([STARTED, delta("a")])
+    turn_stream.note(note)
+    await turn_stream.finish([Done(session_id="s")])
+    assert observed == [STARTED, delta("a"), note]
+
+
+async def test_what_can_not_be_journalled_is_not_observed(turn_stream):
+    observed = []
+    turn_stream.observe(observed.extend)
+    turn_stream.leave()
+    turn_stream.emit([delta("a")])
+    turn_stream.note(Stopped(upstream=True, tools=[], agents=[]))
+    assert observed == []
 
 
 async def test_a_listener_after_an_event_gets_the_rest_once(turn_stream):
     turn_stream.emit([STARTED, *[delta(str(number)) for number in range(20)]])
     subscription = turn_stream.subscribe(after=10)
-    waiting = asyncio.create_task(everything(subscription))
+    waiting = asyncio.create_task(read_all(subscription))
     await asyncio.sleep(0)
     turn_stream.emit([Done(session_id="s")])
     turn_stream.close()
     received = await waiting
-    ids = [line for line in received.split(b"\n") if line.startswith(b"id: ")]
-    assert ids == [b"id: t1:%d" % number for number in range(11, 23)]
+    assert [event.number for event in received] == list(range(11, 23))
 
 
 async def test_what_waits_is_sent_at_once(turn_stream):
     subscription = turn_stream.subscribe()
     turn_stream.emit([STARTED])
     turn_stream.emit([delta("a")])
-    chunk = await subscription.next()
+    events = await subscription.next()
     subscription.close()
-    assert chunk.count(b"\n\n") == 2
+    assert names(events) == ["turn_started", "content_delta"]
 
 
-async def test_silence_is_broken_by_a_comment_that_is_no_event(turn_stream):
+async def test_after_some_silence_a_listener_gets_no_events(turn_stream):
     with patch.object(stream, "HEARTBEAT_SECONDS", 0.02):
         subscription = turn_stream.subscribe()
-        assert await subscription.next() == b": keep-alive\n\n"
-        assert await subscription.next() == b": keep-alive\n\n"
+        assert await subscription.next() == ()
+        assert await subscription.next() == ()
         turn_stream.emit([STARTED])
-        assert (await subscription.next()).startswith(b"id: t1:1\n")
+        assert names(await subscription.next()) == ["turn_started"]
         subscription.close()
 
 
 async def test_the_stream_opens_with_what_waited_for_it(turn_stream):
     subscription = turn_stream.subscribe()
-    first = Opening(turn_stream, STARTED)
+    first = CommitPoint(turn_stream, STARTED)
     first.send_or_hold([StatusChanged(state="retrying")])
     assert turn_stream.last_number == 0
     first.commit()
     first.commit()
     assert turn_stream.last_number == 2
-    assert (await subscription.next()).startswith(b"id: t1:1\nevent: turn_started\n")
+    assert names(await subscription.next()) == ["turn_started", "status"]
     subscription.close()
 
 
 async def test_the_stream_opens_by_itself_after_a_while(turn_stream):
-    with patch.object(first_event, "COMMIT_SECONDS", 0.02):
-        first = Opening(turn_stream, STARTED)
+    with patch.object(commit_point, "COMMIT_SECONDS", 0.02):
+        first = CommitPoint(turn_stream, STARTED)
         await first.committed
     assert turn_stream.last_number == 1
 
 
 async def test_a_refused_turn_has_no_event_even_later(turn_stream):
-    first = Opening(turn_stream, STARTED)
+    first = CommitPoint(turn_stream, STARTED)
     first.refuse(OllamaError("no"))
     first.commit()
     with pytest.raises(OllamaError):
@@ -140,19 +171,19 @@ async def test_a_signal_reaches_the_turn_also_when_it_comes_early(tmp_path):
     assert await asyncio.to_thread((tmp_path / "signals" / "other.cancel").exists)
 
 
-async def test_while_the_listener_waits_chunks_go_straight_to_its_sink(turn_stream):
+async def test_while_the_listener_waits_events_go_straight_to_its_sink(turn_stream):
     taken, takes = [], [True, True, False]
 
-    def sink(chunk):
+    def sink(events):
         if takes.pop(0):
-            taken.append(chunk)
+            taken.extend(events)
             return True
         return False
 
     subscription = turn_stream.subscribe()
     subscription.push_to(sink)
     turn_stream.emit([STARTED])  # nobody waits yet
-    assert b"turn_started" in await subscription.next()
+    assert names(await subscription.next()) == ["turn_started"]
     waiting = asyncio.create_task(subscription.next())
     await asyncio.sleep(0)
     turn_stream.emit([delta("a")])
@@ -162,17 +193,16 @@ async def test_while_the_listener_waits_chunks_go_straight_to_its_sink(turn_stre
     turn_stream.emit([delta("c")])  # it can't take this one
     turn_stream.emit([delta("d")])  # and must not take what comes after it
 
-    assert [b'"a"' in taken[0], b'"b"' in taken[1], len(taken)] == [True, True, 2]
-    rest = await waiting
-    assert rest.index(b'"c"') < rest.index(b'"d"')
+    assert [event.decode() for event in taken] == [delta("a"), delta("b")]
+    assert [event.decode() for event in await waiting] == [delta("c"), delta("d")]
     turn_stream.close()
-    assert await subscription.next() == b""
+    assert await subscription.next() is None
 
 
 async def test_what_a_sink_took_is_not_read_again_from_the_journal(turn_stream):
     subscription = turn_stream.subscribe()
     taken = []
-    subscription.push_to(lambda chunk: not taken.append(chunk))
+    subscription.push_to(lambda events: not taken.extend(events))
     waiting = asyncio.create_task(subscription.next())
     await asyncio.sleep(0)
     turn_stream.emit([delta("taken")])
@@ -182,16 +212,15 @@ async def test_what_a_sink_took_is_not_read_again_from_the_journal(turn_stream):
 
     caught_up = await subscription.next()
 
-    assert b"taken" in taken[0]
-    assert b"taken" not in caught_up
-    assert caught_up.count(b"content_delta") == 1
+    assert [event.number for event in taken] == [1]
+    assert [event.number for event in caught_up] == [2]
     turn_stream.close()
 
 
 async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_stream):
     left = []
-    frames = Frames(turn_stream.subscribe(), lambda: left.append(True))
-    await frames.aclose()
+    body = EventStreamBody(turn_stream.subscribe(), lambda: left.append(True))
+    await body.aclose()
     assert left == [True]
     turn_stream.close()
 
@@ -199,9 +228,10 @@ async def test_a_delivery_that_is_closed_before_it_began_leaves_its_turn(turn_st
 async def test_a_delivery_begins_with_the_time_to_reconnect(turn_stream):
     turn_stream.emit([STARTED])
     turn_stream.close()
-    frames = [frame async for frame in Frames(turn_stream.subscribe(after=0), lambda: None)]
-    assert len(frames) == 1
-    assert frames[0].startswith(b"retry: 2000\n\nid: t1:1\n")
+    body = EventStreamBody(turn_stream.subscribe(after=0), lambda: None)
+    chunks = [chunk async for chunk in body]
+    assert len(chunks) == 1
+    assert chunks[0].startswith(b"retry: 2000\n\nid: t1:1\n")
 
 
 async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
@@ -213,13 +243,12 @@ async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
     turn_stream.emit([Done(session_id="s")])
     turn_stream.close()
     for listener, first in ((subscription, 1), (late, 2501)):
-        pieces = []
-        while chunk := await listener.next():
-            pieces.append(chunk)
+        numbers = []
+        while (events := await listener.next()) is not None:
+            assert sum(len(event.data) for event in events) < 2 * stream.MAX_PENDING_BYTES
+            numbers += [event.number for event in events]
         listener.close()
-        assert max(map(len, pieces)) < 2 * stream.MAX_PENDING_BYTES
-        ids = [line for line in b"".join(pieces).split(b"\n") if line.startswith(b"id: ")]
-        assert ids == [b"id: t1:%d" % number for number in range(first, 3003)]
+        assert numbers == list(range(first, 3003))
 
 
 class SlowWriter:
@@ -265,19 +294,20 @@ def slow_stream(slow):
 async def test_nothing_is_shown_before_it_is_kept(slow, slow_stream):
     subscription = slow_stream.subscribe()
     taken = []
-    subscription.push_to(lambda chunk: not taken.append(chunk))
+    subscription.push_to(lambda events: not taken.extend(events))
     waiting = asyncio.create_task(subscription.next())
     await asyncio.sleep(0)
 
     slow_stream.emit([STARTED])
-    slow_stream.note("round", {})
+    slow_stream.note(Stopped(upstream=True, tools=[], agents=[]))
     slow_stream.emit([delta("a"), delta("b")])
     assert (taken, slow_stream.last_number) == ([], 0)
 
     slow.keep()
-    assert (b"".join(taken).count(b"id: "), slow_stream.last_number) == (1, 1)
+    assert (names(taken), slow_stream.last_number) == (["turn_started"], 1)
     slow.keep(2)
-    assert (b"".join(taken).count(b"id: "), slow_stream.last_number) == (3, 3)
+    assert [event.number for event in taken] == [1, 2, 3]
+    assert slow_stream.last_number == 3
     subscription.close()
     waiting.cancel()
 
@@ -291,8 +321,8 @@ async def test_the_stream_ends_when_its_last_event_is_kept(slow, slow_stream):
     while not ending.done():
         slow.keep(len(slow.waiting))
         await asyncio.sleep(0)
-    received = await everything(subscription)
-    assert [received.count(b"event: turn_started"), received.count(b"event: done")] == [1, 1]
+    received = await read_all(subscription)
+    assert names(received) == ["turn_started", "done"]
     assert slow_stream.journalled == slow_stream.last_number == 2
 
 
@@ -308,9 +338,8 @@ async def test_what_is_never_kept_is_never_shown_and_its_numbers_are_given_again
         slow_stream.require_room()
     await slow_stream.finish([Done(session_id="s")])
 
-    received = await everything(subscription)
-    assert b"lost" not in received
-    assert b"id: t1:2\nevent: done\n" in received
+    received = await read_all(subscription)
+    assert [(event.number, event.name) for event in received] == [(1, "turn_started"), (2, "done")]
 
 
 async def test_a_model_has_to_wait_for_a_journal_that_is_slow(slow, slow_stream):
@@ -321,3 +350,14 @@ async def test_a_model_has_to_wait_for_a_journal_that_is_slow(slow, slow_stream)
     slow.keep(2)
     assert not slow_stream.is_congested
     assert slow_stream.has_room
+
+
+async def test_what_waits_for_the_journal_is_not_observed_yet(slow, slow_stream):
+    observed = []
+    slow_stream.observe(observed.extend)
+    note = Stopped(upstream=True, tools=[], agents=[])
+    slow_stream.emit([STARTED])
+    slow_stream.note(note)
+    assert observed == []
+    slow.keep(2)
+    assert observed == [STARTED, note]

@@ -1,7 +1,7 @@
 """Streams of turns through the handler: their start, their errors, clients that leave."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,26 +10,34 @@ from django.test import AsyncClient, override_settings
 from django.urls import path
 
 from chat.errors import TooManyTurns
-from chat.http.event_stream import EventStream, Frames
-from chat.stream import sse
+from chat.http import sse
+from chat.http.event_stream import EventStream, EventStreamBody
+from chat.stream.numbered_event import NumberedEvent, Push
 from mochi_project.asgi_types import Message
 from mochi_project.exchange import Exchange
 from mochi_project.fast_django.handler import AsyncHandler
 from tests.unit.mochi_project.fast_django.test_handler import Client
 
+ONE = NumberedEvent(1, "content_delta", '{"content":"one","role":"assistant"}')
+TWO = NumberedEvent(2, "content_delta", '{"content":"two","role":"assistant"}')
+
 
 class Turn:
-    """A turn as a stream sees it: its chunks, its error, and whether it was left."""
+    """A turn as a stream sees it: its events, its error, and whether it was left."""
+
+    turn_id = "t1"
 
     def reset(self) -> None:
-        self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self.events: asyncio.Queue[Sequence[NumberedEvent] | None] = asyncio.Queue()
         self.error: Exception | None = None
         self.asked = asyncio.Event()
         self.left = 0
 
-    async def next(self) -> bytes:
+    async def next(self) -> Sequence[NumberedEvent] | None:
         self.asked.set()
-        return await self.chunks.get()
+        return await self.events.get()
+
+    def push_to(self, sink: Push) -> None: ...
 
     def close(self) -> None:
         self.left += 1
@@ -43,13 +51,13 @@ turn = Turn()
 
 
 async def late(request: HttpRequest) -> StreamingHttpResponse:
-    stream = EventStream(Frames(turn, turn.close), turn.committed)
+    stream = EventStream(EventStreamBody(turn, turn.close), turn.committed)
     await stream.ready()
     return stream
 
 
 async def stamped(request: HttpRequest) -> StreamingHttpResponse:
-    stream = EventStream(Frames(turn, turn.close))
+    stream = EventStream(EventStreamBody(turn, turn.close))
     stream["X-Stamp"] = "yes"
     stream.set_cookie("a", "b")
     return stream
@@ -71,8 +79,8 @@ async def test_nothing_is_sent_before_the_first_chunk_and_then_all_of_it() -> No
     running = asyncio.create_task(client.run(AsyncHandler()))
     await turn.asked.wait()
     assert client.sent == []
-    for chunk in (sse.HEARTBEAT, b"one", b"two", b""):
-        turn.chunks.put_nowait(chunk)
+    for events in ((), (ONE,), (TWO,), None):
+        turn.events.put_nowait(events)
     await running
     assert client.status == 200
     assert dict(client.sent[0]["headers"]) == {
@@ -81,21 +89,21 @@ async def test_nothing_is_sent_before_the_first_chunk_and_then_all_of_it() -> No
         b"X-Accel-Buffering": b"no",
         b"X-Content-Type-Options": b"nosniff",
     }
-    assert client.body == sse.RETRY + b"onetwo"
+    assert client.body == sse.RETRY + sse.encode_frames("t1", [ONE, TWO])
     assert turn.left >= 1
 
 
 async def test_an_error_before_the_first_chunk_is_the_views_error_and_leaves_the_turn() -> None:
     turn.error = TooManyTurns(3)
-    turn.chunks.put_nowait(b"")
-    stream = EventStream(Frames(turn, turn.close), turn.committed)
+    turn.events.put_nowait(None)
+    stream = EventStream(EventStreamBody(turn, turn.close), turn.committed)
     with pytest.raises(TooManyTurns):
         await stream.ready()
     assert turn.left == 1
 
 
 async def test_a_client_that_leaves_before_the_start_is_written_leaves_the_turn() -> None:
-    turn.chunks.put_nowait(b"one")
+    turn.events.put_nowait((ONE,))
     client = Client("/late")
     blocked = asyncio.Event()
 
@@ -134,15 +142,15 @@ async def test_the_servers_cancellation_before_the_first_chunk_leaves_the_turn()
 
 
 async def test_under_djangos_own_handler_the_view_waits_itself() -> None:
-    for chunk in (b"one", b""):
-        turn.chunks.put_nowait(chunk)
+    for events in ((ONE,), None):
+        turn.events.put_nowait(events)
     response = await AsyncClient().get("/late")
     assert response["Content-Type"] == "text/event-stream; charset=utf-8"
-    assert b"".join([part async for part in response]) == sse.RETRY + b"one"  # type: ignore[attr-defined]
+    assert b"".join([part async for part in response]) == sse.RETRY + ONE.frame.encode()  # type: ignore[attr-defined]
 
 
 async def test_headers_and_cookies_that_somebody_adds_are_sent() -> None:
-    turn.chunks.put_nowait(b"")
+    turn.events.put_nowait(None)
     client = Client("/stamped")
     await client.run(AsyncHandler())
     headers = client.sent[0]["headers"]

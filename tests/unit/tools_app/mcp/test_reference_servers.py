@@ -176,7 +176,7 @@ async def run_round(lab, server, tool, arguments):
         calls,
         turn,
         message_id="m1",
-        note=lambda name, value: None,
+        note=lambda call: None,
         secure=secure,
     )
     return [outcome async for outcome in running]

@@ -1,0 +1,36 @@
+"""Encodes numbered events as server-sent events (WHATWG HTML section 9.2), and reads their ids."""
+
+from collections.abc import Sequence
+
+from chat.stream.numbered_event import NumberedEvent
+
+RETRY = b"retry: 2000\n\n"
+HEARTBEAT = b": keep-alive\n\n"
+
+EVENT_ID_PATTERN = "^([0-9A-Za-z]+:[0-9]{1,12})?$"
+"""The ids that ``read_event_id`` reads, and the empty one that a browser may send."""
+
+
+def encode_frames(turn_id: str, events: Sequence[NumberedEvent]) -> bytes:
+    """Return the events as they go to the client: ``id``, ``event`` and one ``data`` line each.
+
+    The hot path: an event is encoded once for all its listeners.
+    """
+    for event in events:
+        if not event.frame:
+            event.frame = (
+                f"id: {turn_id}:{event.number}\nevent: {event.name}\ndata: {event.data}\n\n"
+            )
+    if len(events) == 1:
+        return events[0].frame.encode("ascii")
+    return "".join([event.frame for event in events]).encode("ascii")
+
+
+def read_event_id(value: str) -> tuple[str, int] | None:
+    """Split an event id into turn and number; None when it is malformed."""
+    turn_id, separator, digits = value.rpartition(":")
+    if not separator or not turn_id.isalnum() or not turn_id.isascii():
+        return None
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
+        return None
+    return turn_id, int(digits)

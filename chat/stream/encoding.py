@@ -1,0 +1,44 @@
+"""Encodes events as one line of ASCII JSON: the form that is journalled, sent and spliced.
+
+The hot path. With no raw CR, LF or non-ASCII in it, no text of a model can forge an event of a
+stream (WHATWG HTML section 9.2.6).
+"""
+
+import re
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
+from typing import Any
+
+import msgspec
+
+from chat.stream.events import ContentDelta, Event, ThinkingContentDelta
+from sessions_app.surrogates import mend_json
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_quote: Callable[[str], str] = encode_basestring_ascii
+_to_json = msgspec.json.Encoder().encode
+
+
+def encode_event(event: Event) -> str:
+    """Return an event's payload as one line of ASCII JSON."""
+    if type(event) is ContentDelta:
+        return f'{{"content":{_quote(event.content)},"role":"assistant"}}'
+    if type(event) is ThinkingContentDelta:
+        return f'{{"content":{_quote(event.content)}}}'
+    return ascii_json(event)
+
+
+def ascii_json(value: Any) -> str:
+    """Return any JSON-compatible value as one line of ASCII JSON."""
+    try:
+        encoded = _to_json(value)
+    except UnicodeEncodeError:  # half a character, of a tool or of an error message
+        encoded = _to_json(mend_json(msgspec.to_builtins(value)))
+    if encoded.isascii():
+        return encoded.decode("ascii")
+    return _escape(encoded.decode("utf-8"))
+
+
+def _escape(text: str) -> str:
+    """Escape what is not ASCII; valid because JSON has such characters inside strings only."""
+    return _NOT_ASCII.sub(lambda found: _quote(found[0])[1:-1], text)

@@ -1,0 +1,37 @@
+"""Defines what a turn journals for other processes beside its events; clients are not sent it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
+    """A model is about to be asked: the id that its answer is saved under, and what it replaces."""
+
+    event: ClassVar[str] = "round"
+    message_id: str
+    model: str = ""
+    replaced_id: str | UnsetType | None = UNSET
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    """What was running when the turn was cancelled."""
+
+    event: ClassVar[str] = "stopped"
+    upstream: bool
+    tools: Sequence[str]
+    agents: Sequence[str]
+
+
+class Suspended(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn ended because calls wait for an approval and no client listens."""
+
+    event: ClassVar[str] = "suspended"
+    message_id: str | None
+    confirmations: Sequence[Mapping[str, Any]]
+    tool_calls: Sequence[Mapping[str, Any]]
+
+
+Note = RoundBegan | Stopped | Suspended

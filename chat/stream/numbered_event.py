@@ -1,0 +1,71 @@
+"""Defines what the listeners of a turn get: its events, numbered, with their encoded form."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from chat.storage.journal import Entry
+from chat.stream.events import EVENTS, Event
+
+_DECODERS = {event.event: msgspec.json.Decoder(event) for event in EVENTS}
+
+
+class NumberedEvent(msgspec.Struct, gc=False):
+    """One event of a turn: the same for live and late listeners, in any process, at any time.
+
+    Streams of other protocols are made from these values alone. What makes them may splice
+    ``data`` into its own JSON: it is what the journal has, and no token needs to be decoded.
+
+    Attributes:
+        number: The event's number within its turn, from 1 without gaps.
+        name: The event's name, ``Event.event``.
+        data: The payload as one line of ASCII JSON.
+        frame: The event as server-sent event, once a listener needed it; all others share it.
+    """
+
+    number: int
+    name: str
+    data: str
+    frame: str = ""
+
+    def decode(self) -> Event | None:
+        """Decode the payload; None for an event that this release does not know."""
+        decoder = _DECODERS.get(self.name)
+        return None if decoder is None else decoder.decode(self.data)
+
+
+Push = Callable[[Sequence[NumberedEvent]], bool]
+"""Takes events where they are emitted; returns whether it took them."""
+
+
+class Listener(Protocol):
+    """Receives the events of one turn, live or from its journal.
+
+    Attributes:
+        turn_id: The turn.
+    """
+
+    turn_id: str
+
+    async def next(self) -> Sequence[NumberedEvent] | None:
+        """Wait for the next events, all that are there; none after 15 s of silence.
+
+        Returns:
+            The events; None after the last one.
+        """
+
+    def push_to(self, sink: Push) -> None:
+        """Allow that events are handed to ``sink`` while ``next`` waits; it may refuse them."""
+
+    def close(self) -> None:
+        """Stop listening."""
+
+
+def numbered_events(entries: Iterable[Entry], *, after: int) -> list[NumberedEvent]:
+    """Return the events of a journal after an event number; notes are left out."""
+    return [
+        NumberedEvent(entry.n, entry.event, bytes(entry.data).decode("ascii"))
+        for entry in entries
+        if entry.n > after
+    ]
