@@ -135,7 +135,7 @@ class AgentCatalogue:
             StorageFull: The disk is full; nothing was reloaded.
         """
         self._folders = {}
-        await self._snapshots.renew()
+        await self._snapshots.invalidate()
         return await self.list()
 
     async def aclose(self) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from sessions_app.ids_and_clock import utc_now
 from tools_app.errors import CANCELLED, ToolNotFound
-from tools_app.execution_log import ExecutionLog, ToolExecution
+from tools_app.execution_log import ExecutionLog
+from tools_app.storage.call_log import ToolExecution
 from tools_app.toolset import (
     InvalidTool,
     Tool,

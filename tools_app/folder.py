@@ -104,7 +104,7 @@ class FolderTools:
         Raises:
             StorageFull: The disk is full; nothing was reloaded.
         """
-        await self._snapshots.renew()
+        await self._snapshots.invalidate()
         return await self.listing()
 
     async def aclose(self) -> None:

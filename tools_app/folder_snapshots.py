@@ -7,9 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, raise_if_unwritable
+from tools_app.storage.generations import Generations
 
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SUFFIX = ".py"
 
 _File = tuple[str, *tuple[int, ...]]
@@ -47,12 +46,11 @@ class FolderSnapshots:
     """Takes snapshots of folders, all that are asked for at the same time in one thread call.
 
     Args:
-        generation_file: A file that all processes share. Its size is the generation: each reload
-            adds a byte, so reading it costs one ``stat``.
+        generations: The generation of the folders, shared by all processes.
     """
 
-    def __init__(self, generation_file: Path) -> None:
-        self._generation_file = generation_file
+    def __init__(self, generations: Generations) -> None:
+        self._generations = generations
         self._waiting: _Waiting = {}
         self._taking: asyncio.Task[None] | None = None
         self._number = 0
@@ -65,13 +63,13 @@ class FolderSnapshots:
             self._taking = asyncio.create_task(self._take_all())
         return await snapshot
 
-    async def renew(self) -> None:
-        """Have all processes read everything anew.
+    async def invalidate(self) -> None:
+        """Make all processes load the folders again, changed or not.
 
         Raises:
             StorageFull: The disk is full.
         """
-        await asyncio.to_thread(self._renew)
+        await asyncio.to_thread(self._generations.bump)
 
     async def _take_all(self) -> None:
         while self._waiting:
@@ -92,23 +90,8 @@ class FolderSnapshots:
                     snapshot.set_result(taken[folder])
 
     def _take(self, folders: Sequence[Path], number: int) -> dict[Path, FolderSnapshot]:
-        try:
-            generation = self._generation_file.stat().st_size
-        except FileNotFoundError:
-            generation = 0
+        generation = self._generations.current()
         return {folder: _snapshot_of(folder, generation, number) for folder in folders}
-
-    def _renew(self) -> None:
-        make_private_directory(self._generation_file.parent)
-        try:
-            descriptor = os.open(self._generation_file, _APPEND, PRIVATE_FILE)
-            try:
-                os.write(descriptor, b".")
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise_if_unwritable(error)
-            raise
 
 
 def _unanswered(waiting: _Waiting) -> list[asyncio.Future[FolderSnapshot]]:

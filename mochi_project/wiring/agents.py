@@ -18,6 +18,7 @@ from mochi_project.wiring.tools import ToolRoom, host_limits
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
+from tools_app.storage.files.generations import FileGenerations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ def build_agents(
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=tools.fork_server,
-        snapshots=FolderSnapshots(state_dir / "agents.generation"),
+        snapshots=FolderSnapshots(FileGenerations(state_dir / "agents.generation")),
         timeout_seconds=settings.tool_timeout_seconds,
         limits=host_limits(settings),
         chats_dir=settings.resolved_agent_chats_dir,

@@ -15,6 +15,8 @@ from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
 from tools_app.mcp.toolset import McpTools
+from tools_app.storage.files.call_log import FileCallLog
+from tools_app.storage.files.generations import FileGenerations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,7 @@ def build_tools(settings: MochiSettings) -> ToolRoom:
     folder = FolderTools(
         hosted.path,
         HostPool(fork_server, hosted, host_limits(settings)),
-        FolderSnapshots(settings.resolved_state_dir / "tools.generation"),
+        FolderSnapshots(FileGenerations(settings.resolved_state_dir / "tools.generation")),
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, TOOLS),
     )
@@ -56,7 +58,7 @@ def build_tools(settings: MochiSettings) -> ToolRoom:
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, MCP),
     )
-    executions = ExecutionLog(settings.resolved_state_dir / "executions.jsonl")
+    executions = ExecutionLog(FileCallLog(settings.resolved_state_dir / "executions.jsonl"))
     return ToolRoom(
         catalogue=ToolCatalogue([folder, mcp], executions),
         folder=folder,

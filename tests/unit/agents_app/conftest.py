@@ -10,6 +10,7 @@ from agents_app.catalogue import AgentCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import HostLimits
+from tools_app.storage.files.generations import FileGenerations
 
 SKILL = "---\ndescription: Knows {name}.\n---\nYou know {name}.\n"
 MODULE = '''
@@ -97,7 +98,7 @@ async def make_catalogue(
             AgentCatalogue(
                 agents_dir,
                 fork_server=fork_server,
-                snapshots=FolderSnapshots(state_dir / "agents.generation"),
+                snapshots=FolderSnapshots(FileGenerations(state_dir / "agents.generation")),
                 timeout_seconds=20,
                 limits=HostLimits(**limits),
             )

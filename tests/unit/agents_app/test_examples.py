@@ -12,6 +12,7 @@ from mochi_project.management.example_data import copy_examples
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
+from tools_app.storage.files.generations import FileGenerations
 from tools_app.toolset import ToolInvocation, ToolResult
 
 TOOLS = {
@@ -57,7 +58,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 async def catalogue(data: Path, tmp_path: Path) -> AsyncIterator[AgentCatalogue]:
     fork_server = ForkServerClient(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
-    snapshots = FolderSnapshots(data / ".mochi" / "agents.generation")
+    snapshots = FolderSnapshots(FileGenerations(data / ".mochi" / "agents.generation"))
     catalogue = AgentCatalogue(
         data / "agents", fork_server=fork_server, snapshots=snapshots, timeout_seconds=20
     )

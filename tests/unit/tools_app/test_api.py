@@ -11,6 +11,7 @@ from tools_app import api as routes
 from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
 from tools_app.execution_log import ExecutionLog
+from tools_app.storage.files.call_log import FileCallLog
 from tools_app.toolset import InvalidTool, Tool, ToolInvocation, ToolListing, ToolResult
 
 URL = "/api/v1/tools"
@@ -67,7 +68,7 @@ class Servers:
 
 @pytest.fixture
 async def log(tmp_path):
-    log = ExecutionLog(tmp_path / "executions.jsonl")
+    log = ExecutionLog(FileCallLog(tmp_path / "executions.jsonl"))
     yield log
     await log.aclose()
 

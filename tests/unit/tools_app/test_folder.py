@@ -15,6 +15,7 @@ from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.storage.files.generations import FileGenerations
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult, ToolSelection
 
 WriteTools = Callable[..., Path]
@@ -35,7 +36,7 @@ class Server:
 
     def __init__(self, directory: Path, state_dir: Path) -> None:
         self.fork_server = ForkServerClient(directory)
-        self.snapshots = FolderSnapshots(state_dir / "tools.generation")
+        self.snapshots = FolderSnapshots(FileGenerations(state_dir / "tools.generation"))
         self._toolsets: list[FolderTools] = []
 
     def tools(self, folder: Path) -> FolderTools:
@@ -363,7 +364,7 @@ async def test_many_folders_are_looked_at_in_one_go(
 
 
 async def test_whoever_stops_waiting_for_a_snapshot_leaves_it_to_the_others(tmp_path: Path) -> None:
-    snapshots = FolderSnapshots(tmp_path / "generation")
+    snapshots = FolderSnapshots(FileGenerations(tmp_path / "generation"))
     first, second = (asyncio.create_task(snapshots.take(tmp_path)) for _ in range(2))
     await asyncio.sleep(0)
 
@@ -376,7 +377,7 @@ async def test_whoever_stops_waiting_for_a_snapshot_leaves_it_to_the_others(tmp_
 
 async def test_a_snapshot_that_fails_fails_for_whoever_asked(tmp_path: Path) -> None:
     await in_thread((tmp_path / "file").touch)
-    snapshots = FolderSnapshots(tmp_path / "file" / "generation")
+    snapshots = FolderSnapshots(FileGenerations(tmp_path / "file" / "generation"))
 
     with pytest.raises(NotADirectoryError):
         await snapshots.take(tmp_path)
@@ -385,8 +386,8 @@ async def test_a_snapshot_that_fails_fails_for_whoever_asked(tmp_path: Path) -> 
 
 
 async def test_a_generation_counts_every_renewal(tmp_path: Path) -> None:
-    one, two = (FolderSnapshots(tmp_path / ".mochi/generation") for _ in range(2))
+    one, two = (FolderSnapshots(FileGenerations(tmp_path / ".mochi/generation")) for _ in range(2))
 
-    await asyncio.gather(*(snapshots.renew() for snapshots in (one, two) for _ in range(10)))
+    await asyncio.gather(*(snapshots.invalidate() for snapshots in (one, two) for _ in range(10)))
 
     assert (await one.take(tmp_path)).generation == (await two.take(tmp_path)).generation == 20

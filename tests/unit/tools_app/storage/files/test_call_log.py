@@ -1,0 +1,124 @@
+"""The log of tool calls in a file: its lines, its size, who may read it."""
+
+import json
+import stat
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from tools_app.storage.call_log import ToolExecution
+from tools_app.storage.files import call_log as module
+from tools_app.storage.files.call_log import FileCallLog
+
+APPEND_MANY = """
+import sys
+from pathlib import Path
+from tools_app.storage.call_log import ToolExecution
+from tools_app.storage.files import call_log
+call_log.TRIMMED_BEYOND_BYTES = 20_000
+
+log = call_log.FileCallLog(Path(sys.argv[1]))
+for number in range(int(sys.argv[3])):
+    log.append([ToolExecution(
+        tool_name=sys.argv[2], session_id="", tool_call_id=str(number), started_at="",
+        duration_ms=1, success=True,
+    )])
+    if number % 7 == 0:
+        log.newest(1)
+log.close()
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / ".mochi" / "executions.jsonl"
+
+
+def append(path, *executions):
+    """Append records as a process would that then ends."""
+    log = FileCallLog(path)
+    log.append(executions)
+    log.close()
+
+
+def newest(path):
+    return FileCallLog(path).newest(100)
+
+
+def execution(tool="add_numbers", number=0, **values):
+    return ToolExecution(
+        **{
+            "tool_name": tool,
+            "session_id": "a1b2c3d4e5",
+            "tool_call_id": f"call_{number}",
+            "started_at": f"2026-01-15T10:30:{number % 60:02}.000000+00:00",
+            "duration_ms": 1.5,
+            "success": True,
+            **values,
+        }
+    )
+
+
+def test_only_the_owner_may_read_the_record(path):
+    append(path, execution())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_lines_that_make_no_sense_are_passed_over(path):
+    append(path, execution(number=1))
+    with path.open("ab") as file:
+        file.write(b'\n\xff\xfe\n{"tool_name": 1}\n[]\nnull\n{}\n{"tool_name": "cut off')
+    append(path, execution(number=2))
+    assert [one.tool_call_id for one in newest(path)] == ["call_2", "call_1"]
+
+
+def test_keys_of_a_later_version_do_no_harm(path):
+    append(path, execution())
+    line = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**line, "tokens": 3}) + "\n")
+    assert newest(path) == [execution()]
+
+
+def test_a_file_that_has_grown_is_trimmed_to_the_last_hundred(path, monkeypatch):
+    monkeypatch.setattr(module, "TRIMMED_BEYOND_BYTES", 30_000)
+    for number in range(0, 500, 5):
+        append(path, *(execution(number=number + more) for more in range(5)))
+        assert path.stat().st_size <= 30_000
+    told = newest(path)
+    assert [one.tool_call_id for one in told] == [f"call_{n}" for n in range(499, 399, -1)]
+
+
+def test_a_hundred_of_the_longest_lines_fit_into_a_trimmed_file():
+    longest = execution(
+        tool="x" * 300,
+        tool_call_id="x" * 300,
+        server="x" * 300,
+        success=False,
+        error_message="\0" * 500,
+    )
+    assert len(msgspec.json.encode(longest)) * 100 < module.TRIMMED_BEYOND_BYTES
+
+
+def test_trimming_loses_no_record_that_another_process_appends(path):
+    processes = [
+        subprocess.Popen([sys.executable, "-c", APPEND_MANY, str(path), tool, "400"])
+        for tool in ("one", "two")
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert len(lines) >= 100
+    for tool in ("one", "two"):  # whatever is left of a process is the unbroken end of it
+        numbers = [int(line["tool_call_id"]) for line in lines if line["tool_name"] == tool]
+        assert numbers == list(range(400))[400 - len(numbers) :]
+
+
+def test_a_link_in_the_files_place_is_not_followed(path, tmp_path):
+    path.parent.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    path.symlink_to(elsewhere)
+    with pytest.raises(OSError, match="symbolic link"):
+        append(path, execution())
+    assert elsewhere.read_text() == "mine"
