@@ -1,0 +1,66 @@
+"""The unit tests mirror the tree: who knows a module knows where its tests are."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "tests/unit"
+SOURCES = {
+    path.relative_to(ROOT).as_posix()
+    for folder in (*(init.parent for init in ROOT.glob("*/__init__.py")), ROOT / "scripts")
+    for path in folder.rglob("*.py")
+}
+FOLDERS = {Path(source).parent.as_posix() for source in SOURCES}
+# Tests of what the modules of a folder do together, by their folder.
+ABOUT_A_FOLDER: dict[str, set[str]] = {
+    "agents_app": {"examples", "workspace_attacks"},
+    "chat": {
+        "changed_tools",
+        "half_characters",
+        "keyed_turns",
+        "missing_sessions",
+        "power_cuts",
+        "regenerating",
+        "stopping_turns",
+        "unsaved_turns",
+        "versions",
+    },
+    "chat/approvals": {"confirmation_races"},
+    "chat/storage/files": {"broken_journals"},
+    "mochi_project/fast_django": {"streams"},
+    "mochi_project/management/commands": {"check"},
+    "mochi_project/trust": {"start"},
+    "models_app/ollama": {"faults", "sink", "stopping", "stream", "window"},
+    "models_app/scripted": {"ollama_routes", "openai_routes", "vendor_routes"},
+    "sessions_app": {"new_message_field"},
+    "sessions_app/store": {"newer_servers"},
+    "tools_app/functions": {"compiled_code"},
+    "tools_app/hosts": {"calls", "discovery", "endings", "warm_calls"},
+    "tools_app/library": {"library"},
+    "tools_app/mcp": {"liars", "reference_servers"},
+}
+
+
+def module_of(path: Path) -> Path:
+    """Return the module that a test file is named after."""
+    return path.relative_to(UNIT).with_name(path.name.removeprefix("test_"))
+
+
+def test_each_folder_of_tests_is_a_folder_or_a_module_of_the_tree() -> None:
+    folders = {path.parent.relative_to(UNIT).as_posix() for path in UNIT.rglob("test_*.py")}
+
+    assert [
+        folder
+        for folder in sorted(folders)
+        if folder not in FOLDERS and f"{folder}.py" not in SOURCES
+    ] == []
+
+
+def test_each_file_of_tests_is_named_after_its_module_or_known_to_be_about_its_folder() -> None:
+    others: dict[str, set[str]] = {}
+    for path in UNIT.rglob("test_*.py"):
+        module = module_of(path)
+        folder = module.parent.as_posix()
+        if module.as_posix() not in SOURCES and folder in FOLDERS:
+            others.setdefault(folder, set()).add(module.stem)
+
+    assert others == ABOUT_A_FOLDER
