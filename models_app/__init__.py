@@ -1,1 +1,1 @@
-"""Language models: the port to them, their providers, and the scripted one of test mode."""
+"""Connects to language models: the port, its providers, and the scripted server of test mode."""

@@ -1,4 +1,4 @@
-"""The ``/models`` and ``/profiles`` routes: parse, call, encode."""
+"""Serves the ``/models`` and ``/profiles`` routes: parse, call, encode."""
 
 import asyncio
 
@@ -46,7 +46,7 @@ async def list_models(request: HttpRequest) -> ModelListing:
     operation_id="get_model",
 )
 async def get_model(request: HttpRequest, model_name: str) -> ModelInfo:
-    """Return what is known of one model."""
+    """Return one model."""
     return await get_services().models.get(model_name)
 
 
@@ -78,7 +78,7 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
     tags=["profiles"],
 )
 async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[Profile]:
-    """Make a profile."""
+    """Create a profile."""
     models = get_services().models
     profile = profile_from(body.name, body.model_dump(exclude={"name"}))
     created = await asyncio.to_thread(models.profiles.create, profile)

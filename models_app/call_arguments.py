@@ -1,7 +1,7 @@
-"""Arguments of a call that nobody can take, made into some that a tool refuses. Pure.
+"""Replaces invalid arguments of a tool call with one argument that its tool refuses. Pure.
 
-A call enters the conversation whatever the model wrote: its tool then refuses the one argument that
-is left, by a name that says why, and the model is told.
+A call enters the conversation whatever the model wrote. The name of the one argument says what is
+wrong, so the tool's refusal tells the model.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 MAX_DEPTH = 64
-"""How many objects and lists may be within one another. Whatever reads them later can recurse."""
+"""Nested objects and lists at most, so that later readers can recurse."""
 INVALID_JSON = "INVALID_JSON"
 """The one argument of a call whose arguments are no JSON object; its value is their text."""
 NESTED_TOO_DEEPLY = "JSON_NESTED_TOO_DEEPLY"
@@ -18,11 +18,11 @@ NESTED_TOO_DEEPLY = "JSON_NESTED_TOO_DEEPLY"
 
 
 def arguments_of(value: Any, text: str | None = None) -> Mapping[str, Any]:
-    """Return the arguments of a call as they go on.
+    """Return the arguments of a call, or their replacement if they are invalid.
 
     Args:
-        value: The decoded arguments; anything but an object when they could not be decoded.
-        text: The arguments as the model wrote them; None where the provider decodes them.
+        value: The decoded arguments; not an object if decoding failed.
+        text: The arguments as the model wrote them; None if the provider decodes them.
     """
     if not isinstance(value, dict):
         return {INVALID_JSON: text or ""}

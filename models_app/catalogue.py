@@ -1,4 +1,4 @@
-"""Which language model a model name means."""
+"""Resolves model names to language models, and lists the models of all providers."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from sessions_app.session import MODEL_NAME_LENGTH
 
 LOOK_UP_SECONDS = 5.0
 LISTING_SECONDS = 2.0
-"""How long a provider may take to list its models before the others are shown without them."""
+"""Seconds that a provider may take to list its models; then the others are shown without it."""
 
 _OLLAMA = "ollama"
 _PROFILE = "profile"
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class UnavailableProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider that could not be asked for its models, and why."""
+    """A provider whose models could not be listed, and why."""
 
     provider: str
     code: str
@@ -37,14 +37,14 @@ class UnavailableProvider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
-    """The models of every configured provider, Ollama's first, and who could not be asked."""
+    """The models of every configured provider, Ollama's first, and the providers that failed."""
 
     models: Sequence[ModelInfo]
     unavailable: Sequence[UnavailableProvider] = ()
 
 
 class ModelCatalogue:
-    """Every model that this server can talk to, by name.
+    """All models that this server can use, by name.
 
     A plain name (``qwen3:14b``, ``hf.co/user/model:Q4_K_M``) means Ollama, and so does
     ``ollama:<name>``; the name of another provider in front of a colon means that one, and
@@ -53,7 +53,7 @@ class ModelCatalogue:
     Args:
         ollama: The Ollama server.
         vendors: The other providers, configured or not.
-        profiles: Where named configurations are; None: there are none.
+        profiles: The named model configurations; None if there are none.
         profile_gate: As ``ProfileLanguageModel`` takes it.
         open_vendor: Opens the models of a vendor that only a profile names.
         observer: Sees every call of every model that the catalogue hands out.
@@ -85,7 +85,7 @@ class ModelCatalogue:
 
     @property
     def public_host(self) -> str:
-        """Ollama's URL without credentials, for people to see."""
+        """Ollama's URL without credentials, safe to show."""
         return self._ollama.public_host
 
     @property
@@ -113,7 +113,7 @@ class ModelCatalogue:
         return [*(await self.listing()).models]
 
     async def listing(self) -> ModelListing:
-        """Ask every configured provider for its models, all at once.
+        """List the models of every configured provider, concurrently.
 
         A provider that fails or takes longer than two seconds is reported beside the others.
 
@@ -139,7 +139,7 @@ class ModelCatalogue:
         )
 
     async def get(self, name: str) -> ModelInfo:
-        """Return what is known of a model.
+        """Return a model's facts.
 
         Raises:
             ModelNotFound: No provider has it, or it can't chat.
@@ -150,13 +150,13 @@ class ModelCatalogue:
         return await model.describe(bare_name)
 
     async def look_up(self, name: str, *, must_exist: bool = True) -> ModelInfo | None:
-        """Return what is known of a model; None while its provider can't be asked.
+        """Return a model's facts; None while its provider can't be reached.
 
-        A provider that is out of reach must not keep anybody from working on sessions.
+        Sessions can be worked on while a provider is unreachable.
 
         Args:
             name: The model's name.
-            must_exist: Whether a model that is not there is an error; else it is None too.
+            must_exist: Whether a missing model is an error; if not, it is None too.
 
         Raises:
             ModelNotFound: No provider has it, or it can't chat.
@@ -174,7 +174,7 @@ class ModelCatalogue:
         return None
 
     def resolve(self, name: str) -> tuple[LanguageModel, str]:
-        """Return who runs a model, and its name there.
+        """Return the language model that a name means, and the model's name there.
 
         Raises:
             ModelNotFound: The name is empty or too long, or its provider is not there.
@@ -211,11 +211,11 @@ class ModelCatalogue:
             return False
 
     async def ping(self) -> bool:
-        """Tell whether Ollama answers, within a second. Never raises a connection error."""
+        """Return whether Ollama answers within a second. Never raises a connection error."""
         return await self._ollama.ping()
 
     async def warm_up(self) -> None:
-        """Import and open what the first request needs. Called once the server listens."""
+        """Import and open Ollama's clients. Called once the server listens."""
         await self._ollama.warm_up()
 
     async def aclose(self) -> None:
@@ -225,7 +225,7 @@ class ModelCatalogue:
         await self._ollama.aclose()
 
     def forget_profile(self, name: str) -> None:
-        """Drop what is known of a profile: it was changed or removed."""
+        """Drop a profile from the cache: it was changed or removed."""
         if self._profiles is not None:
             self._profiles.forget(name)
 

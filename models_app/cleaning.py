@@ -1,7 +1,7 @@
-r"""The clean stream: takes thinking, end markers and control characters out of a model's text.
+r"""Removes thinking, end markers and control characters from a model's streamed text.
 
-Characters are made whole here, too: a provider that cuts by UTF-16 streams ``"\ud83d"`` and
-``"\ude00"`` apart. Pairs are joined across chunks, what stays alone becomes U+FFFD.
+Surrogate pairs are joined, too: a provider that counts in UTF-16 may stream ``"\ud83d"`` and
+``"\ude00"`` in two chunks. A lone surrogate becomes U+FFFD.
 
 Pure and incremental: the result is the same however the text is cut into chunks. Both outputs hold
 neither ``<think>``, ``<thinking>`` and their closing tags (in any case), nor the end marker ``␄``,
@@ -51,13 +51,13 @@ class WholeCharacters:
         self.half = ""
 
     def feed(self, text: str) -> str:
-        """Take the next chunk; return what is whole."""
+        """Take the next chunk; return the whole characters."""
         text = self.half + text
         self.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return join_surrogates(text[:-1] if self.half else text)
 
     def finish(self) -> str:
-        """Return what stands for the half that was held, and be as new."""
+        """Return the replacement of a held half, and reset."""
         lone, self.half = self.half, ""
         return REPLACEMENT if lone else ""
 
@@ -87,7 +87,7 @@ class StreamCleaner:
         return self._split(_unclean.sub("", self._text.feed(text)))
 
     def feed_thinking(self, text: str) -> str:
-        """Take the next piece that the provider itself calls thinking; return it clean.
+        """Take the next piece that the provider itself marks as thinking; return it clean.
 
         Tags in it are removed and do not change what the answer's text is.
         """
@@ -107,7 +107,7 @@ class StreamCleaner:
         return "".join(out)
 
     def finish(self) -> tuple[str, str]:
-        """Return the (text, thinking) that was held back, and be as new."""
+        """Return the (text, thinking) that was held back, and reset."""
         text, thinking = self._split(self._text.finish())
         thinking += self._without_tags(self._own_thinking.finish())
         text += "".join(self._held_text)

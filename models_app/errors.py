@@ -1,4 +1,4 @@
-"""What can go wrong between this server and a model.
+"""Defines the errors of models and their providers.
 
 The tree::
 
@@ -18,10 +18,9 @@ The tree::
         * OllamaUnreachable       OLLAMA_UNREACHABLE (retryable)
         * OllamaError             OLLAMA_ERROR (retryable or not, as the server's answer tells)
 
-``details.provider`` names who runs the model; the message carries the provider's own words. Ollama
-has codes of its own; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'. Their
-``details`` hold ``status`` where the provider gave one, and ``retry_after`` in seconds where it
-asked to be left alone for a while.
+``details.provider`` names the provider; the message carries the provider's own words. Ollama has
+codes of its own; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'. Their ``details``
+hold ``status`` if the provider sent one, and ``retry_after`` in seconds if it asked for a pause.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The port to a language model: a request goes in, deltas come out."""
+"""Declares the port to a language model, ``LanguageModel``, its requests and its deltas."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -15,7 +15,7 @@ Purpose = Literal["chat", "agent", "compaction", "summary", "structured"]
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model (seed 000 section 11.4).
+    """The facts about a model.
 
     Attributes:
         name: The name to ask for, with the provider in front unless that is Ollama.
@@ -24,10 +24,10 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         family: Model family, e.g. ``qwen3``.
         parameter_size: E.g. ``14.8B``.
         quantization_level: E.g. ``Q4_K_M``.
-        capabilities: What the model can do: ``completion``, ``tools``, ``thinking``, ...
-        context_length: The longest context the model was made for, in tokens; None if unknown.
-        provider: Who runs it.
-        default_think: Whether and how hard it reasons when nobody says; a profile sets it.
+        capabilities: ``completion``, ``tools``, ``thinking``, ...
+        context_length: The longest context the model was trained for, in tokens; None if unknown.
+        provider: The name of its provider.
+        default_think: Whether to think, and with which effort, by default; a profile sets it.
         context_limit: The most tokens that a request may have, where a profile limits it.
     """
 
@@ -45,7 +45,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_window(self) -> bool:
-        """Whether a request says how much context to reserve; elsewhere it is the model's own."""
+        """Whether requests set the context window; other providers use the model's own."""
         return self.provider == "ollama"
 
     @property
@@ -66,17 +66,17 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         model: The model's name, without a provider in front.
         messages: The conversation, oldest first.
         tools: What the model may call.
-        think: Whether and how hard to reason; None leaves it out (models that can't think).
+        think: Whether to think, and with which effort; None leaves it out (models that can't).
         context_window: Tokens of context to reserve (``num_ctx``); None leaves it to the provider.
         options: Sampling options (temperature, seed, ...) by Ollama's names, which Ollama gets as
             they are and other providers as far as they know them.
-        keeps_window: Whether ``context_window`` is all there may be: a request that does not fit is
-            then refused (``ContextOverflow``) instead of given a larger one.
-        answer_schema: A JSON schema that the answer is held to, where the model can be; others
-            must be told in words. Not together with tools.
-        sink: Takes a batch from where it arrives, and returns whether it did, while whoever
-            iterates waits for it. What it does not take is yielded. It spares waking a task for
-            every token, and a provider may do without it. It must not raise.
+        keeps_window: Whether ``context_window`` must not grow: a request that does not fit is then
+            refused (``ContextOverflow``) instead of sent with a larger one.
+        answer_schema: A JSON schema that the answer has to fit, where the model supports that;
+            others need it in the prompt. Not together with tools.
+        sink: Called with a batch where it arrives; returns whether it accepted it. A refused batch
+            is yielded. It saves waking a task for every token (docs/decisions/0019), and a
+            provider may ignore it. It must not raise.
         purpose: What the answer is for; providers do not see it.
     """
 
@@ -145,8 +145,8 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         done_reason: Why it stopped (``stop``, ``length``, ...).
-        prompt_eval_count: Tokens of the request; None where the provider did not say.
-        eval_count: Tokens of the answer; None where the provider did not say.
+        prompt_eval_count: Tokens of the request; None if the provider did not state them.
+        eval_count: Tokens of the answer; None if the provider did not state them.
         cached_count: Tokens of the request that the provider had cached, where it says so.
         reasoning_count: Tokens of the answer that were reasoning, where it says so.
     """
@@ -164,13 +164,13 @@ Delta = (
 
 
 class LanguageModel(Protocol):
-    """Something that answers conversations."""
+    """The port to the models of a provider."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Ask the model and yield what comes, in batches: the deltas of one network read.
+        """Send a request and yield batches of deltas, one batch for each network read.
 
-        The last delta is ``Finished``; a stream that ends without one broke off and raises.
-        Close the generator (``aclosing``) to stop the model; that closes the connection.
+        The last delta is ``Finished``; a stream that breaks off before it raises. Close the
+        generator (``aclosing``) to stop the model; that closes the connection.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
@@ -178,11 +178,11 @@ class LanguageModel(Protocol):
         ...
 
     def recall(self, model: str) -> ModelInfo | None:
-        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        """Return the cached result of ``describe``, or None. Thread-safe."""
         ...
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return what is known of a model, from a cache where that is safe.
+        """Return a model's facts, from a cache while they are fresh.
 
         Raises:
             ModelNotFound: The provider does not have it.

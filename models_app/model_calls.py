@@ -90,7 +90,7 @@ class ModelCallLog:
 
 
 class CallInProgress:
-    """Measures one call, as a context manager, and tells the observer when it ends.
+    """Measures one call, as a context manager, and passes the record to the observer.
 
     Attributes:
         finished: The last delta, once it is there.
@@ -155,7 +155,7 @@ class ObservedModel:
     """A language model whose calls are observed; implements ``LanguageModel``.
 
     Args:
-        model: The model, which nobody else asks.
+        model: The model; all its calls go through here.
         provider: Who runs it: ``ollama``, or a vendor's name.
         observer: Sees its calls.
     """
@@ -166,7 +166,7 @@ class ObservedModel:
         self._observer = observer
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Ask the model and yield what comes, unchanged.
+        """Send a request and yield its deltas unchanged.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
@@ -187,11 +187,11 @@ class ObservedModel:
                     call.finished = batch[-1]
 
     def recall(self, model: str) -> ModelInfo | None:
-        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        """Return the cached result of ``describe``, or None. Thread-safe."""
         return self._model.recall(model)
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return what is known of a model, from a cache where that is safe.
+        """Return a model's facts, from a cache while they are fresh.
 
         Raises:
             ModelNotFound: The provider does not have it.

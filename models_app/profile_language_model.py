@@ -1,4 +1,4 @@
-"""Profiles as a language model: each request goes to the model that its profile names."""
+"""Implements ``LanguageModel`` for profiles: sends each request to the model of its profile."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ Gate = Callable[[], Awaitable[str | None]]
 
 
 async def always_open() -> str | None:
-    """Let profiles name whatever they like."""
+    """Let profiles name any address and key."""
     return None
 
 
@@ -29,10 +29,10 @@ class ProfileLanguageModel:
     """The models of all profiles; implements ``LanguageModel``, profiles' names being the models'.
 
     Args:
-        profiles: Where the profiles are.
-        model_of: Returns who answers for a vendor; None is Ollama.
-        gate: Returns why profiles may not name addresses and keys that are not configured, as a
-            sentence; None when they may.
+        profiles: The profiles.
+        model_of: Returns the language model of a vendor; None is Ollama.
+        gate: Returns a sentence that says why profiles must not name addresses and keys that are
+            not configured; None if they may (docs/decisions/0035).
         clock: Seconds that never go back.
     """
 
@@ -50,7 +50,7 @@ class ProfileLanguageModel:
         self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Ask the profile's model with the profile's parameters and yield what comes.
+        """Send a request with the profile's parameters and yield batches of deltas.
 
         Raises:
             ProfileNotFound: There is no such profile.
@@ -58,20 +58,20 @@ class ProfileLanguageModel:
         """
         profile = await self._get(request.model)
         model = await self._model_for(profile)
-        async with aclosing(model.stream(applied(profile, request))) as batches:
+        async with aclosing(model.stream(apply_profile(profile, request))) as batches:
             async for batch in batches:
                 yield batch
 
     def recall(self, model: str) -> ModelInfo | None:
-        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        """Return the cached result of ``describe``, or None. Thread-safe."""
         return self._known.get(model)
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return what is known of a profile's model, with what the profile says of it.
+        """Return the facts about a profile's model, with the profile's own settings.
 
         Raises:
             ProfileNotFound: There is no such profile.
-            ModelError: What describing its model raises.
+            ModelError: Its model could not be described.
         """
         profile = await self._get(model)
         target = await self._model_for(profile)
@@ -85,14 +85,14 @@ class ProfileLanguageModel:
         return info
 
     def forget(self, model: str) -> None:
-        """Drop what is known of a profile: it was changed."""
+        """Drop a profile from the cache: it was changed."""
         self._known.discard(model)
 
     async def _model_for(self, profile: Profile) -> LanguageModel:
-        """Return who answers for a profile.
+        """Return the language model that a profile names.
 
         Raises:
-            ModelNotFound: Its provider is not configured, or it may not say where that is.
+            ModelNotFound: Its provider is not configured, or the profile must not name its address.
         """
         vendor = self._profiles.vendor_of(profile)
         if not self._profiles.is_configured(profile) and (reason := await self._gate()):
@@ -107,8 +107,8 @@ class ProfileLanguageModel:
         return await asyncio.to_thread(self._profiles.get, name)
 
 
-def applied(profile: Profile, request: ModelRequest) -> ModelRequest:
-    """Return the request as the profile's model is sent it.
+def apply_profile(profile: Profile, request: ModelRequest) -> ModelRequest:
+    """Apply a profile's model, parameters and system prompt to a request.
 
     The session's own options and system prompt win over the profile's.
     """

@@ -1,4 +1,4 @@
-"""Bodies of the ``/profiles`` routes."""
+"""Declares the bodies of the ``/profiles`` routes."""
 
 from typing import Any, Literal, cast
 

@@ -1,8 +1,8 @@
-"""Named model configurations, each a JSON file: ``profile:<name>`` is a model then.
+"""Stores profiles: named model configurations, each a JSON file, used as ``profile:<name>``.
 
-A file of a trusted folder may name any server: who may write it may do more than that. What comes
-through the API, or lies in another folder, may name only addresses and keys that the configuration
-(or for the API: the profile's own file) names together.
+A file in a trusted folder may name any server (docs/decisions/0035). A profile that comes through
+the API, or lies in another folder, may name only addresses and keys that the configuration (or, for
+the API, the profile's own file) names together.
 """
 
 import os
@@ -44,21 +44,21 @@ Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the model answers; None leaves a parameter to the provider.
+    """A model's parameters; None leaves one to the provider.
 
     Attributes:
         temperature: From 0 to 2.
         max_tokens: The longest answer, in tokens.
         top_p: From 0 to 1.
-        top_k: How many candidates count.
-        seed: For answers that can be repeated.
+        top_k: How many candidates to sample from.
+        seed: Makes answers repeatable.
         stop: Texts that end the answer.
         presence_penalty: From -2 to 2.
         frequency_penalty: From -2 to 2.
-        thinking: Whether and how hard to reason when a request does not say.
-        thinking_budget: Tokens of reasoning; 10,000 where ``thinking`` is true and nothing is said.
-        reasoning_effort: The strength of reasoning in the provider's own words.
-        context_limit: The most tokens that a request may have before history is made to fit.
+        thinking: Whether to think, and with which effort, if a request does not say.
+        thinking_budget: Tokens of reasoning; 10,000 by default if ``thinking`` is true.
+        reasoning_effort: The effort of reasoning by the provider's own name.
+        context_limit: The most tokens that a request may have before its history is compacted.
     """
 
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
@@ -75,7 +75,7 @@ class ProfileParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     context_limit: Annotated[int, msgspec.Meta(ge=256)] | None = None
 
     def options(self) -> dict[str, Any]:
-        """Return what a request's ``options`` get from here."""
+        """Return the parameters as a request's ``options``."""
         options = {
             field: value
             for field in self.__struct_fields__
@@ -94,10 +94,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         name: Its name, which is the file's.
         provider: ``ollama``, a vendor's name, or ``custom`` with a ``base_url``.
         model: The model's name there.
-        base_url: Where the provider is, when not where the configuration says.
-        api_key_env: The environment variable with the key, when not the usual one.
-        system_prompt: What the model is told where the session has no prompt of its own.
-        parameters: How it answers.
+        base_url: The provider's URL, if not the configured one.
+        api_key_env: The environment variable with the key, if not the usual one.
+        system_prompt: The system prompt for sessions without one of their own.
+        parameters: The model's parameters.
     """
 
     name: str
@@ -110,14 +110,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class UnreadableProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is no profile, and why."""
+    """A file that can't be read as a profile, and why."""
 
     file: str
     reason: str
 
 
 class ProfileListing(msgspec.Struct, frozen=True, kw_only=True):
-    """Every profile by name, and the files that are none."""
+    """All profiles by name, and the files that can't be read as one."""
 
     profiles: Sequence[Profile]
     unreadable: Sequence[UnreadableProfile] = ()
@@ -130,7 +130,7 @@ class ProfileService:
     followed.
 
     Args:
-        directory: Where the files are; made when the first is written.
+        directory: The directory of the files; created with the first one.
         vendors: The configured providers.
     """
 
@@ -155,14 +155,14 @@ class ProfileService:
         """Return a profile.
 
         Raises:
-            ValidationFailed: No profile may have this name.
+            ValidationFailed: The name is not allowed.
             ProfileNotFound: There is none, or its file can't be read as one.
         """
         validate_name(name)
         return self._read(name)
 
     def create(self, profile: Profile) -> Profile:
-        """Keep a new profile. Of several writers of one name exactly one succeeds.
+        """Create a profile. Of several writers of one name exactly one succeeds.
 
         Raises:
             ValidationFailed: Something in it is not allowed; ``field`` names it.
@@ -178,7 +178,7 @@ class ProfileService:
         return profile
 
     def update(self, profile: Profile) -> Profile:
-        """Replace a profile whole.
+        """Replace a profile as a whole.
 
         Raises:
             ValidationFailed: Something in it is not allowed; ``field`` names it.
@@ -193,8 +193,8 @@ class ProfileService:
         """Remove a profile. Sessions that name it can't be answered until they name another.
 
         Raises:
-            ValidationFailed: No profile may have this name.
-            ProfileNotFound: There is none, or what has the name is no regular file.
+            ValidationFailed: The name is not allowed.
+            ProfileNotFound: There is none, or it is not a regular file.
         """
         validate_name(name)
         path = self._path(name)
@@ -204,7 +204,7 @@ class ProfileService:
         sync_directory(self.directory)
 
     def vendor_of(self, profile: Profile) -> Vendor | None:
-        """Return who runs a profile's model; None is Ollama.
+        """Return the vendor of a profile's model; None is Ollama.
 
         Raises:
             ModelNotFound: Its provider is not configured, or has no address.
@@ -230,7 +230,7 @@ class ProfileService:
         return msgspec.structs.replace(known, base_url=url.rstrip("/"), key_variables=named)
 
     def is_configured(self, profile: Profile) -> bool:
-        """Whether the configuration names its address, and its key for that address.
+        """Return whether the configuration names its address, and its key for that address.
 
         Raises:
             ModelNotFound: Its provider is not configured, or has no address.
@@ -238,7 +238,7 @@ class ProfileService:
         return self._own_of(self.vendor_of(profile)) is None
 
     def _check(self, profile: Profile, written: Profile | None) -> None:
-        """Refuse what may not come through the API; ``written`` is what the file says now."""
+        """Refuse a profile that the API must not store; ``written`` is the present one."""
         if not profile.model.strip():
             raise ValidationFailed("A profile needs a model.", field="model")
         _check_address(profile)
@@ -263,7 +263,7 @@ class ProfileService:
         )
 
     def _own_of(self, vendor: Vendor | None) -> str | None:
-        """Return which of a profile's fields the configuration does not name; None if it does."""
+        """Return the field that the configuration does not name; None if it names both."""
         if vendor is None or vendor in self._vendors.values():
             return None
         there = [each for each in self._vendors.values() if each.base_url == vendor.base_url]
@@ -308,7 +308,7 @@ class ProfileService:
 
 
 def validate_name(name: str) -> None:
-    """Refuse a name that no profile may have.
+    """Check a profile's name.
 
     Raises:
         ValidationFailed: With ``field`` ``"name"``.
@@ -322,13 +322,13 @@ def validate_name(name: str) -> None:
 
 
 def profile_from(name: str, value: Mapping[str, Any]) -> Profile:
-    """Return the profile that a body describes.
+    """Convert a request's body to a profile.
 
     Raises:
-        ValidationFailed: It describes none; ``field`` says where.
+        ValidationFailed: It is invalid; ``field`` says where.
     """
     parameters = {
-        # A whole number, as JSON has it, whether or not there is ".0" behind it.
+        # To JSON, 4000 and 4000.0 are the same number.
         key: int(item) if isinstance(item, float) and item.is_integer() else item
         for key, item in value.get("parameters", {}).items()
     }

@@ -1,4 +1,4 @@
-"""When a request that failed before its first delta is tried again. Shared by all providers."""
+"""Decides whether and when a request that failed before its first delta is retried."""
 
 import random
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from models_app.errors import ModelError
 
 BACKOFFS = ((0.15, 0.4), (0.4, 0.75))
-"""Shortest and longest pause before each further try, in seconds.
+"""Shortest and longest pause before each retry, in seconds.
 
-Together at most 1.2: a refusal must come while the answer can still be a plain HTTP error.
+At most 1.2 together: an error must come while the answer can still be a plain HTTP error.
 """
 
 
 class Retries:
-    """How often one request may still be tried."""
+    """Counts the retries of one request."""
 
     def __init__(self, backoffs: Sequence[tuple[float, float]] = BACKOFFS) -> None:
         self._backoffs = list(backoffs)
 
     def pause_after(self, error: ModelError) -> float:
-        """Return how many seconds to wait before the next try, or raise the error.
+        """Return how many seconds to wait before the next retry, or raise the error.
 
-        A provider that wants to be left alone for longer than the pause (``retry_after``) gets no
-        further try: it would refuse that one too, and count it.
+        If the provider asks for a longer pause (``retry_after``) there is no retry: it would refuse
+        that one too, and count it.
         """
         if not error.retryable or not self._backoffs:
             raise error

@@ -1,4 +1,4 @@
-"""Bodies of the ``/models`` routes."""
+"""Declares the bodies of the ``/models`` routes."""
 
 from ninja import Schema
 from pydantic import ConfigDict, Field

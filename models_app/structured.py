@@ -1,4 +1,4 @@
-"""Structured answers: a pydantic model says what is wanted, and a value of it comes back."""
+"""Asks models for structured answers: JSON that fits a pydantic model."""
 
 import asyncio
 import importlib
@@ -24,7 +24,7 @@ from sessions_app.messages import Message, SystemMessage, UserMessage
 
 ATTEMPTS = 3
 LONGEST_ANSWER = 100_000
-"""Characters of JSON; a model that is caught in a loop writes until somebody stops it."""
+"""Characters of JSON; a model caught in a loop would write forever."""
 
 LONGEST_THOUGHT = 100_000
 """Characters of reasoning before an answer, for the same reason."""
@@ -33,15 +33,15 @@ Form = TypeVar("Form", bound=BaseModel)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is asked.
+    """A request for a structured answer.
 
     Attributes:
-        instructions: What it shall do; said as the system prompt.
-        text: What it shall do that with; said as the user.
+        instructions: The system prompt.
+        text: The user message.
         context_window: Tokens of context to reserve, where the provider takes that.
-        answer_tokens: Tokens that an answer of Ollama's may have; a model that is caught in a loop
-            would keep others waiting. Elsewhere reasoning counts into such a limit.
-        purpose: What the answer is for.
+        answer_tokens: The longest answer of Ollama's models, in tokens; one caught in a loop would
+            keep others waiting. Other providers count reasoning into such a limit.
+        purpose: The purpose of the call, for observers.
     """
 
     instructions: str
@@ -52,7 +52,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StructuredAnswers(Protocol):
-    """Somebody who gets answers of a given form out of models."""
+    """Asks models for answers of a given form."""
 
     async def ask(self, model: str, question: Question, form: type[Form]) -> Form:
         """Return the model's answer, validated.
@@ -65,14 +65,14 @@ class StructuredAnswers(Protocol):
 
 
 class StructuredModels:
-    """Asks Ollama's models through ollama-instructor, all others in their provider's own way.
+    """Asks Ollama's models through ollama-instructor, and all others through ``ask_for_json``.
 
     Args:
         resolve: Returns the language model that runs a model, and its name there.
-        is_of_ollama: Returns whether a model's name means one of Ollama.
+        is_of_ollama: Returns whether a model's name means a model of Ollama.
         ollama_host: Ollama's URL.
         silence_timeout: Seconds that an answer of Ollama's may take.
-        observer: Sees the calls of Ollama's models; the others come observed.
+        observer: Sees the calls of Ollama's models; the others are observed already.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ async def ask_for_json(
     *,
     provider: str,
 ) -> Form:
-    """Ask any model to answer in JSON, and look for it in what it says.
+    """Ask any model to answer in JSON, and find the JSON in its answer.
 
-    It is told in words what the answer must be like, and first held to that by its provider; where
-    the provider does not take the schema, or what comes of it is of no use, the words alone count.
+    The prompt holds the schema. The first attempt also sends it as the provider's structured
+    output; where the provider refuses that, or the answer is unusable, the prompt alone is tried.
 
     Raises:
         ModelError: The provider can't be asked, or gave no answer of that form (retryable).
@@ -154,18 +154,18 @@ async def ask_for_json(
         SystemMessage(content=instructions, message_id="", timestamp=""),
         UserMessage(content=question.text, message_id="", timestamp=""),
     ]
-    in_words = ModelRequest(
+    plain = ModelRequest(
         model=name,
         messages=messages,
         context_window=question.context_window,
         purpose=question.purpose,
     )
-    held = msgspec.structs.replace(in_words, answer_schema=schema)
-    for request in [held, *[in_words] * (ATTEMPTS - 1)]:
+    constrained = msgspec.structs.replace(plain, answer_schema=schema)
+    for request in [constrained, *[plain] * (ATTEMPTS - 1)]:
         try:
             text = await whole_answer(language_model, request, enough=LONGEST_ANSWER)
-        except ServiceUnavailable:  # compatible servers refuse what they don't know
-            if request is held:
+        except ServiceUnavailable:  # compatible servers refuse unknown parameters
+            if request is constrained:
                 continue
             raise
         try:
@@ -184,9 +184,9 @@ async def whole_answer(language_model: LanguageModel, request: ModelRequest, *, 
     """Return a model's answer as one clean text, without its reasoning.
 
     Args:
-        language_model: Who answers.
-        request: What it is asked.
-        enough: Characters after which the model is stopped: what it said by then is the answer.
+        language_model: The model's provider.
+        request: The request.
+        enough: Characters after which the model is stopped; the text so far is the answer.
 
     Raises:
         ModelError: The provider can't be asked, or its answer broke off.

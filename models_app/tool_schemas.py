@@ -1,8 +1,7 @@
-"""Tool schemas as model servers understand them. Pure.
+"""Inlines the references of tool schemas, which model servers don't resolve. Pure.
 
-Ollama drops what it does not know on a schema's way into the prompt: a property that is only a
-``$ref`` arrives there as ``{}``, so that the model never learns its fields. Hence references are
-written out before the schema is sent.
+Ollama drops unknown keywords when it renders a schema into the prompt: a property that is only a
+``$ref`` becomes ``{}``, and the model never sees its fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 MAX_NODES = 20_000
-"""Subschemas written out at most; references that fan out beyond this end in a plain object."""
+"""Subschemas at most; references that expand beyond this become a plain object."""
 
 _ROOT_DEFINITIONS = ("$defs", "definitions")
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -31,11 +30,11 @@ _SCHEMAS = frozenset(
 
 
 def inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with every local ``$ref`` replaced by what it refers to.
+    """Return the schema with every local ``$ref`` replaced by its target.
 
-    What stands beside a ``$ref`` (a description, say) wins over what the target says. Where a
-    schema contains itself, the inner occurrence becomes a plain object. References to other
-    documents, and those that lead nowhere, are left as they are. The argument is not changed.
+    Keywords beside a ``$ref`` (a description, say) win over those of the target. Where a schema
+    contains itself, the inner occurrence becomes a plain object. References to other documents,
+    and dangling ones, are left as they are. The argument is not changed.
     """
     written_out = _Inliner(schema).node(schema, ())
     if isinstance(written_out, dict):

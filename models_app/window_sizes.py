@@ -1,10 +1,10 @@
-"""Which sizes a context window is given. Pure.
+"""Computes sizes of context windows. Pure.
 
-Coarse steps, because Ollama loads a model anew whenever ``num_ctx`` changes.
+Steps are coarse, because Ollama reloads a model whenever ``num_ctx`` changes.
 """
 
 SAFE_SHARE = 0.9
-"""The part of a model's longest context that is used without being asked."""
+"""The share of a model's longest context that is used by default."""
 
 _MARGIN = 4
 """Tokens before the end of its window at which Ollama may stop."""
@@ -22,7 +22,7 @@ def fit(needed: int, limit: int) -> int:
 
 
 def fills_window(prompt: int | None, answer: int | None, window: int | None) -> bool:
-    """Return whether a prompt and its answer, in tokens, come to the end of a context window."""
+    """Return whether a prompt and its answer, in tokens, fill a context window."""
     if not prompt or not answer or not window:
         return False
     return prompt + answer >= window - _MARGIN

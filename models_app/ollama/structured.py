@@ -1,4 +1,4 @@
-"""Structured answers from Ollama: a pydantic model goes in, JSON that fits it comes out."""
+"""Asks Ollama's models for structured answers: JSON that fits a pydantic model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from models_app.window_sizes import fills_window
 
 
 class AsyncInstructorOllamaClient(OllamaInstructorAsync):
-    """Ollama for structured output.
+    """A client for structured output.
 
     Args:
         host: The server's URL, or ``name[:port]``; None: the library's default.
@@ -60,12 +60,12 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         think: Think | None = False,
         **more: Any,
     ) -> Any:
-        """Chat as the library does, but without cutting anything in silence.
+        """Chat as the library does, but raise where it would truncate silently.
 
-        Reasoning is on unless it is switched off, so it is.
+        Reasoning is off by default.
 
         Raises:
-            ContextOverflow: The answer came to the end of the window, so the prompt is too long.
+            ContextOverflow: The answer was cut at the end of the window: the prompt is too long.
         """
         body = library_body(
             model=model, messages=messages, tools=None, think=think, context_window=None, more=more
@@ -99,7 +99,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
             format: What the answer must be.
             options: Sampling options, ``num_ctx`` among them.
             attempts: How often to ask until an answer fits.
-            purpose: What the answer is for, as the observer is told.
+            purpose: The purpose of the call, for the observer.
 
         Raises:
             OllamaError: No answer fitted (retryable), or the server refused.

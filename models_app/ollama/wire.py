@@ -1,7 +1,7 @@
-"""Ollama's chat protocol: messages to a request body, reply bytes to deltas. Pure.
+"""Encodes requests in Ollama's chat protocol, and parses replies to deltas. Pure.
 
 A reply is a stream of JSON lines. The hot path of the whole server runs through
-``ReplyParser.feed``, so it works on whole network reads and makes nothing but the deltas.
+``ReplyParser.feed``, so it works on whole network reads and allocates nothing but the deltas.
 """
 
 import json
@@ -170,7 +170,7 @@ def _wire_tool_result(message: ToolMessage) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Frozen mappings and other sequences, as JSON knows them."""
+    """Convert frozen mappings and sequences to JSON's."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable):
@@ -215,7 +215,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def _read_line(line: bytes) -> _Chunk:
-    """Decode one line, also one with half a surrogate pair, which msgspec refuses.
+    """Decode a line; also one with half a surrogate pair, which msgspec refuses.
 
     Raises:
         UNREADABLE: It is not a line of Ollama's.
@@ -233,7 +233,7 @@ def _read_line(line: bytes) -> _Chunk:
 
 
 class LineSplitter:
-    """Cuts network reads into whole lines; what is left over waits for the next read.
+    """Splits network reads into whole lines; an unfinished line waits for the next read.
 
     Attributes:
         held_bytes: How many bytes wait for the end of their line.
@@ -273,11 +273,11 @@ class LineSplitter:
 
 
 class ReplyParser:
-    """Turns the bytes of one reply into deltas, however they are cut into reads.
+    """Parses the bytes of one reply to deltas, however they are cut into reads.
 
     Attributes:
-        finished: The final line was seen; what comes after it is not read.
-        failure: What went wrong, to be raised after the deltas of the same call were handed on.
+        finished: Whether the final line was seen; bytes after it are not parsed.
+        failure: The error to raise once the deltas of the same call were handed on.
     """
 
     __slots__ = ("_call_ids", "_lines", "_model", "_received", "failure", "finished")
@@ -291,7 +291,7 @@ class ReplyParser:
         self.failure: ModelError | None = None
 
     def feed(self, data: bytes) -> list[Delta]:
-        """Take one network read; return the deltas of the lines that it completes."""
+        """Parse one network read; return the deltas of the lines that it completes."""
         lines = data
         self._received += len(data)
         if self._received > MAX_REPLY_BYTES:
@@ -314,7 +314,7 @@ class ReplyParser:
         return self._deltas(chunks)
 
     def end(self) -> list[Delta]:
-        """Take the end of the stream; sets ``failure`` unless the final line was seen."""
+        """Handle the end of the stream; set ``failure`` unless the final line was seen."""
         rest = self._lines.take_rest().strip()
         deltas: list[Delta] = []
         if rest and not self.finished:
@@ -350,7 +350,7 @@ class ReplyParser:
         return deltas
 
     def _read_one_by_one(self, lines: bytes) -> list[Delta]:
-        """Read lines of which one is unreadable: those before it still count."""
+        """Parse lines of which one is invalid: those before it still count."""
         deltas: list[Delta] = []
         for line in lines.split(b"\n"):
             if len(line) > MAX_LINE_BYTES:

@@ -1,1 +1,1 @@
-"""The scripted model server behind test mode (seed 002): offline, and the same each time."""
+"""Serves scripted models for test mode: offline, and deterministic (docs/test-mode.md)."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: one content block after the other, each opened, filled and closed.
+"""Speaks Anthropic's Messages API: content blocks, each started, streamed and stopped.
 
 Refuses what the real one refuses, because that is what a history from elsewhere trips over: a
 missing ``max_tokens``, empty texts, odd call ids, calls without results, and extended thinking

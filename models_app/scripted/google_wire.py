@@ -1,4 +1,4 @@
-"""Google's Gemini API: parts of text, thought and function calls, in SSE.
+"""Speaks Google's Gemini API: parts of text, thought and function calls, in SSE.
 
 Function calls have no ids here and their arguments come whole, as from the real service.
 """

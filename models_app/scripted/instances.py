@@ -1,4 +1,4 @@
-"""From a JSON schema to one small value that satisfies it. Pure.
+"""Generates a small value that satisfies a JSON schema. Pure.
 
 Reads what pydantic and hand-written schemas use: types, ``enum``, ``const``, ``anyOf``, ``oneOf``,
 ``allOf``, local ``$ref``, bounds of numbers, strings and arrays, common string formats. Does not

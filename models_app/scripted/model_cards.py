@@ -1,4 +1,4 @@
-"""The two models that the scripted server offers."""
+"""Describes the two models of the scripted server."""
 
 import hashlib
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a model; ``size`` in bytes, ``context_length`` in tokens."""
+    """A model's facts; ``size`` in bytes, ``context_length`` in tokens."""
 
     name: str
     family: str
@@ -19,7 +19,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """What tells versions of the model apart; stable, as the models never change."""
+        """A digest as Ollama has one for each version of a model; stable."""
         return hashlib.sha256(self.name.encode()).hexdigest()
 
     @property

@@ -1,4 +1,4 @@
-"""Ollama's HTTP API as a real server speaks it (observed on Ollama 0.32.15).
+"""Speaks Ollama's HTTP API as a real server does (observed on Ollama 0.32.15).
 
 Lines are NDJSON with ``<``, ``>`` and ``&`` escaped; timestamps have nanoseconds, durations are in
 nanoseconds; errors are ``{"error": "..."}``.

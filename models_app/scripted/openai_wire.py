@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions as seed 002 describes the stream: SSE, one choice for each message."""
+"""Speaks OpenAI's Chat Completions API: SSE, one choice for each scripted message."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-r"""What the scripted model answers: a request's messages go in, a plan of steps comes out.
+r"""Plans the scripted model's reply to the messages of a request.
 
 Without instructions (the fallback) the answer is lorem ipsum followed by the latest user message,
 verbatim; reasoning of the same form comes first when that message has a ``\nReason:`` tail or
@@ -64,7 +64,7 @@ Literally = str | list[str]
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One message of the request: who, and its text."""
+    """One message of the request."""
 
     role: str
     text: str

@@ -1,4 +1,4 @@
-"""How a planned reply is put on the wire: its pace, its faults, its end."""
+"""Sends a planned reply: pace, injected faults, end."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ErrorBody = Callable[[int, str], bytes]
 
 
 class Pace:
-    """Lets a chunk of five words through when it is due, on an absolute schedule (no drift)."""
+    """Paces chunks of five words on an absolute schedule (no drift)."""
 
     def __init__(self, words_per_second: float) -> None:
         interval = CHUNK_WORDS / words_per_second if words_per_second else 0.0
@@ -36,12 +36,12 @@ class Pace:
         self._due = self._loop.time()
 
     async def chunk(self) -> None:
-        """Return when the next chunk is due; always lets the loop run."""
+        """Wait until the next chunk is due; always yields to the loop."""
         await asyncio.sleep(max(0.0, self._due - self._loop.time()))
         self._due += self._interval
 
     async def silence(self, seconds: float) -> None:
-        """Do nothing for a while, and take the schedule along."""
+        """Pause, and shift the schedule by the pause."""
         await asyncio.sleep(seconds)
         self._due = max(self._due + seconds, self._loop.time())
 
@@ -51,7 +51,7 @@ async def stream(
 ) -> web.StreamResponse:
     """Send the plan's steps. The headers go with the first frame, as from a real server."""
     response = web.StreamResponse(headers={"Content-Type": wire.content_type})
-    with suppress(ConnectionResetError):  # the client left: there is nobody to answer
+    with suppress(ConnectionResetError):  # the client has disconnected
         await _send_steps(request, response, plan, wire, pace)
     return response
 

@@ -1,4 +1,4 @@
-"""The scripted model server: the HTTP routes of Ollama and of every vendor on a loopback port.
+"""Serves the HTTP routes of Ollama and of every vendor on a loopback port.
 
 Only test mode and ``manage.py scripted_llm`` import this module. The real clients talk to it over
 real sockets, so no provider knows of test mode.
@@ -56,7 +56,7 @@ class ScriptedModelServer:
 
     @property
     def open_streams(self) -> int:
-        """How many chat requests are being answered now."""
+        """The number of chat requests that are being answered."""
         return len(self._answering)
 
     @property
@@ -97,7 +97,7 @@ class ScriptedModelServer:
                 web.post(r"/v1beta/models/{name:.+}:{method:\w+}", self._google_chat),
             ]
         )
-        # A handler is cancelled when its client leaves: nothing is written for nobody.
+        # Cancel a handler when its client disconnects.
         runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
         )
@@ -119,7 +119,7 @@ class ScriptedModelServer:
         await runner.cleanup()
 
     async def wait_for_open_streams(self, count: int) -> None:
-        """Return as soon as exactly ``count`` chat requests are being answered."""
+        """Wait until exactly ``count`` chat requests are being answered."""
         while self.open_streams != count:
             self._streams_changed.clear()
             await self._streams_changed.wait()
@@ -297,7 +297,7 @@ async def _is_running(_: web.Request) -> web.Response:
 async def _plain_text_errors(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Answer unknown paths and wrong methods in Ollama's words."""
+    """Answer unknown paths and wrong methods as Ollama does."""
     try:
         return await handler(request)
     except web.HTTPNotFound:

@@ -1,4 +1,4 @@
-"""What a wire format has to know: how to read a request and how to write a reply's chunks."""
+"""Declares ``ReplyWire``, the port that each provider's wire format implements."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,11 +84,11 @@ class ReplyWire(Protocol):
     content_type: str
 
     def frames(self, chunk: Chunk) -> Iterator[bytes]:
-        """Yield what a chunk looks like in the stream, each to be sent by itself."""
+        """Yield the frames of a chunk, each to be sent by itself."""
         ...
 
     def closing(self, completion_tokens: int) -> bytes:
-        """Return what ends a complete stream."""
+        """Return the end of a complete stream."""
         ...
 
     def broken(self) -> bytes:
@@ -100,11 +100,11 @@ class ReplyWire(Protocol):
         ...
 
     def cut(self, completion_tokens: int) -> bytes:
-        """Return what ends a stream that has as many tokens as it may."""
+        """Return the end of a stream that reached its token limit."""
         ...
 
     def refused(self, completion_tokens: int) -> bytes:
-        """Return what ends a stream when the provider refuses the content."""
+        """Return the end of a stream whose content is refused."""
         ...
 
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
@@ -128,7 +128,7 @@ def characters(chunk: Chunk) -> int:
 
 
 def cut_by_utf16(text: str, size: int) -> Iterator[str]:
-    """Yield pieces of so many UTF-16 units, as vendors cut that count so: also within a pair."""
+    """Yield pieces of this many UTF-16 units, as some vendors cut; also within a surrogate pair."""
     units = text.encode("utf-16-le", "surrogatepass")
     for at in range(0, len(units), 2 * size):
         yield units[at : at + 2 * size].decode("utf-16-le", "surrogatepass")

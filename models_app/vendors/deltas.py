@@ -1,4 +1,4 @@
-"""pydantic-ai's stream events as deltas. Imported lazily, as ``history`` is."""
+"""Translates pydantic-ai's stream events to deltas. Imported lazily, as ``history`` is."""
 
 import json
 import secrets
@@ -35,7 +35,7 @@ _DONE_REASONS = {"stop": "stop", "length": "length", "tool_call": "tool_calls"}
 
 
 class DeltaReader:
-    """Reads one stream: events come in, deltas go out; ``finish`` has the whole calls."""
+    """Translates the events of one stream; ``finish`` returns the whole calls."""
 
     def __init__(self, provider: str, model: str) -> None:
         self._provider = provider
@@ -45,7 +45,7 @@ class DeltaReader:
         self._indices: dict[int, int] = {}
 
     def read(self, event: ModelResponseStreamEvent) -> Delta | None:
-        """Return the delta of an event, or None where it says nothing new."""
+        """Return the delta of an event, or None if it adds nothing."""
         match event:
             case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 delta: Delta | None = TextDelta(text) if text else None
@@ -64,23 +64,23 @@ class DeltaReader:
         return delta
 
     def finish(self, response: ModelResponse) -> list[Delta]:
-        """Return what ends the answer: its whole calls, and ``Finished``.
+        """Return the last deltas: whole calls, and ``Finished``.
 
         Raises:
-            ModelError: The answer did not end as an answer does.
+            ModelError: The answer is incomplete, or was refused.
         """
         failure = self._failure(response)
         if failure is not None:
             raise failure
         calls = [CallDelta(call) for call in self._calls(response)]
         usage = response.usage
-        told = not usage.unmeasured_requests and (usage.input_tokens or usage.output_tokens)
+        counted = not usage.unmeasured_requests and (usage.input_tokens or usage.output_tokens)
         return [
             *calls,
             Finished(
                 _DONE_REASONS.get(response.finish_reason or "", "stop"),
-                usage.input_tokens if told else None,
-                usage.output_tokens if told else None,
+                usage.input_tokens if counted else None,
+                usage.output_tokens if counted else None,
                 usage.cache_read_tokens or None,
                 usage.details.get("reasoning_tokens") or None,
             ),
@@ -93,7 +93,7 @@ class DeltaReader:
         return self._fragment(index, part.args)
 
     def _fragment(self, index: int, arguments: str | Mapping[str, Any] | None) -> Delta | None:
-        # Whole objects are no stream of arguments: the call itself follows at once.
+        # An object is complete, so there is nothing to stream: the call itself follows at once.
         if not isinstance(arguments, str) or not arguments or index not in self._ids:
             return None
         return CallArgumentsDelta(
@@ -175,7 +175,7 @@ def _state_of(part: ThinkingPart) -> dict[str, Any]:
 
 
 def _jsonable(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of the details can be written to a file; what a vendor wants back all can."""
+    """Return the details that are JSON, so that a session's file can hold them."""
     return {key: value for key, value in details.items() if _is_json(value)}
 
 

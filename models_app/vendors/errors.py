@@ -1,8 +1,8 @@
-"""What a vendor's refusals and lost connections mean. Pure.
+"""Translates vendors' error answers and lost connections to ``ModelError``s. Pure.
 
-The codes: a connection that can't be made, breaks or falls silent is NETWORK_ERROR; a status of
-the provider's, a request that it rejects, or an answer that can't be read is SERVICE_UNAVAILABLE,
-retryable unless the request is at fault. The key never reaches a message.
+A connection that fails, breaks or times out is NETWORK_ERROR; an error status, a rejected request
+or an invalid answer is SERVICE_UNAVAILABLE, retryable unless the request is at fault. Keys are
+redacted from messages.
 """
 
 import re
@@ -68,15 +68,15 @@ def error_from_refusal(
     fault: Fault | None = None,
     retry_after: float | None = None,
 ) -> ModelError:
-    """Return the error that a vendor's refusal stands for.
+    """Translate an error answer.
 
     Args:
-        vendor: Who refused.
-        words: What it said, without keys.
-        model: The model that was asked; None when it was not about one.
-        status: The HTTP status, where there was one.
-        fault: What is wrong, where more is known than the status tells.
-        retry_after: Seconds after which to try again, where it said so.
+        vendor: The vendor that answered.
+        words: The answer's message, with keys redacted.
+        model: The requested model; None for a request that names none.
+        status: The HTTP status, if there was one.
+        fault: The kind of error, where it is known better than from the status.
+        retry_after: Seconds to wait before a retry, if stated.
     """
     name = vendor.name
     facts: dict[str, Any] = {"provider": name}
@@ -110,21 +110,21 @@ def unreachable(vendor: Vendor, reason: str, *, model: str | None) -> NetworkErr
 
 
 def interrupted(vendor: Vendor, reason: str, *, model: str | None) -> NetworkError:
-    """Return the error for a connection that broke or fell silent."""
+    """Return the error for a connection that broke or timed out."""
     return NetworkError(
         f"The connection to '{vendor.name}' broke: {reason}", provider=vendor.name, model=model
     )
 
 
 def invalid_answer(vendor: Vendor, reason: str, *, model: str | None) -> ServiceUnavailable:
-    """Return the error for an answer that makes no sense."""
+    """Return the error for an answer that breaks the vendor's protocol."""
     return ServiceUnavailable(
         f"The answer of '{vendor.name}' can't be read: {reason}", provider=vendor.name, model=model
     )
 
 
 def error_message(body: object) -> str:
-    """Find the message in an error body: each vendor wraps it otherwise."""
+    """Find the message in an error body; each vendor wraps it differently."""
     for _ in range(5):
         if isinstance(body, list) and body:
             body = body[0]
@@ -138,7 +138,7 @@ def error_message(body: object) -> str:
 
 
 def redact_keys(text: str, key: str | None) -> str:
-    """Return the text, cut to 2000 characters, without the key and what looks like one."""
+    """Return the text with keys redacted, cut to 2000 characters."""
     if key:
         text = text.replace(key, "***")
     return _LOOKS_LIKE_A_KEY.sub("***", text)[:MAX_WORDS]

@@ -1,4 +1,4 @@
-"""What pydantic-ai, the SDKs and httpx2 raise, told as our errors.
+"""Translates exceptions of pydantic-ai, the SDKs and httpx2 to ``ModelError``s.
 
 Imported lazily, as ``history`` is.
 """
@@ -33,15 +33,15 @@ _FAULTS: tuple[tuple[type[raised.ModelAPIError], Fault], ...] = (
     (raised.ModelUnavailableError, "provider"),
     (raised.ModelServerError, "provider"),
 )
-# The library reads answers without looking: JSON of another shape fails anywhere in it.
+# The library does not validate answers: JSON of another shape fails anywhere in it.
 _UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError)
 
 
 @contextmanager
 def typed_errors(vendor: Vendor, model: str, key: str | None) -> Iterator[None]:
-    """Turn what pydantic-ai, the SDKs and HTTP raise into ``ModelError``s.
+    """Translate exceptions of pydantic-ai, the SDKs and HTTP to ``ModelError``s.
 
-    The original is not chained: it may quote the key, and a log prints chains.
+    The original is not chained: it may quote the key, and logs print chains.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def _fault_of(error: Exception) -> Fault | None:
 
 
 def _was_moderated(error: raised.ModelAPIError) -> bool:
-    """Whether OpenRouter's moderation flagged the input (a 403 like one about the key)."""
+    """Return whether OpenRouter's moderation flagged the input (also a 403, like a bad key)."""
     body = error.body if isinstance(error.body, Mapping) else {}
     metadata = body.get("metadata")
     return isinstance(metadata, Mapping) and ("flagged_input" in metadata or "reasons" in metadata)

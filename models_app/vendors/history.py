@@ -1,8 +1,8 @@
-"""Our messages and tools as pydantic-ai's, so that every vendor accepts any history.
+"""Converts messages and tools to pydantic-ai's, in a form that every vendor accepts.
 
-A history may hold answers of other providers: call ids that a vendor refuses are replaced, every
-call is followed by its result, and what a vendor signed goes back to that vendor alone. Importing
-this module imports pydantic_ai (a second): it is imported in a thread, when a vendor is used.
+A history may hold answers of other providers: call ids that a vendor would refuse are replaced,
+every call is followed by its result, and signatures are sent only to the vendor that made them.
+Importing this module imports pydantic_ai (a second), so a thread does it on a vendor's first use.
 """
 
 import hashlib
@@ -48,10 +48,10 @@ _BEGINNING = "(The beginning of this conversation was left out.)"
 
 
 def model_messages(messages: Sequence[Message], vendor: str) -> list[ModelMessage]:
-    """Return the conversation, oldest first, as one vendor is sent it.
+    """Return the conversation, oldest first, as a request to one vendor holds it.
 
-    Reasoning is left out, but for the vendor's own in the running round of tool calls: it wants
-    that back to go on.
+    Reasoning is left out, except the vendor's own in the running round of tool calls, which it
+    requires to go on.
     """
     history = _History(vendor)
     last_user = max(
@@ -73,9 +73,9 @@ def model_messages(messages: Sequence[Message], vendor: str) -> list[ModelMessag
 def request_parameters(
     tools: Sequence[ToolSpec], answer_schema: Mapping[str, Any] | None = None
 ) -> ModelRequestParameters:
-    """Return the tools as a request offers them; their schemas are sent whole.
+    """Return the parameters of a request: its tools, and a schema for its answer.
 
-    An answer's schema is sent as the vendor takes it; its model must know structured answers.
+    Tool schemas are sent unchanged. An answer schema needs a model with structured output.
     """
     form = (
         OutputObjectDefinition(json_schema=dict(answer_schema), name="answer")
@@ -118,7 +118,7 @@ class _History:
         if not content.strip() and not message.tool_calls:
             return
         self._close_calls()
-        if not self._spoken:  # vendors want a person to speak first
+        if not self._spoken:  # vendors require a user message first
             self.ask(UserPromptPart(content=_BEGINNING))
         self._flush()
         parts: list[ModelResponsePart] = []
@@ -134,10 +134,10 @@ class _History:
 
     def result(self, message: ToolMessage) -> None:
         call = self._open.get(message.tool_call_id or "")
-        if call is None and message.tool_call_id is None:  # as files of old have it
+        if call is None and message.tool_call_id is None:  # old session files have no ids
             waiting = (it for it in self._open.values() if it.id not in self._results)
             call = next((it for it in waiting if it.name == message.tool_name), None)
-        if call is None:  # nobody asked for it, and vendors refuse such a history
+        if call is None:  # a result without its call, which vendors refuse
             return
         self._results[call.id] = ToolReturnPart(
             tool_name=call.name, content=message.content, tool_call_id=safe_id(call.id)
@@ -201,7 +201,7 @@ def _details(state: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def safe_id(call_id: str) -> str:
-    """Return an id that every vendor accepts: this one, or one that stands for it."""
+    """Return an id that every vendor accepts: the id itself, or a digest of it."""
     if _SAFE_ID.fullmatch(call_id):
         return call_id
     return f"call_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:24]}"

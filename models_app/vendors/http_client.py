@@ -1,6 +1,6 @@
-"""The HTTP client that a vendor's SDK and its model list share.
+"""Opens the HTTP client that a vendor's SDK and its list of models share.
 
-Importing this module imports httpx2 (about 100 ms) and making a client reads certificates: both
+Importing this module imports httpx2 (about 100 ms) and opening a client reads certificates: both
 happen in a thread, and only for vendors that are used.
 """
 
@@ -17,17 +17,17 @@ CONNECT_SECONDS = 10.0
 _MAX_CONNECTIONS = 1000
 _KEPT_CONNECTIONS = 20
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""The SDKs hold a line until it ends, however long it is."""
+"""The SDKs buffer a line until it ends, however long it is."""
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """A reply is in memory until its end."""
 
 opened_responses: ContextVar[list[httpx2.Response] | None] = ContextVar(
     "opened_responses", default=None
 )
-"""Where the responses to the requests of one stream are noted, for whoever must close them.
+"""Collects the responses to the requests of one stream, so that they can be closed with it.
 
-An SDK that is left in mid-answer closes its response when the garbage collector finds it; a model
-that was told to stop must stop at once.
+An SDK that is left in mid-answer closes its response when the garbage collector finds it; a
+cancelled model must stop at once.
 """
 
 
@@ -48,7 +48,7 @@ def open_client(
     """
 
     async def limit_waiting(request: httpx2.Request) -> None:
-        # Each SDK says timeouts of its own with a request, ten minutes by default.
+        # Each SDK sets timeouts of its own on a request, ten minutes by default.
         asked = request.extensions.get("timeout") or {}
         silence = min(silence_timeout, asked.get("read") or silence_timeout)
         request.extensions = {
@@ -87,7 +87,7 @@ def open_client(
 async def _bounded(
     read: Callable[[int | None], AsyncIterator[bytes]], chunk_size: int | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield what is read, as long as its lines end, and the whole does."""
+    """Yield the bytes read; raise once a line or the whole reply exceeds its limit."""
     begun = received = 0
     async for data in read(chunk_size):
         received += len(data)
@@ -101,7 +101,7 @@ async def _bounded(
 
 
 async def _lines(response: httpx2.Response) -> AsyncGenerator[str, None]:
-    """Yield the lines of a stream of events, which end in a newline and in nothing else.
+    """Yield the lines of an event stream, which end with a newline and with nothing else.
 
     ``Response.aiter_lines``, with which Google's SDK reads, also ends them at U+2028, U+0085 and
     their like, which a model's text may hold: the rest of the answer would be lost.

@@ -1,7 +1,7 @@
-"""Which models a vendor offers, asked over plain HTTP: no SDK is imported for it.
+"""Caches which models a vendor has and what they can do. Uses plain HTTP, without an SDK.
 
-What vendors tell differs. OpenRouter, Google and Anthropic say how long a context is and what a
-model can do; OpenAI and compatible servers give names alone, and then nothing is ruled out.
+OpenRouter, Google and Anthropic state a model's context length and capabilities; OpenAI and most
+compatible servers list names alone, and then every capability is assumed.
 """
 
 import time
@@ -32,10 +32,10 @@ CACHE_SECONDS = 600.0
 
 
 class VendorInventory:
-    """What is known of one vendor's models.
+    """The models of one vendor.
 
     Args:
-        vendor: Who to ask.
+        vendor: The vendor.
         key: Its key; None for a server that needs none.
         client: The connections to use.
         clock: Seconds that never go back.
@@ -68,12 +68,12 @@ class VendorInventory:
         return [info for info in infos if info.can_chat]
 
     def recall(self, model: str) -> ModelInfo | None:
-        """Return what was told of a model lately, without asking."""
+        """Return the cached result of ``describe``, or None."""
         info = self._known.get(model)
         return info if info is not None and info.can_chat else None
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return what is known of a model, without asking if that was done lately.
+        """Return a model's facts, from the cache while they are fresh.
 
         Raises:
             ModelNotFound: The vendor does not have it, or it can't chat.

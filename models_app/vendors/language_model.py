@@ -1,8 +1,8 @@
-"""The models of Anthropic, OpenAI, Google, OpenRouter and OpenAI-compatible servers.
+"""Implements ``LanguageModel`` for Anthropic, OpenAI, Google, OpenRouter and compatible servers.
 
-Importing this module is cheap. pydantic-ai and the vendor's SDK (one to two seconds) are imported
-in a thread by the first request to a vendor, its HTTP client by the first question to it; who uses
-Ollama alone pays nothing.
+Importing this module is cheap. A thread imports pydantic-ai and the vendor's SDK (one to two
+seconds) on the first request to a vendor, and the HTTP client on the first look at its models: a
+server that uses Ollama alone imports none of them.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ CONNECT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Clients:
-    """What is open, and the event loop it belongs to."""
+    """The open clients, and the event loop they belong to."""
 
     loop: asyncio.AbstractEventLoop
     http: "httpx2.AsyncClient"
@@ -43,10 +43,10 @@ class VendorLanguageModel:
     """The models of one vendor; implements ``LanguageModel``.
 
     Args:
-        vendor: Who to ask.
+        vendor: The vendor.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
-        connect_timeout: Seconds that making a connection may take.
-        key_of: Where keys are looked up by their variables' names; the environment.
+        connect_timeout: Seconds that connecting may take.
+        key_of: Looks up the value of a key's variable; in the environment by default.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class VendorLanguageModel:
         return self.vendor.is_configured(self._key_of)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Ask the model and yield what comes.
+        """Send a request and yield batches of deltas.
 
-        A request that fails before its first delta is tried again (``Retrying``).
+        A request that fails before its first delta is retried (``Retrying``).
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
@@ -95,12 +95,12 @@ class VendorLanguageModel:
             await asyncio.sleep(pause)
 
     def recall(self, model: str) -> ModelInfo | None:
-        """Return what ``describe`` told lately, without asking; None if nothing. Thread-safe."""
+        """Return the cached result of ``describe``, or None. Thread-safe."""
         clients = self._clients
         return clients.inventory.recall(model) if clients is not None else None
 
     async def describe(self, model: str) -> ModelInfo:
-        """Return what is known of a model; asks the vendor once in ten minutes at most.
+        """Return a model's facts; asks the vendor at most once in ten minutes.
 
         Raises:
             Unauthorized: There is no key.
@@ -128,7 +128,7 @@ class VendorLanguageModel:
         clients = await self._open()
         if clients.make_model is None:
             clients.make_model = await asyncio.to_thread(self._load, clients)
-        # Loaded by now: these are look-ups.
+        # Loaded already: these are look-ups.
         from pydantic_ai.direct import model_request_stream  # noqa: PLC0415
 
         from models_app.vendors.deltas import DeltaReader  # noqa: PLC0415
@@ -175,7 +175,7 @@ class VendorLanguageModel:
         return fit(self.vendor.settings(request), model)
 
     def _load(self, clients: _Clients) -> ModelFactory:
-        """Import what a request needs; runs in a thread."""
+        """Import the modules that a request needs; runs in a thread."""
         for name in ("deltas", "exceptions", "history"):
             importlib.import_module(f"models_app.vendors.{name}")
         importlib.import_module("pydantic_ai.direct")
@@ -193,11 +193,11 @@ class VendorLanguageModel:
         if self._clients is not None and self._clients.loop is loop:
             return self._clients
         key = self.vendor.require_key(self._key_of)
-        # Imports and certificates are read from files, which must not hold up the loop.
+        # Imports and certificates are read from files, which must not block the loop.
         http = await asyncio.to_thread(self._open_http)
         if self._clients is None or self._clients.loop is not loop:
             self._clients = _Clients(loop, http, VendorInventory(self.vendor, key, http), key)
-        else:  # somebody else was faster
+        else:  # a concurrent call has opened them meanwhile
             await http.aclose()
         return self._clients
 

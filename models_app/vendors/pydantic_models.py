@@ -30,7 +30,7 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
 
 
 def fit(settings: dict[str, Any], model: Model) -> ModelSettings:
-    """Return the settings without what this model would refuse or warn about."""
+    """Return the settings without those that this model would refuse or warn about."""
     profile = cast("dict[str, Any]", model.profile)
     thinking = settings.get("thinking")
     if "anthropic_supports_adaptive_thinking" in profile:
@@ -54,7 +54,7 @@ def _fit_anthropic(settings: dict[str, Any], profile: dict[str, Any]) -> None:
     if profile.get("anthropic_disallows_sampling_settings"):
         _drop(settings, "temperature", "top_p", "top_k")
     if thinking := settings.get("thinking"):
-        _drop(settings, "temperature", "top_p", "top_k")  # refused while the model thinks
+        _drop(settings, "temperature", "top_p", "top_k")  # refused while thinking is on
         explicit = settings.get("anthropic_thinking")
         adaptive = profile.get("anthropic_supports_adaptive_thinking") and explicit is None
         if "max_tokens" in settings and not adaptive:

@@ -1,8 +1,8 @@
-"""What a vendor signed and wants back, kept with the tool call that it led to. Pure.
+"""Finds vendors' signatures in the tool calls of a history. Pure.
 
-Anthropic and Google refuse to go on from a model's calls without the signatures of the thinking
-that led to them. They lie in the call's ``extra``, hence in the session's file: a turn that is
-resumed by another worker, or after a crash, goes on too.
+Anthropic and Google refuse to go on from a model's calls without the signed thinking that led to
+them. It is kept in the call's ``extra``, hence in the session's file, so that another process can
+resume the turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ STATE_KEY = "provider_state"
 
 
 def running_round_is_signed(messages: Sequence[Message], vendor: str) -> bool:
-    """Whether a vendor may think in this request.
+    """Return whether a vendor accepts a request for thinking.
 
-    It may unless the history ends with results of calls that were made without its thinking.
+    It does unless the history ends with results of calls that were made without its thinking.
     """
     if not messages or not isinstance(messages[-1], ToolMessage):
         return True
@@ -32,7 +32,7 @@ def running_round_is_signed(messages: Sequence[Message], vendor: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return frozen mappings and other sequences as the dicts and lists of JSON."""
+    """Convert frozen mappings and sequences to the dicts and lists of JSON."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -13,7 +13,7 @@ from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ProfileExists, ProfileNotFound
 from models_app.language_model import ModelRequest
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.profile_language_model import applied
+from models_app.profile_language_model import apply_profile
 from models_app.profiles import Profile, ProfileParameters, ProfileService, profile_from
 from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.language_model import VendorLanguageModel
@@ -221,7 +221,7 @@ def test_001_CH_T12_the_profiles_parameters_are_the_requests_options():
     )
     request = ModelRequest(model="work", messages=[HELLO], options={"temperature": 0.1})
 
-    sent = applied(made, request)
+    sent = apply_profile(made, request)
 
     assert sent.model == "gpt-5.1"
     assert sent.options == {"temperature": 0.1, "max_tokens": 100, "thinking_budget": 10_000}
@@ -233,7 +233,7 @@ def test_what_the_session_says_wins():
     system = SystemMessage(content="The session's.", message_id="s", timestamp="t")
     made = profile(system_prompt="The profile's.", parameters={"thinking": "high"})
 
-    sent = applied(made, ModelRequest(model="work", messages=[system, HELLO], think=False))
+    sent = apply_profile(made, ModelRequest(model="work", messages=[system, HELLO], think=False))
 
     assert [message.content for message in sent.messages] == ["The session's.", "Hello"]
     assert sent.think is False
@@ -243,7 +243,7 @@ def test_what_the_session_says_wins():
 def test_ollama_has_another_name_for_the_longest_answer():
     made = profile(provider="ollama", parameters={"max_tokens": 100})
 
-    assert applied(made, ModelRequest(model="work", messages=[HELLO])).options == {
+    assert apply_profile(made, ModelRequest(model="work", messages=[HELLO])).options == {
         "num_predict": 100
     }
 
