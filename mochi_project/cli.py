@@ -9,8 +9,9 @@ import logging.config
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING
+
+from mochi_project.version import VERSION
 
 if TYPE_CHECKING:
     from mochi_project.configuration.config import MochiSettings
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if flags.command and flags.command[0] not in COMMANDS:
         parser.error(f"there is no command {flags.command[0]!r}; there are {', '.join(COMMANDS)}")
     if flags.version:
-        print(version("mochi-server"))  # noqa: T201 - the interface of a command
+        print(VERSION)  # noqa: T201 - the interface of a command
         return 0
     if not flags.command:
         # What is imported stays, and the collector would look through it 250 times: a twelfth of

@@ -5,19 +5,17 @@
 imports none of them.
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mochi_project import version
 
 if TYPE_CHECKING:
     from mochi_project.process.lifespan import MochiApplication
 
 __all__ = ["__version__", "create_app"]
 
-try:
-    __version__ = version("mochi-server")
-except PackageNotFoundError:  # a source tree that nobody installed
-    __version__ = "0"
+__version__ = version.VERSION
 
 
 def create_app(

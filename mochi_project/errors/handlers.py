@@ -10,8 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from mochi_project.errors import messages
 from mochi_project.errors.statuses import (
-    INTERNAL_ERROR_MESSAGE,
     RETRY_AFTER_OF_CODE,
     STATUS_OF_CODE,
     envelope,
@@ -23,15 +23,15 @@ logger = logging.getLogger(__name__)
 
 _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
     400: ("BAD_REQUEST", "The request makes no sense to this server."),
-    401: ("UNAUTHENTICATED", "This server wants to know who asks."),
+    401: ("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED),
     403: ("FORBIDDEN", "This request is not allowed."),
     404: ("NOT_FOUND", "There is nothing at this path; /api/v1/docs lists what there is."),
     405: ("METHOD_NOT_ALLOWED", "This method is not allowed here."),
     408: ("REQUEST_TIMEOUT", "The request took too long to arrive."),
     413: ("PAYLOAD_TOO_LARGE", "The request's body is too large."),
-    415: ("UNSUPPORTED_MEDIA_TYPE", "Bodies must be JSON in UTF-8."),
+    415: ("UNSUPPORTED_MEDIA_TYPE", messages.JSON_REQUIRED),
     422: ("VALIDATION_ERROR", "The request has the wrong shape or value."),
-    500: ("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE),
+    500: ("INTERNAL_ERROR", messages.INTERNAL_ERROR),
 }
 
 
@@ -39,12 +39,6 @@ def install_error_handlers(api: NinjaAPI) -> None:
     """Make every exception that leaves a route an envelope."""
     for kind, handler in _HANDLERS.items():
         api.add_exception_handler(kind, handler)
-
-
-def answer_to(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Return what a route that raises this error answers."""
-    kind = next(kind for kind in type(error).__mro__ if kind in _HANDLERS)
-    return _HANDLERS[kind](request, error)
 
 
 def error_response(

@@ -1,4 +1,4 @@
-"""The one table from a domain error to an HTTP status, and the one error envelope.
+"""Maps error codes to HTTP statuses, and builds the one error envelope.
 
 Nothing here knows Django or Ninja: ``handlers.py`` turns exceptions into responses with it.
 """
@@ -67,13 +67,11 @@ RETRY_AFTER_OF_CODE: dict[str, int] = {
     "SHUTTING_DOWN": 5,
 }
 
-INTERNAL_ERROR_MESSAGE = "Something went wrong in this server. Its log says what."
-
 
 def envelope(
     code: str, message: str, *, retryable: bool = False, details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the body of an error answer (seed 000 section 19.1)."""
+    """Return the body of an error answer (docs/events.md)."""
     return {
         "error": {
             "code": code,

@@ -12,6 +12,7 @@ import orjson
 
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
@@ -144,7 +145,7 @@ class Guard:
         if size > MAX_HEAD_BYTES:
             raise Refused(
                 "HEADERS_TOO_LARGE",
-                f"The request's headers are larger than {MAX_HEAD_BYTES} bytes.",
+                messages.headers_too_large(MAX_HEAD_BYTES),
             )
         if twice:
             raise Refused("BAD_REQUEST", f"The header {twice.decode()} was sent twice.")
@@ -168,9 +169,7 @@ class Guard:
             and head.get(b"sec-fetch-mode") == b"navigate"
             and head.get(b"sec-fetch-dest") == b"document"
         ):
-            raise Refused(
-                "FORBIDDEN", "Another site's page made this request; only its own pages may."
-            )
+            raise Refused("FORBIDDEN", messages.FOREIGN_PAGE)
 
     def _check_token(self, scope: Scope, head: dict[bytes, bytes]) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -181,10 +180,7 @@ class Guard:
             return
         scheme, _, given = head.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
-            raise Refused(
-                "UNAUTHENTICATED",
-                "This server wants a token: send the header 'Authorization: Bearer <token>'.",
-            )
+            raise Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
 
     def _check_proxy(self, scope: Scope) -> None:
         """Refuse what a proxy passes on, for this server asks nobody who reaches it for a token.

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from mochi_project.asgi_types import Receive, Scope, Send
-from mochi_project.errors.statuses import INTERNAL_ERROR_MESSAGE, STATUS_OF_CODE, envelope
+from mochi_project.errors import messages
+from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.response_headers import Headers
 
 # How long the rest of a refused body is read and thrown away, so that the client, which may still
@@ -71,7 +72,7 @@ async def send_refusal(
 
 async def send_crash(send: Send) -> None:
     """Answer 500 to a request whose application raised before it started a response."""
-    body = orjson.dumps(envelope("INTERNAL_ERROR", INTERNAL_ERROR_MESSAGE))
+    body = orjson.dumps(envelope("INTERNAL_ERROR", messages.INTERNAL_ERROR))
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),
         (b"content-length", b"%d" % len(body)),

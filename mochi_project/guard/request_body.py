@@ -3,6 +3,7 @@
 import asyncio
 
 from mochi_project.asgi_types import Message, Receive, Scope
+from mochi_project.errors import messages
 from mochi_project.exchange import Exchange
 from mochi_project.guard.refusal import Refused
 
@@ -52,7 +53,7 @@ class BodyReader:
             except TimeoutError as error:
                 raise Refused(
                     "REQUEST_TIMEOUT",
-                    f"The request's body took longer than {self._deadline:g} seconds.",
+                    messages.body_too_slow(self._deadline),
                 ) from error
         _check_arrival(body, scope, head)
         return _replaying(body, receive)
@@ -86,7 +87,7 @@ class BodyReader:
     def _too_large(self) -> Refused:
         return Refused(
             "PAYLOAD_TOO_LARGE",
-            f"The request's body is larger than {self._max_bytes} bytes (MOCHI_MAX_BODY_BYTES).",
+            messages.body_too_large(self._max_bytes),
             max_bytes=self._max_bytes,
         )
 
@@ -127,10 +128,7 @@ def _check_encoding(head: dict[bytes, bytes]) -> None:
 
 
 def _not_json() -> Refused:
-    return Refused(
-        "UNSUPPORTED_MEDIA_TYPE",
-        "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'.",
-    )
+    return Refused("UNSUPPORTED_MEDIA_TYPE", messages.JSON_REQUIRED)
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

@@ -1,53 +1,66 @@
-"""``/health``: whether the server works, and what it works with."""
+"""Reports the health of the server and of what it works with."""
 
 import asyncio
 from collections.abc import Coroutine
-from importlib.metadata import version
 from typing import Any
 
-import msgspec
+from pydantic import BaseModel, ConfigDict, Field
 
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.version import VERSION
 from mochi_project.wiring.services import get_services
 
-HEALTH_PATH = "/api/v1/health"
 PING_SECONDS = 1.5
-VERSION = version("mochi-server")
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``/health`` answers; ``mochi_project.api.HealthOut`` describes it."""
+class HealthOut(BaseModel):
+    """Whether the server works, and what it works with."""
 
-    status: str
-    ollama_connected: bool
-    ollama_host: str
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "status": "ok",
+                "ollama_connected": True,
+                "ollama_host": "http://localhost:11434",
+                "version": "0.1.0",
+                "worker_alive": True,
+                "summaries_failing": 0,
+                "test_mode": False,
+                "providers": ["ollama"],
+            }
+        }
+    )
+
+    status: str = Field(description="`ok` whenever this server works, whatever Ollama does")
+    ollama_connected: bool = Field(description="Whether Ollama answered just now")
+    ollama_host: str = Field(description="Ollama's URL, without credentials")
     version: str
-    worker_alive: bool
-    summaries_failing: int
-    test_mode: bool
-    providers: list[str]
+    worker_alive: bool = Field(description="Whether the background worker runs, whoever keeps it")
+    summaries_failing: int = Field(
+        description="Sessions whose summary could not be made; `doctor` says why"
+    )
+    test_mode: bool = Field(description="Whether a scripted model answers instead of Ollama")
+    providers: list[str] = Field(description="Configured providers of models")
 
 
-async def health() -> bytes:
-    """Return the health as JSON, within two seconds."""
+async def health() -> HealthOut:
+    """Check the services, within two seconds."""
     services = get_services()
     settings = services.settings
     ollama_connected = await _answers(services.models.ping())
     worker_alive, failing = await asyncio.to_thread(
         lambda: (_worker_runs(settings), services.summaries.failing())
     )
-    return msgspec.json.encode(
-        Health(
-            status="ok",
-            ollama_connected=ollama_connected,
-            ollama_host=services.models.public_host,
-            version=VERSION,
-            worker_alive=worker_alive,
-            summaries_failing=len(failing),
-            test_mode=settings.test_mode,
-            providers=services.models.providers,
-        )
+    return HealthOut(
+        status="ok",
+        ollama_connected=ollama_connected,
+        ollama_host=services.models.public_host,
+        version=VERSION,
+        worker_alive=worker_alive,
+        summaries_failing=len(failing),
+        test_mode=settings.test_mode,
+        providers=services.models.providers,
     )
 
 

@@ -1,9 +1,10 @@
-"""What the OpenAPI schema says of every route: the answers of the guard and the error handlers."""
+"""Adds to the OpenAPI schema what all routes answer: the guard's and the error handlers' errors."""
 
 from typing import Any
 
 from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
 from chat.http.sse import EVENT_ID_PATTERN
+from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
@@ -21,28 +22,28 @@ _COMMON: dict[str, tuple[str, str, str]] = {
     ),
     "Unauthenticated": (
         "UNAUTHENTICATED",
-        "The server wants a bearer token.",
-        "This server wants a token: send the header 'Authorization: Bearer <token>'.",
+        "Authentication required: a bearer token.",
+        messages.AUTHENTICATION_REQUIRED,
     ),
     "Forbidden": (
         "FORBIDDEN",
         "The `Host` or the `Origin` is not allowed.",
-        "Another site's page made this request; only its own pages may.",
+        messages.FOREIGN_PAGE,
     ),
     "BodyTimeout": (
         "REQUEST_TIMEOUT",
         "The body took too long to arrive.",
-        "The request's body took longer than 30 seconds.",
+        messages.body_too_slow(30),
     ),
     "PayloadTooLarge": (
         "PAYLOAD_TOO_LARGE",
         "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
-        "The request's body is larger than 1048576 bytes (MOCHI_MAX_BODY_BYTES).",
+        messages.body_too_large(1_048_576),
     ),
     "UnsupportedMediaType": (
         "UNSUPPORTED_MEDIA_TYPE",
         "The body is not declared as JSON.",
-        "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'.",
+        messages.JSON_REQUIRED,
     ),
     "ValidationFailed": (
         "VALIDATION_ERROR",
@@ -52,7 +53,7 @@ _COMMON: dict[str, tuple[str, str, str]] = {
     "InternalError": (
         "INTERNAL_ERROR",
         "A bug in this server.",
-        "Something went wrong in this server. Its log says what.",
+        messages.INTERNAL_ERROR,
     ),
 }
 _OF_ALL_ROUTES = ("Forbidden", "InternalError")

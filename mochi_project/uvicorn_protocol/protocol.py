@@ -12,6 +12,7 @@ from collections import deque
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.exchange import Exchange
 from mochi_project.guard.guard import MAX_HEAD_BYTES
@@ -69,7 +70,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         if self._unfinished > MAX_HEAD_BYTES:
             self._refuse(
                 "HEADERS_TOO_LARGE",
-                f"The request's headers are larger than {MAX_HEAD_BYTES} bytes.",
+                messages.headers_too_large(MAX_HEAD_BYTES),
             )
         elif self._head_timer is None and getattr(self.cycle, "response_complete", True):
             self._wait_for_head()  # uvicorn has ended its own wait for the next request

@@ -9,7 +9,6 @@ import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from mochi_project.version import VERSION
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.http import http_transport
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
@@ -43,11 +43,6 @@ _RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 )
 
 logger = logging.getLogger(__name__)
-
-try:
-    _VERSION = version("mochi-server")
-except PackageNotFoundError:
-    _VERSION = "0"
 
 
 @asynccontextmanager
@@ -81,7 +76,7 @@ async def connect(
     client = Client(
         await _transport(spec, stderr, on_end),
         message_handler=on_message,
-        client_info=types.Implementation(name="mochi-server", version=_VERSION),
+        client_info=types.Implementation(name="mochi-server", version=VERSION),
         cache=None,
     )
     async with client:

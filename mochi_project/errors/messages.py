@@ -1,0 +1,23 @@
+"""Messages of errors that more than one place answers with, or that the API's schema shows."""
+
+AUTHENTICATION_REQUIRED = (
+    "Authentication required: send the header 'Authorization: Bearer <token>'."
+)
+FOREIGN_PAGE = "Another site's page made this request; only its own pages may."
+JSON_REQUIRED = "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'."
+INTERNAL_ERROR = "Something went wrong in this server. Its log says what."
+
+
+def headers_too_large(limit: int) -> str:
+    """Return the message for headers of more bytes than the limit."""
+    return f"The request's headers are larger than {limit} bytes."
+
+
+def body_too_large(limit: int) -> str:
+    """Return the message for a body of more bytes than the limit."""
+    return f"The request's body is larger than {limit} bytes (MOCHI_MAX_BODY_BYTES)."
+
+
+def body_too_slow(seconds: float) -> str:
+    """Return the message for a body that takes longer than this."""
+    return f"The request's body took longer than {seconds:g} seconds."
