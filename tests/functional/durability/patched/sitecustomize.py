@@ -9,12 +9,12 @@ from pathlib import Path
 from chat.approvals import approver
 from chat.remote import journal_follower
 from chat.stream import turn_stream
-from chat.turn.engine import TurnEngine
+from chat.turn.actions import TurnActions
 
-report_complete = TurnEngine._report_complete
+report_complete = TurnActions.report_complete
 
 
-async def die_or_report(self: TurnEngine) -> None:
+async def die_or_report(self: TurnActions) -> None:
     """Die between the last save and the event that tells of it, if the answer says so."""
     message = self.outcome.message
     if message is not None and message.content.startswith("DIE"):
@@ -22,7 +22,7 @@ async def die_or_report(self: TurnEngine) -> None:
     await report_complete(self)
 
 
-TurnEngine._report_complete = die_or_report
+TurnActions.report_complete = die_or_report
 
 if switches := os.environ.get("MOCHI_E2E_FAULTS"):
     from tests.unit.chat.disk import FailingDisk

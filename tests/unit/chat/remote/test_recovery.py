@@ -12,7 +12,7 @@ import pytest
 
 from chat.remote.recovery import TurnRecovery
 from chat.start.preparation import TurnRequest
-from chat.turn.engine import TurnEngine
+from chat.turn.actions import TurnActions
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import (
@@ -117,7 +117,7 @@ async def test_a_claim_that_makes_no_sense_loses_no_text(house, after_a_kill):
 async def test_nobody_ends_the_journal_of_a_turn_that_is_about_to(house, make_house):
     """A turn lets go of its session a moment before it says its last words."""
     last_words = asyncio.Event()
-    report = TurnEngine._report_complete
+    report = TurnActions.report_complete
 
     async def report_later(engine):
         await last_words.wait()
@@ -125,7 +125,7 @@ async def test_nobody_ends_the_journal_of_a_turn_that_is_about_to(house, make_ho
 
     house.model.say_text("Hi")
     session_id = await house.new_session()
-    with patch.object(TurnEngine, "_report_complete", report_later):
+    with patch.object(TurnActions, "report_complete", report_later):
         turn = await house.turns.start(session_id, HELLO)
         elsewhere = make_house()
         while await asyncio.to_thread(house.sessions.repository.claim_of, session_id):
