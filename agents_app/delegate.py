@@ -19,7 +19,7 @@ from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
 from agents_app.tool_text import agent_tool
 from chat.approvals.approver import NobodyToAsk
-from chat.start.claiming import OpenedTurn, TurnOpener
+from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.preparation import TurnPreparer
 from chat.stream.events import Event
 from chat.stream.notes import Note
@@ -51,7 +51,7 @@ class AgentDelegate:
     Attributes:
         agents: Which agents there are.
         sessions: Their sessions.
-        opener: Takes those for turns.
+        claimer: Claims those for turns.
         preparer: What a chat's turns are prepared with: models and context windows.
         prompts: The prompts of the two phases.
         recorded: Wraps an agent's tools so that their calls are recorded.
@@ -61,7 +61,7 @@ class AgentDelegate:
 
     agents: AgentCatalogue
     sessions: AgentSessions
-    opener: TurnOpener
+    claimer: TurnClaimer
     preparer: TurnPreparer
     prompts: EphemeralPrompts
     recorded: Callable[[Toolset], Toolset]
@@ -148,7 +148,7 @@ class AgentDelegate:
                 phases=phases,
             ),
             toolset=self.recorded(self.agents.toolset(agent.name)),
-            opener=self.opener,
+            claimer=self.claimer,
             turn=turn,
             observer=self.observer,
         )
@@ -163,15 +163,15 @@ class AgentRun:
     preparation: AgentPreparation
     narration: Narration
     toolset: Toolset
-    opener: TurnOpener
+    claimer: TurnClaimer
     turn: CallingTurn
     observer: TurnObserver
-    _opened: OpenedTurn | None = field(default=None, init=False)
+    _claimed: ClaimedTurn | None = field(default=None, init=False)
 
     @property
     def messages(self) -> Sequence[Any]:
         """The messages of the agent's session, as far as the run has got."""
-        return self._opened.recorder.history() if self._opened else ()
+        return self._claimed.recorder.history() if self._claimed else ()
 
     async def finish(self) -> Outcome:
         """Run to the end; when cancelled, stop and save the agent's turn before going on.
@@ -201,17 +201,16 @@ class AgentRun:
             await to_the_end(engine.ended)
 
     async def _begin(self) -> TurnEngine:
-        opened = self._opened = await self.opener.open(
+        claimed = self._claimed = await self.claimer.claim(
             self.session_id,
-            self.preparation.prepare,
-            self.preparation.find_out,
+            self.preparation,
         )
-        opened.stream.observe(self._retell)
-        tools = opened.job.available_tools
+        claimed.stream.observe(self._retell)
+        tools = claimed.job.available_tools
         engine = TurnEngine(
-            opened.job,
-            stream=opened.stream,
-            recorder=opened.recorder,
+            claimed.job,
+            stream=claimed.stream,
+            recorder=claimed.recorder,
             tools=ToolCallRunner(
                 self.toolset,
                 available_tools=tools,

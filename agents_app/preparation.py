@@ -1,11 +1,11 @@
-"""What an agent's turn needs to know before it starts."""
+"""Prepares an agent's turn."""
 
 from dataclasses import dataclass
 
 from agents_app.agent import AgentDefinition
 from agents_app.phases import AgentPhases
 from chat.context.history import Continuation, continue_from
-from chat.start.preparation import Known, NotKnown, TurnPreparer, plan_turn, user_message
+from chat.start.preparation import Prepare, TurnPreparer, plan_turn, user_message
 from chat.turn.job import TurnJob
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
@@ -22,7 +22,7 @@ from tools_app.available_tools import AvailableTools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPreparation:
-    """Turns an instruction and an agent's session into a job for the engine.
+    """Prepares the turn of one instruction (a ``chat.start.preparation.Preparation``).
 
     Attributes:
         agent: The agent.
@@ -44,8 +44,16 @@ class AgentPreparation:
     phases: AgentPhases
     max_iterations: int
 
-    def prepare(self, turn_id: str, session: Session, known: Known) -> TurnJob:  # noqa: ARG002
-        """Decide everything that must be known before the agent's model is asked."""
+    def must_ask(self, session: Session) -> bool:  # noqa: ARG002 - the port's
+        """Return False: model and tools were looked up before."""
+        return False
+
+    async def look_up(self, session: Session) -> Prepare:  # noqa: ARG002 - the port's
+        """Return what prepares the turn."""
+        return self._prepare
+
+    def _prepare(self, turn_id: str, session: Session) -> TurnJob:
+        """Decide everything that must be known before the agent's model is asked. No I/O."""
         refreshed = self._refreshed(session)
         continuation = self._continuation(refreshed)
         language_model, name = self.preparer.models.resolve(self.model)
@@ -71,9 +79,6 @@ class AgentPreparation:
             rules=rules,
             plan=plan,
         )
-
-    async def find_out(self, missing: NotKnown, known: Known) -> None:
-        """Nothing is missing: model and tools were looked up before the session was taken."""
 
     def _refreshed(self, session: Session) -> Session:
         """Return the session with the agent's latest system prompt and the model of this run."""

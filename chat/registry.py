@@ -12,9 +12,9 @@ from chat.approvals.store import ConfirmationStore
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
-from chat.start.claiming import TurnOpener
+from chat.start.claiming import TurnClaimer
 from chat.start.client_turns import ClientTurns, call_at_end
-from chat.start.preparation import TurnPreparer, TurnRequest
+from chat.start.preparation import ChatPreparation, TurnPreparer, TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
 from chat.storage.signals import Signals
@@ -117,7 +117,7 @@ class TurnRegistry:
         self._remote = remote
         self._confirmations = confirmations
         self._inbox = SignalInbox(signals, self._obey)
-        self._opener = TurnOpener(
+        self._claimer = TurnClaimer(
             repository=repository,
             journal=journal,
             recovery=recovery,
@@ -257,18 +257,14 @@ class TurnRegistry:
     async def _start(
         self, session_id: str, request: TurnRequest, announce: Callable[[str], None]
     ) -> LiveTurn:
-        opened = await self._opener.open(
-            session_id,
-            partial(self._preparer.prepare, request),
-            self._preparer.find_out,
-            announce=announce,
-        )
-        job, stream, turn_id = opened.job, opened.stream, opened.job.turn_id
+        preparation = ChatPreparation(self._preparer, request)
+        claimed = await self._claimer.claim(session_id, preparation, announce=announce)
+        job, stream, turn_id = claimed.job, claimed.stream, claimed.job.turn_id
         self._inbox.open()
         engine = TurnEngine(
             job,
             stream=stream,
-            recorder=opened.recorder,
+            recorder=claimed.recorder,
             tools=ToolCallRunner(
                 self._preparer.toolset,
                 available_tools=job.available_tools,
@@ -281,7 +277,7 @@ class TurnRegistry:
                 turn_id=turn_id,
                 available_tools=job.available_tools,
                 interactive=request.interactive,
-                keep_digests=opened.recorder.keep_digests,
+                keep_digests=claimed.recorder.keep_digests,
             ),
             observer=self._observer,
         )

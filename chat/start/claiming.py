@@ -1,7 +1,7 @@
-"""Taking a session for a turn: its claim, the user's message, its journal, under one lock."""
+"""Claims sessions for turns: claim, user's message and journal are made under one lock."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,23 +10,24 @@ import msgspec
 from chat.approvals.store import ConfirmationStore
 from chat.context.history import Continuation
 from chat.remote.recovery import TurnRecovery
-from chat.start.preparation import Known, NotKnown
+from chat.start.preparation import Preparation, Prepare, SettingsChanged
 from chat.storage.journal import JournalWriter, TurnJournal
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionRecorder, open_session
 from chat.turn.turn_ids import new_turn_id
 from chat.work_threads import InThread
+from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.session import Session
+from sessions_app.session import Session, require_known_format
 from sessions_app.store.repository import SessionRepository
 
-Prepare = Callable[[str, Session, Known], TurnJob]
-FindOut = Callable[[NotKnown, Known], Awaitable[None]]
+MOST_LOOK_UPS = 5
+"""How often a turn is prepared whose session changes in between, before the session is busy."""
 
 
-def _nobody(turn_id: str) -> None:
-    """Nobody wants to know of turns that are about to begin."""
+def _ignore(turn_id: str) -> None:
+    """Do nothing."""
 
 
 class _Overtaken(Exception):
@@ -38,7 +39,7 @@ class _Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedTurn:
+class ClaimedTurn:
     """A turn whose session is claimed, ready to run."""
 
     job: TurnJob
@@ -46,16 +47,16 @@ class OpenedTurn:
     recorder: SessionRecorder
 
 
-class TurnOpener:
-    """Takes sessions for turns.
+class TurnClaimer:
+    """Claims sessions for turns.
 
     Args:
         repository: The sessions.
         journal: Where turns are journalled.
         recovery: Seals what dead turns left.
         confirmations: The questions of earlier turns, which a new turn takes back.
-        expect: Told of a turn's id before others can see the turn; may be called in a thread.
-        forget: Told when such a turn does not begin.
+        expect: Called with a turn's id before others can see the turn; maybe in a thread.
+        forget: Called with it if that turn does not begin.
         wants_summaries: Whether a final answer makes a summary due.
         in_thread: Where what every turn writes to its session's file is written.
     """
@@ -67,8 +68,8 @@ class TurnOpener:
         journal: TurnJournal,
         recovery: TurnRecovery,
         confirmations: ConfirmationStore,
-        expect: Callable[[str], None] = _nobody,
-        forget: Callable[[str], None] = _nobody,
+        expect: Callable[[str], None] = _ignore,
+        forget: Callable[[str], None] = _ignore,
         wants_summaries: bool = False,
         in_thread: InThread = asyncio.to_thread,
     ) -> None:
@@ -81,40 +82,41 @@ class TurnOpener:
         self._wants_summaries = wants_summaries
         self._in_thread = in_thread
 
-    async def open(
+    async def claim(
         self,
         session_id: str,
-        prepare: Prepare,
-        find_out: FindOut,
+        preparation: Preparation,
         *,
-        announce: Callable[[str], None] = _nobody,
-    ) -> OpenedTurn:
-        """Take the session, finding out first what must be known about the world.
+        announce: Callable[[str], None] = _ignore,
+    ) -> ClaimedTurn:
+        """Look up what the turn needs, then claim the session for it.
+
+        If its settings changed in between, both are done once more.
 
         Args:
             session_id: The session.
-            prepare: Makes the job, under the session's lock; raises what refuses the turn.
-            find_out: Finds out what ``prepare`` missed, without the lock.
+            preparation: Looks up model and tools, and makes the job, or refuses the turn.
             announce: Called with the turn's id, in a thread and under the session's lock, once the
                 turn can begin and before anything of it is saved.
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy: By the session.
-            MochiError: What ``prepare`` and ``find_out`` raise.
+            MochiError: By the preparation.
         """
-        known = Known()
-
-        def claim() -> tuple[TurnJob, JournalWriter]:
-            return self._claim(
-                session_id, lambda turn_id, session: prepare(turn_id, session, known), announce
-            )
-
-        while True:
+        session = self._repository.recall(session_id)
+        if session is None or preparation.must_ask(session):
+            session = await self._in_thread(partial(self._load_idle, session_id))
+        for _ in range(MOST_LOOK_UPS):
+            prepare = await preparation.look_up(session)
             try:
-                job, writer = await self._in_thread(claim)
+                job, writer = await self._in_thread(
+                    partial(self._claim, session_id, prepare, announce)
+                )
                 break
-            except NotKnown as missing:
-                await find_out(missing, known)
+            except SettingsChanged as changed:
+                session = changed.session
+        else:
+            raise SessionBusy(session_id)
         read = partial(asyncio.to_thread, self._journal.read, session_id, job.turn_id)
         discard = partial(asyncio.to_thread, self._journal.discard, session_id, job.turn_id)
         stream = TurnStream(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
@@ -126,12 +128,21 @@ class TurnOpener:
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
         )
-        return OpenedTurn(job=job, stream=stream, recorder=recorder)
+        return ClaimedTurn(job=job, stream=stream, recorder=recorder)
+
+    def _load_idle(self, session_id: str) -> Session:
+        """Return the session, unless a turn runs: a provider need not be asked for that."""
+        session = self._repository.load(session_id)
+        claim = self._repository.claim_of(session_id)
+        if claim is not None and claim.alive:
+            raise SessionBusy(session_id, claim.turn_id)
+        require_known_format(session)
+        return session
 
     def _claim(
         self,
         session_id: str,
-        prepare: Callable[[str, Session], TurnJob],
+        prepare: Prepare,
         announce: Callable[[str], None],
     ) -> tuple[TurnJob, JournalWriter]:
         """Claim the session under an id that sorts after those of all its turns.
@@ -150,7 +161,7 @@ class TurnOpener:
         self,
         turn_id: str,
         session_id: str,
-        prepare: Callable[[str, Session], TurnJob],
+        prepare: Prepare,
         announce: Callable[[str], None],
     ) -> tuple[TurnJob, JournalWriter]:
         turns: Sequence[str] = ()
@@ -158,15 +169,17 @@ class TurnOpener:
         writers: list[JournalWriter] = []
 
         def open_turn(session: Session) -> Session:
+            """May be called again, with a newer session: the last job counts."""
             nonlocal turns
-            turns = self._journal.turns(session_id)
+            turns = [each for each in self._journal.turns(session_id) if each != turn_id]
             if turns and turns[-1] >= turn_id:
                 raise _Overtaken(turns[-1])
             jobs.append(prepare(turn_id, session))
             announce(turn_id)
             opened = open_session(jobs[-1].session, jobs[-1], now=utc_now())
             # Before the claim: a claim whose journal nobody writes is that of a turn which is over.
-            writers.append(self._journal.open(session_id, turn_id))
+            if not writers:
+                writers.append(self._journal.open(session_id, turn_id))
             return opened
 
         self._expect(turn_id)

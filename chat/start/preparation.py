@@ -1,8 +1,10 @@
-"""What a turn needs to know before it starts: model, thinking, window, tools."""
+"""Prepares turns: looks up model and tools, then makes the job that the engine runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -22,6 +24,23 @@ from sessions_app.messages import ToolSpec, UserMessage
 from sessions_app.session import Session
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
+
+Prepare = Callable[[str, Session], TurnJob]
+"""Makes the job of a turn (its id) on a session as it is claimed; pure, it may be called again.
+
+It raises what refuses the turn, and ``SettingsChanged`` if facts must be looked up anew."""
+
+
+class Preparation(Protocol):
+    """Prepares one turn: first looks up, then decides without I/O."""
+
+    def must_ask(self, session: Session) -> bool:
+        """Return whether ``look_up`` has to ask a provider, which may take a while. No I/O."""
+        ...
+
+    async def look_up(self, session: Session) -> Prepare:
+        """Look up what a turn on this session needs; the session may be out of date."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,24 +62,34 @@ class TurnRequest:
     interactive: bool = True
 
 
-@dataclass(slots=True)
-class Known:
-    """What was found out for a request while its session was not locked.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFacts:
+    """What was looked up for a turn before its session is claimed.
 
     Attributes:
-        models: What is known of models; None of one whose provider can't be asked now.
-        selection: The tools that were asked about.
+        model: The model that was asked about, as the session names it.
+        info: What is known of it; None while its provider can't be asked.
+        selection: The tools that were asked about, if any.
         listing: What there is of them.
     """
 
-    models: dict[str, ModelInfo | None] = field(default_factory=dict)
+    model: str
+    info: ModelInfo | None
     selection: ToolSelection | None = None
     listing: ToolListing | None = None
 
 
+class SettingsChanged(Exception):
+    """The session is not the one any more for which facts were looked up."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.session_id)
+        self.session = session
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPreparer:
-    """Turns a request and a claimed session into a job for the engine."""
+    """Prepares turns: models, windows, tools, and how requests are made to fit."""
 
     models: ModelCatalogue
     toolset: Toolset
@@ -69,77 +98,15 @@ class TurnPreparer:
     delegate: Delegate | None = None
     context_strategy: str = DEFAULT_STRATEGY
 
-    async def find_out(self, missing: "NotKnown", known: Known) -> None:
-        """Find out what ``prepare`` missed.
-
-        A provider that can't be asked about its model says so itself when the model is asked,
-        after the user's message is saved.
-
-        Raises:
-            ModelNotFound: The model does not exist.
-        """
-        if missing.model is not None:
-            known.models[missing.model] = await self.models.look_up(missing.model)
-        if missing.selection is not None:
-            known.selection = missing.selection
-            known.listing = await self._list(missing.selection)
-
-    def prepare(
-        self, request: TurnRequest, turn_id: str, session: Session, known: Known
-    ) -> TurnJob:
-        """Decide everything that must be known before the model is asked. Takes no time.
-
-        Args:
-            request: What the client asked for.
-            turn_id: The turn.
-            session: The session, claimed or about to be.
-            known: What ``find_out`` has found out for this request.
-
-        Raises:
-            NotKnown: Something must be found out first: do, and try again.
-            NothingToContinue: There is no message, and none in the history to answer.
-            ModelNotFound: The session's model does not exist.
-            ThinkingNotSupported: Thinking was asked of a model that can't think.
-            ToolNotFound: A selected tool does not exist.
-        """
-        continuation = continue_from(session.messages, request.message)
-        if continuation is None:
-            raise NothingToContinue(session.session_id)
-        model = session.metadata.model
-        language_model, name = self.models.resolve(model)
-        info = language_model.recall(name)
-        if info is None:
-            if model not in known.models:
-                raise NotKnown(model=model)
-            info = known.models[model]
-        said = request.message if continuation.append else None
-        message = user_message(said) if said is not None else None
-        offered = _offered(session, request, continuation, known)
-        rules = self.rules(session, info)
-        plan = plan_turn(rules, session, continuation, message, offered.specs)
-        return TurnJob(
-            turn_id=turn_id,
-            session=session,
-            continuation=continuation,
-            message=message,
-            language_model=language_model,
-            model=name,
-            think=_thinking(request.think, info, model),
-            window=self.window(session, info, plan.estimate.tokens),
-            available_tools=offered,
-            max_rounds=self.max_rounds,
-            rules=rules,
-            plan=plan,
-        )
-
     async def available_tools_of(self, session: Session) -> AvailableTools:
         """Return what a session's next request would offer, agents too, if it selects nothing."""
         selection = selection_of(session.metadata, None, ())
         if selection is None:
             return NO_AVAILABLE_TOOLS
-        return choose_tools(await self._list(selection), session.metadata, None, ())
+        return choose_tools(await self.list_tools(selection), session.metadata, None, ())
 
-    async def _list(self, selection: ToolSelection) -> ToolListing:
+    async def list_tools(self, selection: ToolSelection) -> ToolListing:
+        """Return what there is of some tools and agents."""
         listing = await self.toolset.listing(selection)
         if self.delegate is None or not selection.agents:
             return listing
@@ -182,13 +149,94 @@ class TurnPreparer:
         )
 
 
-class NotKnown(Exception):
-    """Something must be found out about the world, outside of any lock."""
+@dataclass(frozen=True, slots=True)
+class ChatPreparation:
+    """Prepares the turn of one chat request (a ``Preparation``).
 
-    def __init__(self, *, model: str | None = None, selection: ToolSelection | None = None) -> None:
-        super().__init__(model, selection)
-        self.model = model
-        self.selection = selection
+    Attributes:
+        preparer: What every turn is prepared with.
+        request: What the client asked for.
+    """
+
+    preparer: TurnPreparer
+    request: TurnRequest
+
+    def must_ask(self, session: Session) -> bool:
+        """Return whether a provider has to be asked about the session's model."""
+        try:
+            language_model, name = self.preparer.models.resolve(session.metadata.model)
+        except ModelNotFound:
+            return True
+        return language_model.recall(name) is None
+
+    async def look_up(self, session: Session) -> Prepare:
+        """Look up the session's model and tools; return what prepares a turn with them.
+
+        A provider that can't be asked about its model says so itself when the model is asked,
+        after the user's message is saved.
+
+        Raises:
+            ModelNotFound: The model does not exist.
+        """
+        continuation = continue_from(session.messages, self.request.message)
+        if continuation is None:
+            return partial(self._prepare, None)
+        model = session.metadata.model
+        language_model, name = self.preparer.models.resolve(model)
+        info = language_model.recall(name) or await self.preparer.models.look_up(model)
+        selection = self._selection(session, continuation)
+        listing = None if selection is None else await self.preparer.list_tools(selection)
+        facts = TurnFacts(model=model, info=info, selection=selection, listing=listing)
+        return partial(self._prepare, facts)
+
+    def _prepare(self, facts: TurnFacts | None, turn_id: str, session: Session) -> TurnJob:
+        """Decide everything that must be known before the model is asked. No I/O.
+
+        Args:
+            facts: What was looked up; None for a session that could not be continued.
+            turn_id: The turn.
+            session: The session as it is claimed.
+
+        Raises:
+            SettingsChanged: The facts are not those of this session.
+            NothingToContinue: There is no message, and none in the history to answer.
+            ThinkingNotSupported: Thinking was asked of a model that can't think.
+            ToolNotFound: A selected tool does not exist.
+        """
+        request, preparer = self.request, self.preparer
+        continuation = continue_from(session.messages, request.message)
+        if continuation is None:
+            raise NothingToContinue(session.session_id)
+        model, selection = session.metadata.model, self._selection(session, continuation)
+        if facts is None or (facts.model, facts.selection) != (model, selection):
+            raise SettingsChanged(session)
+        language_model, name = preparer.models.resolve(model)
+        said = request.message if continuation.append else None
+        message = user_message(said) if said is not None else None
+        tools = NO_AVAILABLE_TOOLS
+        if facts.listing is not None:
+            selected, open_calls = request.selected_tools, continuation.open_calls
+            tools = choose_tools(facts.listing, session.metadata, selected, open_calls)
+        rules = preparer.rules(session, facts.info)
+        plan = plan_turn(rules, session, continuation, message, tools.specs)
+        return TurnJob(
+            turn_id=turn_id,
+            session=session,
+            continuation=continuation,
+            message=message,
+            language_model=language_model,
+            model=name,
+            think=_thinking(request.think, facts.info, model),
+            window=preparer.window(session, facts.info, plan.estimate.tokens),
+            available_tools=tools,
+            max_rounds=preparer.max_rounds,
+            rules=rules,
+            plan=plan,
+        )
+
+    def _selection(self, session: Session, continuation: Continuation) -> ToolSelection | None:
+        open_calls = continuation.open_calls
+        return selection_of(session.metadata, self.request.selected_tools, open_calls)
 
 
 def plan_turn(
@@ -211,18 +259,6 @@ def plan_turn(
 def user_message(content: str) -> UserMessage:
     """Return a new message with what a person, or whoever calls an agent, says."""
     return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
-
-
-def _offered(
-    session: Session, request: TurnRequest, continuation: Continuation, known: Known
-) -> AvailableTools:
-    selected, open_calls = request.selected_tools, continuation.open_calls
-    selection = selection_of(session.metadata, selected, open_calls)
-    if selection is None:
-        return NO_AVAILABLE_TOOLS
-    if known.listing is None or known.selection != selection:
-        raise NotKnown(selection=selection)
-    return choose_tools(known.listing, session.metadata, selected, open_calls)
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

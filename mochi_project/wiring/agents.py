@@ -7,7 +7,7 @@ from agents_app.delegate import AgentDelegate
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
 from chat.approvals.store import ConfirmationStore
-from chat.start.claiming import TurnOpener
+from chat.start.claiming import TurnClaimer
 from chat.start.preparation import TurnPreparer
 from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
@@ -54,7 +54,7 @@ def build_agents(
     delegate = AgentDelegate(
         agents=catalogue,
         sessions=AgentSessions(storage.repository),
-        opener=TurnOpener(
+        claimer=TurnClaimer(
             repository=storage.repository,
             journal=storage.journal,
             recovery=storage.recovery,

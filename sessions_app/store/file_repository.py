@@ -342,6 +342,8 @@ class FileSessionRepository:
         write_atomically(path, data, exclusive=before is None)
         if (written := new.written(data)) is not None:
             self._recent.keep(session_id, written)
+        elif before is None and not session.messages:  # its first turn is near
+            self._recent.keep(session_id, SessionFile(decode(data, session_id), data))
 
     def _refuse_running(self, session_id: str) -> Claim | None:
         """Return the claim of a turn that died, if there is one."""

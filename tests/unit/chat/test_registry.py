@@ -177,7 +177,7 @@ async def test_cancelling_twice_is_safe_and_cancelling_nothing_is_told(house):
 async def test_a_cancel_before_the_turns_first_step_ends_it_all_the_same(house):
     house.model.say([TextDelta("never")], WAIT)
     session_id = await house.new_session()
-    make = house.turns._opener._claim
+    make = house.turns._claimer._claim
 
     def claim_and_signal(*args):
         claimed = make(*args)
@@ -185,7 +185,7 @@ async def test_a_cancel_before_the_turns_first_step_ends_it_all_the_same(house):
         house.turns._inbox._early.append((claimed[0].turn_id, "cancel"))
         return claimed
 
-    with patch.object(house.turns._opener, "_claim", claim_and_signal):
+    with patch.object(house.turns._claimer, "_claim", claim_and_signal):
         turn = await house.turns.start(session_id, HELLO)
     assert (await turn.finished()).state is State.CANCELLED
     assert names(await listen(turn)) == ["turn_started", "cancelled", "done"]

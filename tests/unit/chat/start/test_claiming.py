@@ -1,0 +1,203 @@
+"""A turn's model and tools are looked up first; then its session is claimed, by a pure function."""
+
+import asyncio
+
+import pytest
+
+from chat.errors import NothingToContinue
+from chat.start.claiming import MOST_LOOK_UPS, TurnClaimer
+from chat.start.preparation import ChatPreparation, TurnPreparer, TurnRequest
+from models_app.errors import ModelNotFound
+from sessions_app.errors import SessionBusy, SessionNotFound
+from sessions_app.messages import UserMessage
+from sessions_app.session import append_messages, with_metadata
+from sessions_app.store.file_repository import FileSessionRepository
+
+HELLO = TurnRequest(message="Hello!")
+NOW = "2026-11-21T10:00:00.000000+00:00"
+
+
+class Known:
+    """A catalogue that knows models at once, and others once it has asked; counts what it asks."""
+
+    def __init__(self, model, known=("m",)):
+        self.model = model
+        self.known = set(known)
+        self.asked = []
+        self.while_asking = lambda: None
+
+    def resolve(self, name):
+        return self, name
+
+    def recall(self, name):
+        return self.model.info if name in self.known else None
+
+    async def look_up(self, name):
+        self.asked.append(name)
+        await asyncio.to_thread(self.while_asking)
+        if name == "missing":
+            raise ModelNotFound("there is none", model=name)
+        return self.model.info
+
+
+class Threads:
+    """Counts the visits to threads."""
+
+    def __init__(self):
+        self.visits = 0
+
+    def run(self, work):
+        self.visits += 1
+        return asyncio.to_thread(work)
+
+
+@pytest.fixture
+def threads():
+    return Threads()
+
+
+@pytest.fixture
+def models(house):
+    return Known(house.model)
+
+
+@pytest.fixture
+def claim(house, models, threads):
+    preparer = TurnPreparer(
+        models=models,
+        toolset=house.turns._preparer.toolset,
+        max_rounds=3,
+        dynamic_window=True,
+    )
+    claimer = TurnClaimer(
+        repository=house.sessions.repository,
+        journal=house.journal,
+        recovery=house.recovery,
+        confirmations=house.questions,
+        in_thread=threads.run,
+    )
+
+    async def claim(session_id, request=HELLO):
+        return await claimer.claim(session_id, ChatPreparation(preparer, request))
+
+    return claim
+
+
+def choose(house, session_id, model):
+    """Change the session's model, as another process does."""
+    repository = FileSessionRepository(house.sessions_dir)
+    repository.update(session_id, lambda session: with_metadata(session, now=NOW, model=model))
+
+
+async def test_a_known_session_with_a_known_model_is_claimed_in_one_visit(
+    house, claim, models, threads
+):
+    session_id = await house.new_session()
+
+    claimed = await claim(session_id)
+
+    assert (threads.visits, models.asked) == (1, [])
+    assert claimed.job.model == "m"
+
+
+async def test_a_provider_is_asked_before_the_session_is_locked(house, claim, models):
+    models.known = set()
+    session_id = await house.new_session()
+    models.while_asking = lambda: choose(house, session_id, "m")  # it would wait for the lock
+
+    claimed = await claim(session_id)
+
+    assert models.asked == ["m"]
+    assert claimed.job.model == "m"
+
+
+async def test_settings_that_change_meanwhile_are_looked_up_once_more(house, claim, models):
+    models.known = set()
+    session_id = await house.new_session()
+    models.while_asking = lambda: choose(house, session_id, "other")
+
+    claimed = await claim(session_id)
+
+    assert models.asked == ["m", "other"]
+    assert (claimed.job.model, claimed.job.session.metadata.model) == ("other", "other")
+
+
+async def test_a_session_that_another_process_changed_is_looked_up_as_it_is(house, claim, models):
+    models.known = {"m", "other"}
+    session_id = await house.new_session()
+    await asyncio.to_thread(choose, house, session_id, "other")
+
+    assert (await claim(session_id)).job.model == "other"
+
+
+async def test_a_session_that_never_stops_changing_is_busy_and_not_claimed(house, claim, models):
+    models.known = set()
+    session_id = await house.new_session()
+    models.while_asking = lambda: choose(house, session_id, f"other{len(models.asked)}")
+
+    with pytest.raises(SessionBusy):
+        await claim(session_id)
+
+    assert len(models.asked) == MOST_LOOK_UPS
+    assert await asyncio.to_thread(house.sessions.repository.claim_of, session_id) is None
+    assert not await asyncio.to_thread(house.journal.turns, session_id)
+
+
+async def test_a_busy_session_is_refused_before_a_provider_is_asked(house, claim, models):
+    models.known = set()
+    session_id = await house.new_session(model="missing")
+    repository = house.sessions.repository
+    owner = repository.owners.mine()
+    await asyncio.to_thread(repository.claim, session_id, "0" * 20, owner=owner)
+
+    with pytest.raises(SessionBusy):
+        await claim(session_id)
+    assert models.asked == []
+
+
+async def test_a_model_that_is_not_there_refuses_the_turn(house, claim, models):
+    session_id = await house.new_session(model="missing")
+
+    with pytest.raises(ModelNotFound):
+        await claim(session_id)
+
+
+@pytest.mark.parametrize("session_id", ["0123456789", "../../etc"])
+async def test_a_session_that_is_not_there_is_not_found(claim, session_id):
+    with pytest.raises(SessionNotFound):
+        await claim(session_id)
+
+
+async def test_what_another_process_said_can_be_answered(house, claim):
+    """The session as this process remembers it has nothing to answer."""
+    session_id = await house.new_session()
+    with pytest.raises(NothingToContinue):
+        await claim(session_id, TurnRequest())
+    said = UserMessage(content="Hi", message_id="1", timestamp=NOW)
+    await asyncio.to_thread(
+        FileSessionRepository(house.sessions_dir).update,
+        session_id,
+        lambda session: append_messages(session, said, now=NOW),
+    )
+
+    claimed = await claim(session_id, TurnRequest())
+
+    assert [message.content for message in claimed.job.session.messages] == ["Hi"]
+
+
+async def test_a_change_that_is_made_twice_opens_one_turn(house, claim, monkeypatch):
+    """As a store without locks makes it, when another process was faster."""
+    session_id = await house.new_session()
+    repository = house.sessions.repository
+    make = repository.claim
+
+    def twice(session_id, turn_id, *, change, **more):
+        change(repository.load(session_id))
+        return make(session_id, turn_id, change=change, **more)
+
+    monkeypatch.setattr(repository, "claim", twice)
+
+    claimed = await claim(session_id)
+
+    assert await asyncio.to_thread(house.journal.turns, session_id) == [claimed.job.turn_id]
+    assert [message.content for message in claimed.job.session.messages] == ["Hello!"]
