@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.surrogates import join_surrogates
-from tools_app.mcp.reaper import reaper_command
+from tools_app.command_reaper import reaper_command
 
 MAX_FILE_BYTES = 1 << 20
 MAX_ENTRIES = 1_000

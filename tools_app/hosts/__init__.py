@@ -8,7 +8,7 @@
        └───────────── calls ───────────────────────────────────────────┘
 
 The parent's side is ``fork_server_client``, ``host``, ``descriptors``, ``output_log`` and
-``pool``; the child's side is ``fork_server``, ``reaper``, ``tool_process``, ``answers`` and
-``processes``; both know ``messages`` and ``limits``. Why there are a fork server and reapers:
-docs/decisions/0011 (which calls them launcher and wardens).
+``pool``; the child's side is ``fork_server``, ``reaper``, ``tool_process`` and ``answers``; both
+use ``messages`` and ``limits``. The reasons are in docs/decisions/0011, which calls the fork
+server launcher, the reaper warden and the tool process worker.
 """

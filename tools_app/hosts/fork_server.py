@@ -16,7 +16,8 @@ import signal
 import socket
 import sys
 
-from tools_app.hosts import processes, reaper
+from tools_app import processes
+from tools_app.hosts import reaper
 
 REQUEST = b"h"
 _PRELOADED = (

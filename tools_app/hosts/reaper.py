@@ -12,7 +12,7 @@ import traceback
 from contextlib import suppress
 from typing import NoReturn
 
-from tools_app.hosts import processes
+from tools_app import processes
 from tools_app.hosts.messages import Ended, Left, Report, Started, line
 
 # How long to go on killing. What still lives then is stuck in the kernel or has another owner.

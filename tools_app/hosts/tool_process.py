@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from sessions_app.surrogates import join_surrogates
+from tools_app import processes
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
-from tools_app.hosts import processes
 from tools_app.hosts.answers import answer, failure
 from tools_app.hosts.messages import (
     HEADER,

@@ -20,9 +20,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from sessions_app.surrogates import mend_escapes
+from tools_app.command_reaper import reaper_command
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.pace import Pace
-from tools_app.mcp.reaper import reaper_command
 from tools_app.mcp.stderr import ErrorOutput
 
 _UNREAD_SECONDS = 30.0

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tools_app.hosts import processes
+from tools_app import processes
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.pool import HostPool
 

@@ -1,12 +1,11 @@
-"""Runs one command and sees to it that nothing of it outlives the server that wanted it.
+"""Runs one command, and ends it with all its descendants when the server closes its stdin or dies.
 
-A program of its own (``reaper_command`` says how it is started) that imports next to nothing. The
-command gets this process's stdin, stdout and stderr untouched. When stdin's other end is closed,
-which is also what ``kill -9`` of the parent does, the command has ``GRACE_SECONDS`` to end by
-itself; then, or at SIGTERM, everything that came of it gets SIGTERM, and SIGKILL after
-``TERM_SECONDS``. When the command ends by itself, what it left behind ends too. On Linux this
-process adopts orphaned grandchildren, so that none can slip away; elsewhere those that put
-themselves into a session of their own can.
+A program of its own, started with ``reaper_command``, that imports next to nothing. The command
+inherits stdin, stdout and stderr. When the other end of stdin is closed, as by ``kill -9`` of the
+parent, the command has ``GRACE_SECONDS`` to end by itself; then, or at SIGTERM, all descendants get
+SIGTERM, and SIGKILL after ``TERM_SECONDS``. They also end when the command ends by itself. On Linux
+this process adopts orphaned grandchildren, so none escapes; elsewhere those with a session of their
+own do.
 """
 
 import os
@@ -19,15 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from tools_app.hosts.processes import become_subreaper, descendants, die_with
+from tools_app.processes import become_subreaper, descendants, die_with, reap
 
 GRACE_SECONDS = 2.0
 TERM_SECONDS = 1.0
 NOT_STARTED = 127
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 _PROGRAM = (
-    "import sys; sys.path.append(sys.argv[1]); from tools_app.mcp import reaper; reaper.run()"
+    "import sys; sys.path.append(sys.argv[1]); from tools_app.command_reaper import run; run()"
 )
 _POLL_SECONDS = 0.02
 _LONGEST_KILLING_SECONDS = 5.0
@@ -36,14 +35,13 @@ _LONGEST_KILLING_SECONDS = 5.0
 def reaper_command(command: Sequence[str]) -> list[str]:
     """Return the command line that runs ``command`` under a reaper, as a child of this process.
 
-    The interpreter is isolated: neither variables that the command gets nor the directory it
-    starts in reach the reaper.
+    The reaper's interpreter is isolated from the command's environment and directory.
     """
     return [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(os.getpid()), *command]
 
 
 def run() -> NoReturn:
-    """Run what ``reaper_command`` put into the arguments, and exit as it exits."""
+    """Run the command from the arguments, and exit with its exit code."""
     code = _guard(int(sys.argv[2]), sys.argv[3:])
     os._exit(code if code >= 0 else 128 - code)
 
@@ -55,15 +53,15 @@ def _guard(parent: int, command: list[str]) -> int:
     if os.getppid() != parent:
         return NOT_STARTED
     child = _start(command)
-    # Stdout's reader shall see its end as soon as the command has closed it.
+    # Stdout must reach its end as soon as the command has closed it.
     os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)
-    status = _wait(child, signals)
+    code = _wait(child, signals)
     _end_tree(child)
-    return -signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)
+    return -signal.SIGKILL if code is None else code
 
 
 def _signal_pipe() -> int:
-    """Return a descriptor that is readable when a signal has come."""
+    """Return a descriptor that is readable after a signal."""
     reader, writer = os.pipe()  # not inherited through exec (PEP 446)
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -92,15 +90,15 @@ def _start(command: list[str]) -> int:
 
 
 def _wait(child: int, signals: int) -> int | None:
-    """Wait for the command's end, or until it must end; return its status if it has one."""
+    """Wait until the command has ended or must end; return its exit code if it has ended."""
     poller = select.poll()
     poller.register(signals, select.POLLIN)
-    poller.register(0, 0)  # nothing but that the other end is closed
+    poller.register(0, 0)  # only for the close of the other end
     deadline: float | None = None
     while True:
-        status = _reap(child)
-        if status is not None:
-            return status
+        code = _reap(child)
+        if code is not None:
+            return code
         if deadline is not None and time.monotonic() >= deadline:
             return None
         wait = None if deadline is None else (deadline - time.monotonic()) * 1000
@@ -113,17 +111,17 @@ def _wait(child: int, signals: int) -> int | None:
 
 
 def _reap(child: int) -> int | None:
-    """Collect whoever ended; return the command's status if it was among them."""
+    """Reap ended children; return the command's exit code if it is among them."""
     found = None
     with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == child:
-                found = ended[1]
+        for pid, code in reap():
+            if pid == child:
+                found = code
     return found
 
 
 def _end_tree(child: int) -> None:
-    """End the command and all that came of it: politely, then not."""
+    """End the command and its descendants, first by SIGTERM, then by SIGKILL."""
     _signal_tree(child, signal.SIGTERM)
     if _all_gone_within(TERM_SECONDS):
         return
@@ -135,21 +133,21 @@ def _end_tree(child: int) -> None:
 
 
 def _all_gone_within(seconds: float) -> bool:
-    """Wait until no child is left, adopted ones included."""
+    """Wait until no child is left, adopted ones included; return False after so long."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            for _ in reap():
+                pass
         except ChildProcessError:
             return True
-        if pid == 0:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
 
 
 def _signal_tree(child: int, number: int) -> None:
-    # The command's group too: where nothing is adopted, it is what can be found of it.
+    # The command's group, too: on systems without adoption that is all that can be found.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child, number)
     for process in descendants(os.getpid()):

@@ -1,4 +1,4 @@
-"""No process of an MCP server outlives what wanted it, however that ends."""
+"""What the reaper of a command ends, and when."""
 
 import json
 import signal
@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tools_app.mcp.reaper import NOT_STARTED, reaper_command
+from tools_app.command_reaper import NOT_STARTED, reaper_command
 
-ROOT = Path(__file__).parents[4]
-PROGRAM = Path(__file__).parent / "programs" / "raw_server.py"
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).parent / "mcp" / "programs" / "raw_server.py"
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 
 # What a starter like npx does, at its worst: it hides its children in sessions of their own.
