@@ -1,13 +1,14 @@
-"""Sessions for programs: the library behind ``/sessions``, usable without a server."""
+"""Provides sessions to programs: the library behind ``/sessions``, usable without a server."""
 
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from sessions_app.errors import (
     SessionCorrupt,
@@ -15,12 +16,12 @@ from sessions_app.errors import (
     SessionExists,
     SessionNotFound,
     StorageError,
-    ValidationFailed,
 )
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_message_id, new_session_id, utc_now
 from sessions_app.messages import Message, SystemMessage, UserMessage
+from sessions_app.search import SessionPage, page_of
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -28,15 +29,12 @@ from sessions_app.session import (
     ToolSettings,
     WindowConfig,
     edit_user_message,
-    follow_usage,
     fork,
-    override_window,
     remove_system_prompt,
-    replace_tool_settings,
     require_text,
     set_system_prompt,
-    with_metadata,
 )
+from sessions_app.settings import SettingsChanges, change_settings, given_settings
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Recover, SessionRepository, Unreadable
 from sessions_app.variants import VariantChoice, choice_in, choose_variant
@@ -44,20 +42,6 @@ from sessions_app.variants import VariantChoice, choice_in, choose_variant
 logger = logging.getLogger(__name__)
 
 ExportFormat = Literal["json", "markdown"]
-
-
-class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the sessions, most recently updated first.
-
-    Attributes:
-        sessions: The metadata of the sessions on this page.
-        total: How many sessions match, on all pages.
-        unreadable: Every session file that can't be read, and why.
-    """
-
-    sessions: Sequence[SessionMetadata]
-    total: int
-    unreadable: Sequence[Unreadable] = ()
 
 
 class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,67 +169,24 @@ class SessionManager:
             offset: How many to leave out at the beginning.
             q: Only sessions with this text in preview, summary or topics, in upper or lower case.
         """
-        listing = self.repository.list()
-        wanted = q.strip().casefold()
-        sessions = listing.sessions
-        if wanted:
-            sessions = [metadata for metadata in sessions if wanted in _searched_text(metadata)]
-        end = None if limit is None else offset + limit
-        return SessionPage(
-            sessions=sessions[offset:end], total=len(sessions), unreadable=listing.unreadable
-        )
+        return page_of(self.repository.list(), limit=limit, offset=offset, q=q)
 
-    def update(
-        self,
-        session_id: str,
-        *,
-        model: str | UnsetType = UNSET,
-        tool_settings: ToolSettings | UnsetType | None = UNSET,
-        agent_settings: AgentSettings | UnsetType | None = UNSET,
-        options: Mapping[str, Any] | UnsetType | None = UNSET,
-        summary_model: str | UnsetType | None = UNSET,
-        context_strategy: str | UnsetType | None = UNSET,
-        context_window: int | UnsetType | None = UNSET,
-    ) -> Session:
+    def update(self, session_id: str, **changes: Unpack[SettingsChanges]) -> Session:
         """Change settings of a session; what is not given stays as it is.
 
         Works while a turn runs, for which the settings stay those it began with.
 
         Args:
             session_id: The session.
-            model: The model that shall answer from now on.
-            tool_settings: Replaced whole; None goes back to no tools.
-            agent_settings: Replaced whole; None goes back to no agents.
-            options: Sampling options, replaced whole; None removes them.
-            summary_model: The model that writes summaries where ``model`` can't.
-            context_strategy: None leaves it to the server how a long history is made to fit.
-            context_window: A size in tokens set by hand; None returns to one that grows by itself.
+            **changes: The new settings, by name; see ``SettingsChanges``.
 
         Raises:
             ValidationFailed: The model is blank, the window not positive, or a value is no JSON.
         """
-        if model is not UNSET:
-            require_text(model, field="model")
-        if isinstance(context_window, int) and context_window < 1:
-            raise ValidationFailed("context_window must be at least 1.", field="context_window")
-        settings = {
-            "model": model,
-            "agent_settings": AgentSettings() if agent_settings is None else agent_settings,
-            "options": options,
-            "summary_model": summary_model,
-            "context_strategy": context_strategy,
-        }
-        given = {name: value for name, value in settings.items() if value is not UNSET}
-
-        def change(session: Session) -> Session:
-            now = utc_now()
-            if given:
-                session = with_metadata(session, now=now, **given)
-            if tool_settings is not UNSET:
-                session = replace_tool_settings(session, tool_settings or ToolSettings(), now=now)
-            return _with_window(session, context_window, now)
-
-        return self.repository.update(session_id, change)
+        given = given_settings(changes)
+        return self.repository.update(
+            session_id, lambda session: change_settings(session, given, now=utc_now())
+        )
 
     def edit_message(
         self, session_id: str, index: int, content: str, *, message_id: str | None = None
@@ -264,17 +205,14 @@ class SessionManager:
             MessageChanged: ``message_id`` is another message's.
             SessionBusy: A turn is running.
         """
-        removed = 0
-
-        def change(session: Session) -> Session:
-            nonlocal removed
-            edited = edit_user_message(
-                session, index, content, now=utc_now(), message_id=message_id
+        while True:
+            before = self._load(session_id).messages
+            change = partial(
+                _edit, before=before, index=index, content=content, message_id=message_id
             )
-            removed = len(session.messages) - len(edited.messages)
-            return edited
-
-        session = self._update_idle(session_id, change)
+            with suppress(_Overtaken):
+                session = self._update_idle(session_id, change)
+                break
         message = session.messages[index]
         assert isinstance(message, UserMessage)  # noqa: S101 - edit_user_message saw to it
         return MessageEdit(
@@ -282,7 +220,7 @@ class SessionManager:
             message_index=index,
             message=message,
             message_count=len(session.messages),
-            removed=removed,
+            removed=len(before) - len(session.messages),
         )
 
     def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
@@ -397,24 +335,19 @@ class SessionManager:
                 return session
 
 
+class _Overtaken(Exception):
+    """The messages of a session changed since they were read."""
+
+
+def _edit(
+    session: Session, *, before: Sequence[Message], index: int, content: str, message_id: str | None
+) -> Session:
+    if session.messages != before:
+        raise _Overtaken
+    return edit_user_message(session, index, content, now=utc_now(), message_id=message_id)
+
+
 def _system_message(content: str, source_file: str | None, now: str) -> SystemMessage:
     return SystemMessage(
         content=content, source_file=source_file, message_id=new_message_id(), timestamp=now
     )
-
-
-def _with_window(session: Session, tokens: int | UnsetType | None, now: str) -> Session:
-    if tokens is UNSET:
-        return session
-    if tokens is None:
-        return follow_usage(session, now=now)
-    return override_window(session, tokens, now=now)
-
-
-def _searched_text(metadata: SessionMetadata) -> str:
-    summary = metadata.summary or {}
-    topics = summary.get("topics")
-    texts = [metadata.preview, summary.get("summary")]
-    if isinstance(topics, Sequence) and not isinstance(topics, str):
-        texts += topics
-    return "\n".join(text for text in texts if isinstance(text, str)).casefold()

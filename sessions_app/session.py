@@ -1,4 +1,4 @@
-"""A session as a value, and the pure operations on it.
+"""Declares sessions as values, with the operations on their messages. Pure.
 
 Every operation takes the time (``now``: UTC, ISO 8601 with microseconds) and returns a new session
 whose ``updated_at``, ``message_count`` and ``preview`` fit.
@@ -27,7 +27,6 @@ from sessions_app.messages import (
 FORMAT_VERSION = "1.3"
 KNOWN_MAJOR = "1"
 PREVIEW_LENGTH = 100
-WINDOW_HISTORY_LENGTH = 10
 
 MODEL_NAME_LENGTH = 300
 """The longest name of a model; providers answer a longer one in ways of their own."""
@@ -76,12 +75,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WindowConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The context window of a session (seed 000 section 12.1, ``context_window_config``).
+    """The context window of a session.
 
     Attributes:
         dynamic_enabled: Whether the window grows by itself.
         current_window: Tokens sent as ``num_ctx`` last time, or None when the next request decides.
-        last_adjustment: The reason of the last change (seed 000 section 15.2).
+        last_adjustment: The reason of the last change (docs/context.md).
         adjustment_history: The last ten changes, oldest first.
         manual_override: Whether ``current_window`` was set by hand.
         extra: Unknown keys of the file, kept for the next write.
@@ -198,21 +197,6 @@ def counted(session: Session) -> Session:
     return msgspec.structs.replace(session, metadata=metadata)
 
 
-def replace_tool_settings(session: Session, settings: ToolSettings, *, now: str) -> Session:
-    """Set which tools are offered; what is known of those that stay enabled is kept."""
-    known = session.metadata.tool_settings or ToolSettings()
-    if known.tool_group is not None and settings.tool_group == known.tool_group:
-        digests, group = known.tool_digests, known.digested_group
-    else:
-        named = frozenset(settings.tools)
-        digests = {name: said for name, said in known.tool_digests.items() if name in named}
-        group = None
-    settings = msgspec.structs.replace(
-        settings, tool_digests=digests or NO_EXTRA, digested_group=group
-    )
-    return with_metadata(session, now=now, tool_settings=settings)
-
-
 def append_messages(session: Session, *messages: Message, now: str) -> Session:
     """Return the session with these messages at its end."""
     return with_messages(session, (*session.messages, *messages), now=now)
@@ -308,42 +292,6 @@ def fork(
         forked_from={"session_id": session.session_id, "message_index": message_index},
     )
     return with_messages(copy, session.messages[: message_index + 1], now=now)
-
-
-def adjust_window(
-    config: WindowConfig, tokens: int, *, reason: str, model: str, now: str
-) -> WindowConfig:
-    """Return the window with another size, and the change in its history."""
-    adjustment = {
-        "timestamp": now,
-        "model": model,
-        "from_window": config.current_window,
-        "to_window": tokens,
-        "reason": reason,
-    }
-    return msgspec.structs.replace(
-        config,
-        current_window=tokens,
-        last_adjustment=reason,
-        adjustment_history=(*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:],
-    )
-
-
-def override_window(session: Session, tokens: int, *, now: str) -> Session:
-    """Set the context window by hand; it stays so until ``follow_usage``."""
-    changed = adjust_window(
-        session.window, tokens, reason="manual_override", model=session.metadata.model, now=now
-    )
-    changed = msgspec.structs.replace(changed, manual_override=True)
-    return with_metadata(session, now=now, context_window_config=changed)
-
-
-def follow_usage(session: Session, *, now: str) -> Session:
-    """Return to a window that grows by itself; the next request decides its size."""
-    changed = msgspec.structs.replace(
-        session.window, dynamic_enabled=True, manual_override=False, current_window=None
-    )
-    return with_metadata(session, now=now, context_window_config=changed)
 
 
 def has_known_format(metadata: SessionMetadata) -> bool:

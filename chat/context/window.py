@@ -9,7 +9,8 @@ import msgspec
 
 from models_app.window_sizes import fit, safe_limit
 from sessions_app.messages import AssistantMessage
-from sessions_app.session import Session, WindowConfig, adjust_window
+from sessions_app.session import Session, WindowConfig
+from sessions_app.settings import adjust_window
 
 FIRST_WINDOW = 8192
 BUFFER = 1.5

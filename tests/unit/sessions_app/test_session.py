@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from sessions_app.calls import open_calls, pair_calls
 from sessions_app.errors import (
     InvalidMessageIndex,
     MessageChanged,
@@ -12,21 +11,15 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.messages import (
-    INTERRUPTED_RESULT,
-    AssistantMessage,
     Message,
     SystemMessage,
-    ToolCall,
-    ToolMessage,
     UserMessage,
 )
 from sessions_app.session import (
     Session,
     append_messages,
     edit_user_message,
-    follow_usage,
     fork,
-    override_window,
     preview_of,
     remove_system_prompt,
     set_system_prompt,
@@ -44,21 +37,6 @@ def user(text: str) -> UserMessage:
 
 def system(text: str) -> SystemMessage:
     return SystemMessage(content=text, message_id="s", timestamp=LATER)
-
-
-def calls(*ids: str, name: str = "add") -> AssistantMessage:
-    return AssistantMessage(
-        content="",
-        message_id="a",
-        timestamp=LATER,
-        tool_calls=tuple(ToolCall(id=id_, name=name, arguments={}) for id_ in ids),
-    )
-
-
-def result(text: str, call_id: str | None = None, name: str = "add") -> ToolMessage:
-    return ToolMessage(
-        content=text, message_id="t", timestamp=LATER, tool_name=name, tool_call_id=call_id
-    )
 
 
 def contents(messages: tuple[Message, ...]) -> list[str]:
@@ -142,57 +120,3 @@ def test_a_fork_ends_with_the_message_it_names(make_session: MakeSession) -> Non
     assert contents(fork(session, session_id="ffffffffff", now=LATER).messages)[-1] == "two"
     with pytest.raises(InvalidMessageIndex):
         fork(session, session_id="ffffffffff", now=LATER, message_index=3)
-
-
-def test_a_window_set_by_hand_stays_until_it_may_grow_again(make_session: MakeSession) -> None:
-    session = make_session()
-    for tokens in range(1000, 1015):
-        session = override_window(session, tokens, now=LATER)
-    assert session.window.current_window == 1014
-    assert session.window.manual_override
-    assert len(session.window.adjustment_history) == 10
-    session = follow_usage(session, now=LATER)
-    assert session.window.current_window is None
-    assert session.window.dynamic_enabled
-    assert not session.window.manual_override
-
-
-def test_every_call_is_followed_by_its_result_in_order() -> None:
-    paired = pair_calls([user("?"), calls("1", "2"), result("two", "2"), result("one", "1")])
-    assert contents(paired) == ["?", "", "one", "two"]
-
-
-def test_an_orphan_call_gets_a_result_that_says_so() -> None:
-    paired = pair_calls([calls("1", "2"), result("one", "1"), user("Hello?")])
-    assert contents(paired) == ["", "one", INTERRUPTED_RESULT, "Hello?"]
-    synthesised = paired[2]
-    assert isinstance(synthesised, ToolMessage)
-    assert (synthesised.tool_call_id, synthesised.tool_name) == ("2", "add")
-
-
-def test_results_of_older_files_are_matched_by_name_and_order() -> None:
-    message = AssistantMessage(
-        content="",
-        message_id="a",
-        timestamp=LATER,
-        tool_calls=(
-            ToolCall(id="1", name="add", arguments={}),
-            ToolCall(id="2", name="flip", arguments={}),
-            ToolCall(id="3", name="add", arguments={}),
-        ),
-    )
-    paired = pair_calls([message, result("first"), result("heads", name="flip"), result("second")])
-    assert contents(paired) == ["", "first", "heads", "second"]
-    assert [getattr(item, "tool_call_id", None) for item in paired[1:]] == ["1", "2", "3"]
-
-
-def test_a_result_that_nobody_asked_for_is_left_out() -> None:
-    paired = pair_calls([result("stray"), calls("1"), result("one", "1"), result("again", "1")])
-    assert contents(paired) == ["", "one"]
-
-
-def test_calls_stay_open_until_they_are_answered() -> None:
-    assert [call.id for call in open_calls([calls("1", "2"), result("one", "1")])] == ["2"]
-    assert open_calls([calls("1"), result("one", "1")]) == ()
-    assert open_calls([calls("1"), user("never mind")]) == ()
-    assert open_calls([]) == ()

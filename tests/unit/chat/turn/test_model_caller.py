@@ -12,7 +12,7 @@ from models_app.language_model import Finished, TextDelta, ThinkingDelta
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.scripted.server import ScriptedModelServer
-from sessions_app.session import override_window
+from sessions_app.settings import override_window
 from tests.unit.chat.test_registry import Calculator, call, names, run
 
 

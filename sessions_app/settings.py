@@ -1,0 +1,129 @@
+"""Changes the settings of a session. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from sessions_app.errors import ValidationFailed
+from sessions_app.messages import NO_EXTRA
+from sessions_app.session import (
+    AgentSettings,
+    Session,
+    ToolSettings,
+    WindowConfig,
+    require_text,
+    with_metadata,
+)
+
+WINDOW_HISTORY_LENGTH = 10
+
+
+class SettingsChanges(TypedDict, total=False):
+    """The settings that change; those that are not given, or ``UNSET``, stay as they are.
+
+    Attributes:
+        model: The model that answers from now on.
+        tool_settings: Replaced whole; None goes back to no tools.
+        agent_settings: Replaced whole; None goes back to no agents.
+        options: Sampling options, replaced whole; None removes them.
+        summary_model: The model that writes summaries where ``model`` can't.
+        context_strategy: How a history that is too long is made to fit; None: the server's way.
+        context_window: A size in tokens set by hand; None returns to one that grows by itself.
+    """
+
+    model: str | UnsetType
+    tool_settings: ToolSettings | UnsetType | None
+    agent_settings: AgentSettings | UnsetType | None
+    options: Mapping[str, Any] | UnsetType | None
+    summary_model: str | UnsetType | None
+    context_strategy: str | UnsetType | None
+    context_window: int | UnsetType | None
+
+
+def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
+    """Return the settings that are given.
+
+    Raises:
+        TypeError: There is no setting of a name.
+        ValidationFailed: The model is blank, or the window not positive.
+    """
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not UNSET}
+    for name in given.keys() - SettingsChanges.__optional_keys__:
+        raise TypeError(f"There is no setting {name!r}.")
+    if "model" in given:
+        require_text(given["model"], field="model")
+    window = given.get("context_window")
+    if window is not None and window < 1:
+        raise ValidationFailed("context_window must be at least 1.", field="context_window")
+    return given
+
+
+def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> Session:
+    """Return the session with these settings, as ``given_settings`` returns them."""
+    fields = {**given}
+    tools = fields.pop("tool_settings", None) or ToolSettings()
+    window = fields.pop("context_window", None)
+    if "agent_settings" in fields:
+        fields["agent_settings"] = fields["agent_settings"] or AgentSettings()
+    if fields:
+        session = with_metadata(session, now=now, **fields)
+    if "tool_settings" in given:
+        session = replace_tool_settings(session, tools, now=now)
+    if "context_window" not in given:
+        return session
+    if window is None:
+        return follow_usage(session, now=now)
+    return override_window(session, window, now=now)
+
+
+def replace_tool_settings(session: Session, settings: ToolSettings, *, now: str) -> Session:
+    """Set which tools are offered; what is known of those that stay enabled is kept."""
+    known = session.metadata.tool_settings or ToolSettings()
+    if known.tool_group is not None and settings.tool_group == known.tool_group:
+        digests, group = known.tool_digests, known.digested_group
+    else:
+        named = frozenset(settings.tools)
+        digests = {name: said for name, said in known.tool_digests.items() if name in named}
+        group = None
+    settings = msgspec.structs.replace(
+        settings, tool_digests=digests or NO_EXTRA, digested_group=group
+    )
+    return with_metadata(session, now=now, tool_settings=settings)
+
+
+def adjust_window(
+    config: WindowConfig, tokens: int, *, reason: str, model: str, now: str
+) -> WindowConfig:
+    """Return the window with another size, and the change in its history."""
+    adjustment = {
+        "timestamp": now,
+        "model": model,
+        "from_window": config.current_window,
+        "to_window": tokens,
+        "reason": reason,
+    }
+    return msgspec.structs.replace(
+        config,
+        current_window=tokens,
+        last_adjustment=reason,
+        adjustment_history=(*config.adjustment_history, adjustment)[-WINDOW_HISTORY_LENGTH:],
+    )
+
+
+def override_window(session: Session, tokens: int, *, now: str) -> Session:
+    """Set the context window by hand; it stays so until ``follow_usage``."""
+    changed = adjust_window(
+        session.window, tokens, reason="manual_override", model=session.metadata.model, now=now
+    )
+    changed = msgspec.structs.replace(changed, manual_override=True)
+    return with_metadata(session, now=now, context_window_config=changed)
+
+
+def follow_usage(session: Session, *, now: str) -> Session:
+    """Return to a window that grows by itself; the next request decides its size."""
+    changed = msgspec.structs.replace(
+        session.window, dynamic_enabled=True, manual_override=False, current_window=None
+    )
+    return with_metadata(session, now=now, context_window_config=changed)

@@ -1,0 +1,50 @@
+"""Changes of a session's settings."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec import UNSET
+
+from sessions_app.errors import ValidationFailed
+from sessions_app.session import Session
+from sessions_app.settings import (
+    change_settings,
+    follow_usage,
+    given_settings,
+    override_window,
+)
+
+LATER = "2026-11-21T11:00:00.000000+00:00"
+
+MakeSession = Callable[..., Session]
+
+
+def test_what_is_unset_is_not_given(make_session: MakeSession) -> None:
+    given = given_settings({"model": UNSET, "options": None})
+    assert given == {"options": None}
+    session = make_session()
+    assert change_settings(session, given_settings({"model": UNSET}), now=LATER) is session
+
+
+def test_a_setting_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="'created_at'"):
+        given_settings({"created_at": LATER})  # type: ignore[typeddict-unknown-key]
+
+
+@pytest.mark.parametrize("changes", [{"model": " "}, {"context_window": 0}])
+def test_a_setting_that_makes_no_sense_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationFailed):
+        given_settings(changes)  # type: ignore[arg-type]
+
+
+def test_a_window_set_by_hand_stays_until_it_may_grow_again(make_session: MakeSession) -> None:
+    session = make_session()
+    for tokens in range(1000, 1015):
+        session = override_window(session, tokens, now=LATER)
+    assert session.window.current_window == 1014
+    assert session.window.manual_override
+    assert len(session.window.adjustment_history) == 10
+    session = follow_usage(session, now=LATER)
+    assert session.window.current_window is None
+    assert session.window.dynamic_enabled
+    assert not session.window.manual_override
