@@ -14,7 +14,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sessions_app.store.atomic import PRIVATE_FILE, StrPath, make_private_directory
+from sessions_app.store.atomic import (
+    PRIVATE_FILE,
+    StrPath,
+    make_private_directory,
+    raise_if_unwritable,
+)
 from sessions_app.store.locks import try_lock
 
 _LIVENESS_FILE = re.compile(r"[0-9a-f]{16}\.lock", re.ASCII)
@@ -37,8 +42,15 @@ class FileOwners:
         """Return the id of this process, which is alive from now on until the process ends.
 
         It is another one if the liveness file is gone.
+
+        Raises:
+            StorageFull, StorageReadOnly: No liveness file can be made.
         """
-        return _held(self._directory).owner()
+        try:
+            return _held(self._directory).owner()
+        except OSError as error:
+            raise_if_unwritable(error)
+            raise
 
     def lives(self, owner: str) -> bool:
         """Whether the process with this id lives; this process does, as it asks."""

@@ -68,7 +68,7 @@ async def test_a_corrupt_file_is_a_typed_error_and_stays(
 async def test_a_running_turn_makes_the_session_busy(
     client: AsyncClient, manager: SessionManager, talk: str, request_: tuple[str, str, Any]
 ) -> None:
-    owner = manager.repository.owners.mine()
+    owner = await asyncio.to_thread(manager.repository.owners.mine)
     await asyncio.to_thread(manager.repository.claim, talk, "t1", owner=owner)
     answer = await send(client, talk, request_)
     details = refused(answer, 409, "SESSION_BUSY")
@@ -80,7 +80,7 @@ async def test_a_running_turn_makes_the_session_busy(
 async def test_settings_change_while_a_turn_runs(
     client: AsyncClient, manager: SessionManager, talk: str
 ) -> None:
-    owner = manager.repository.owners.mine()
+    owner = await asyncio.to_thread(manager.repository.owners.mine)
     await asyncio.to_thread(manager.repository.claim, talk, "t1", owner=owner)
     answer = await client.patch(f"{URL}/{talk}", {"context_window": 4096}, content_type=JSON)
     shaped(answer, 200, schemas.SessionOut)

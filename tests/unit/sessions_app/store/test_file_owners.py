@@ -1,10 +1,15 @@
 """Processes that live, as locks on files show them."""
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
+
+from sessions_app.errors import StorageError, StorageFull, StorageReadOnly
 from sessions_app.store.file_owners import FileOwners
 
 
@@ -42,3 +47,13 @@ def test_liveness_is_not_inherited_by_started_processes(tmp_path: Path) -> None:
         }
         child.kill()
     assert str(tmp_path / f"{owner}.lock") not in descriptors
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(errno.ENOSPC, StorageFull), (errno.EROFS, StorageReadOnly)]
+)
+def test_where_no_liveness_file_can_be_made_the_error_says_why(
+    tmp_path: Path, number: int, error: type[StorageError]
+) -> None:
+    with patch("os.mkdir", side_effect=OSError(number, "no")), pytest.raises(error):
+        FileOwners(tmp_path / "workers").mine()
