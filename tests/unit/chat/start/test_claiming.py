@@ -147,7 +147,7 @@ async def test_a_busy_session_is_refused_before_a_provider_is_asked(house, claim
     models.known = set()
     session_id = await house.new_session(model="missing")
     repository = house.sessions.repository
-    owner = repository.owners.mine()
+    owner = await asyncio.to_thread(repository.owners.mine)
     await asyncio.to_thread(repository.claim, session_id, "0" * 20, owner=owner)
 
     with pytest.raises(SessionBusy):
