@@ -1,8 +1,8 @@
-"""Write the newest set of dependencies that fits into pyproject.toml, as ``[tool.uv]`` constraints.
+"""Pins the newest dependencies that the ranges allow, as ``[tool.uv]`` constraints.
 
     just constraints            # then run the tests, then commit
 
-``uv run`` and ``uv sync`` obey them, so that everybody gets the versions that were tested, while
+``uv run`` and ``uv sync`` obey them, so that everyone gets the versions that were tested, while
 the published package keeps its ranges. Versions only: a lock file would record the addresses of
 the index it was made with.
 """

@@ -1,4 +1,4 @@
-"""Write what the docs say of configuration, routes, errors and events from the code.
+"""Generates the parts of the docs that repeat the code: configuration, routes, errors, events.
 
 ``python scripts/docs.py`` (``just docs``) writes; a test asks ``stale()`` and fails with a hint.
 Text between two markers is replaced, everything around it is written by hand::
@@ -29,7 +29,7 @@ django.setup()
 from chat.stream.events import EVENTS  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
-from scripts import reference  # noqa: E402
+from scripts import code_map, reference  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -47,12 +47,12 @@ COMMON = (
     "MOCHI_CORS_ORIGINS",
     "MOCHI_TEST_MODE",
 )
-# From below to above, as errors are told of.
-ROOMS = (
+# From the lowest app to the highest: the order of errors in the docs.
+APPS = (
     *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
     "mochi_project",
 )
-# Codes that no error class describes: the guard and the web framework say them.
+# Codes without an error class: of the guard and the web framework.
 OTHER_ERRORS = {
     "TOOL_EXECUTION_DENIED": "The user did not let the tool run. In `tool_result` only.",
     "TOOL_EXECUTION_FAILED": "The tool ran and failed. In `tool_result` only.",
@@ -70,7 +70,7 @@ OTHER_ERRORS = {
 
 
 def main() -> int:
-    """Write every file that is stale, and say which."""
+    """Write every stale file, and print its name."""
     for path, text in documents():
         if _read(path) != text:
             path.write_text(text, encoding="utf-8")
@@ -79,12 +79,12 @@ def main() -> int:
 
 
 def stale() -> list[str]:
-    """Return the files that differ from what the code says."""
+    """Return the files that differ from the code."""
     return [str(path.relative_to(ROOT)) for path, text in documents() if _read(path) != text]
 
 
 def documents() -> Iterator[tuple[Path, str]]:
-    """Yield every file that is written, or has parts that are, with its text."""
+    """Yield every file that is generated, or has generated parts, with its text."""
     yield ROOT / ".env.example", reference.env_example()
     written = sections()
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
@@ -94,8 +94,9 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 
 def sections() -> dict[str, str]:
-    """Return what is written between markers, by the markers' name."""
+    """Return the generated sections by the name in their markers."""
     return {
+        "decisions": code_map.decision_list(),
         "configuration": reference.markdown_table(),
         "common_configuration": reference.markdown_table(only=COMMON),
         "routes": routes(),
@@ -145,13 +146,13 @@ def _subclasses(error: type[MochiError]) -> Iterator[type[MochiError]]:
 
 
 def _is_ours(error: type) -> bool:
-    return error.__module__.partition(".")[0] in ROOMS
+    return error.__module__.partition(".")[0] in APPS
 
 
 def _place(error: type) -> tuple[int, str, int]:
-    """Return where a class stands, lowest room first: which was imported first doesn't matter."""
+    """Return the position of a class: lowest app first, whatever the order of imports."""
     module = error.__module__
-    return ROOMS.index(module.partition(".")[0]), module, inspect.getsourcelines(error)[1]
+    return APPS.index(module.partition(".")[0]), module, inspect.getsourcelines(error)[1]
 
 
 def _first_sentence(described: type) -> str:

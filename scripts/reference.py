@@ -1,4 +1,4 @@
-"""The configuration, written down for people: ``.env.example`` and the tables of the docs.
+"""Generates ``.env.example`` and the tables of variables in the docs.
 
 ``scripts/docs.py`` writes the files; tests keep them equal.
 """

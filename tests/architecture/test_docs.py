@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 MAP = ROOT / "docs/architecture.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -65,6 +66,17 @@ def test_the_files_and_folders_that_the_map_names_are_there() -> None:
 
     assert len(named) > 30
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_decisions_have_the_form_that_their_list_describes(page: Path) -> None:
+    text = page.read_text("utf-8")
+    parts = re.findall(r"^\*\*(.+?)\.?\*\*", text, re.MULTILINE)
+
+    assert text.startswith(f"# {int(page.name[:4])}. ")
+    assert [part for part in parts if part in ("Context", "Decision")] == ["Context", "Decision"]
+    assert {"Consequence", "What it costs"} & set(parts)
+    assert [line for line in text.splitlines() if len(line) > 120] == []
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
