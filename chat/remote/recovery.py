@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import msgspec
 
-from chat.remote.replay import Remains, is_sound, read_remains
+from chat.remote.replay import ReplayedTurn, is_sound, replay
 from chat.remote.sealing import closing_lines, seal_session
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Fenced, TurnJournal, whole_journal
@@ -71,13 +71,13 @@ class TurnRecovery:
         self._journal.take_over(session_id, turn_id).close()  # before it is read
         if self._journal.set_aside(session_id, turn_id, is_sound):
             _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
-        remains = self._remains(session_id, turn_id)
-        sealed = seal_session(session, remains, now=self._now())
+        turn = self._replay(session_id, turn_id)
+        sealed = seal_session(session, turn, now=self._now())
         if sealed is session or self._repository.can_hold(sealed):
             return sealed
         self._journal.copy_aside(session_id, turn_id)
         _warn("a session can't hold what a turn left; it was set aside", session_id, turn_id)
-        without = msgspec.structs.replace(remains, text="", thinking="")
+        without = msgspec.structs.replace(turn, text="", thinking="")
         sealed = seal_session(session, without, now=self._now())
         return sealed if self._repository.can_hold(sealed) else session
 
@@ -98,9 +98,9 @@ class TurnRecovery:
 
     def _end_journal(self, session: Session, turn_id: str) -> None:
         with closing(self._journal.take_over(session.session_id, turn_id)) as writer:
-            remains = self._remains(session.session_id, turn_id)
-            if remains.last_number:
-                writer.append(closing_lines(session, remains, turn_id))
+            turn = self._replay(session.session_id, turn_id)
+            if turn.last_number:
+                writer.append(closing_lines(session, turn, turn_id))
                 return
         self._journal.discard(session.session_id, turn_id)  # nobody saw anything of it
 
@@ -142,8 +142,8 @@ class TurnRecovery:
                 dead.insert(0, turn_id)
         return dead
 
-    def _remains(self, session_id: str, turn_id: str) -> Remains:
-        return read_remains(whole_journal(self._journal, session_id, turn_id))
+    def _replay(self, session_id: str, turn_id: str) -> ReplayedTurn:
+        return replay(whole_journal(self._journal, session_id, turn_id))
 
     def seal(self, session_id: str) -> None:
         """Seal the session's dead turn, if there is one; a running turn is left alone.

@@ -2,19 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from chat.errors import NoActiveTurn
 from chat.remote.journal_follower import JournalFollower
+from chat.remote.outcome import outcome_of
 from chat.remote.recovery import TurnRecovery
-from chat.remote.replay import Remains, read_remains
-from chat.storage.journal import Entry, TurnJournal, whole_journal
+from chat.remote.replay import Replay, ReplayedTurn, replay
+from chat.storage.journal import TurnJournal, whole_journal
 from chat.storage.signals import Signals
-from chat.stream.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
-from chat.turn.outcome import Outcome, outcome_of
+from chat.stream.events import Cancelled
+from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from sessions_app.errors import MochiError, SessionError, SessionNotFound
 from sessions_app.store.repository import Claim, SessionRepository
@@ -23,9 +24,6 @@ logger = logging.getLogger(__name__)
 
 DETACH_SECONDS = 1.0
 DETACH_POLL_SECONDS = 0.005
-
-# Events of which there are thousands, and which the last one repeats as a whole.
-_PIECES = frozenset({ContentDelta.event, ThinkingContentDelta.event, ToolCallDelta.event})
 
 
 class CancelReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +68,12 @@ class RemoteTurns:
 
     async def describe(self, claim: Claim) -> ActiveTurn:
         """Tell where another process's turn is, from its journal."""
-        remains = await asyncio.to_thread(self._remains, claim)
+        turn = await asyncio.to_thread(self._replay, claim)
         state = State.STARTING
-        if remains.waits_for_approval and not remains.started_calls:
+        if turn.waits_for_approval and not turn.started_calls:
             state = State.AWAITING_CONFIRMATION
-        elif remains.last_number:
-            state = State.RUNNING_TOOLS if remains.started_calls else State.GENERATING
+        elif turn.last_number:
+            state = State.RUNNING_TOOLS if turn.started_calls else State.GENERATING
         return ActiveTurn(turn_id=claim.turn_id, state=state.value, started_at=claim.started_at)
 
     async def cancel(self, session_id: str) -> CancelReport:
@@ -89,13 +87,16 @@ class RemoteTurns:
         if claim is None or not claim.turn_id:  # a newer server's, which can't be reached
             raise NoActiveTurn(session_id)
         await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
-        entries = await self._read_to_end(session_id, claim.turn_id)
+        turn = await self._read_to_end(session_id, claim.turn_id)
         # Not when our caller left meanwhile: others may count on the same signal.
         await asyncio.to_thread(self._signals.withdraw, claim.turn_id, "cancel")
-        report = _report(claim.turn_id, entries)
-        if report is None:
+        if not isinstance(turn.ending, Cancelled) or turn.stopped is None:
             raise NoActiveTurn(session_id)
-        return report
+        return CancelReport(
+            turn_id=claim.turn_id,
+            partial_content=turn.ending.content,
+            stopped=msgspec.to_builtins(turn.stopped),
+        )
 
     async def follow(
         self, session_id: str, position: tuple[str, int] | None
@@ -166,23 +167,24 @@ class RemoteTurns:
 
     async def outcome(self, session_id: str, turn_id: str) -> Outcome:
         """Wait for the end of a turn that runs elsewhere, or ran, and tell how it was."""
-        entries = await self._read_to_end(session_id, turn_id)
+        turn = await self._read_to_end(session_id, turn_id)
         session = await asyncio.to_thread(self._repository.load, session_id)
-        return outcome_of(entries, session)
+        return outcome_of(turn, session)
 
-    async def _read_to_end(self, session_id: str, turn_id: str) -> list[Entry]:
-        """Wait for the end of a turn and return its journal, but for the answer's pieces."""
+    async def _read_to_end(self, session_id: str, turn_id: str) -> ReplayedTurn:
+        """Wait for the end of a turn and return it."""
         follower = self._follow(session_id, turn_id, after=0)
-        entries: list[Entry] = []
+        replayed = Replay()
         try:
-            while (news := await follower.next_entries()) is not None:
-                entries += [entry for entry in news if entry.event not in _PIECES]
+            while (entries := await follower.next_entries()) is not None:
+                for entry in entries:
+                    replayed.add(entry)
         finally:
             follower.close()
-        return entries
+        return replayed.turn()
 
-    def _remains(self, claim: Claim) -> Remains:
-        return read_remains(whole_journal(self._journal, claim.session_id, claim.turn_id))
+    def _replay(self, claim: Claim) -> ReplayedTurn:
+        return replay(whole_journal(self._journal, claim.session_id, claim.turn_id))
 
     def _last_number(self, session_id: str, turn_id: str) -> int:
         entries = whole_journal(self._journal, session_id, turn_id)
@@ -253,14 +255,3 @@ class RemoteTurns:
 
     async def _has_ended(self, session_id: str, turn_id: str) -> bool:
         return await asyncio.to_thread(self._journal.has_ended, session_id, turn_id)
-
-
-def _report(turn_id: str, entries: Sequence[Entry]) -> CancelReport | None:
-    payloads = {entry.event: entry for entry in entries}
-    if "cancelled" not in payloads or "stopped" not in payloads:
-        return None
-    return CancelReport(
-        turn_id=turn_id,
-        partial_content=payloads["cancelled"].value()["content"],
-        stopped=payloads["stopped"].value(),
-    )

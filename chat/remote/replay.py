@@ -1,211 +1,206 @@
-"""Reads what a journal says of its turn, passing over what it can't read. Pure."""
+"""Replays a turn from its journal: the one place that says what the entries mean. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from chat.storage.journal import Entry
+from chat.stream.events import (
+    AgentToolCall,
+    AgentToolResult,
+    Cancelled,
+    ContentDelta,
+    Event,
+    Failed,
+    MessageComplete,
+    ThinkingContentDelta,
+    ToolCallStarted,
+    ToolConfirmationRequired,
+    ToolResultReceived,
+    TurnStarted,
+)
+from chat.stream.notes import Note, RoundBegan, Stopped, Suspended
 from chat.turn.completion import ToolCallRecord
 from sessions_app.surrogates import join_surrogates, mend_json
 
+_READ: tuple[type[Event | Note], ...] = (
+    TurnStarted,
+    RoundBegan,
+    ContentDelta,
+    ThinkingContentDelta,
+    ToolCallStarted,
+    ToolConfirmationRequired,
+    ToolResultReceived,
+    AgentToolCall,
+    AgentToolResult,
+    MessageComplete,
+    Cancelled,
+    Failed,
+    Stopped,
+    Suspended,
+)
+_KINDS = {kind.event: kind for kind in _READ}
+_DECODERS = {kind.event: msgspec.json.Decoder(kind) for kind in _READ}
 
-class Remains(msgspec.Struct, frozen=True, kw_only=True):
-    """What a journal tells of a turn.
+
+class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as its journal has it.
 
     Attributes:
         turn_id: The turn; empty when no client saw anything.
-        message_id: The id of the answer that was being made, if any.
+        model: The session's model.
+        message_id: The id of the newest answer, if any.
         replaced_id: The first message of the answer that it replaces, if any.
         text: The text of it that clients saw.
         thinking: The reasoning of it that clients saw.
-        model: The session's model.
         started_calls: The tool calls that started and have no result.
         waits_for_approval: Whether a person was asked about a call and has not answered.
         executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
+        stopped: What was running when the turn was cancelled.
+        suspended: What the calls of a suspended turn wait for.
+        ending: The event that says how the turn ended, if it is there.
         last_number: The newest event's number; 0 when no client saw anything.
-        last_event: That event's name.
     """
 
     turn_id: str
+    model: str
     message_id: str | None
-    replaced_id: str | None = None
+    replaced_id: str | None
     text: str
     thinking: str
-    model: str
-    started_calls: Sequence["StartedCall"]
+    started_calls: Sequence[ToolCallStarted]
     waits_for_approval: bool
     executed_calls: Sequence[ToolCallRecord]
+    stopped: Stopped | None
+    suspended: Suspended | None
+    ending: MessageComplete | Cancelled | Failed | None
     last_number: int
-    last_event: str
 
 
-# --- What is read of the entries; whatever else they hold is passed over -------------------------
+class Replay:
+    """Takes in a journal entry by entry. Those that can't be read are passed over."""
+
+    def __init__(self) -> None:
+        self._started = TurnStarted(turn_id="", session_id="", model="")
+        self._round = RoundBegan(message_id="")
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: dict[str, ToolCallStarted] = {}
+        self._asked: set[str] = set()
+        self._executed: list[ToolCallRecord] = []
+        self._stopped: Stopped | None = None
+        self._suspended: Suspended | None = None
+        self._ending: MessageComplete | Cancelled | Failed | None = None
+        self._last_number = 0
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        self._last_number = entry.n or self._last_number
+        match _read(entry):
+            case ContentDelta(content=text):
+                self._text.append(text)
+            case ThinkingContentDelta(content=text):
+                self._thinking.append(text)
+            case TurnStarted() as started:
+                self._started = started
+            case RoundBegan() as begun:
+                self._round = begun
+                self._text.clear()
+                self._thinking.clear()
+            case Stopped() as stopped:
+                self._stopped = stopped
+            case Suspended() as suspended:
+                self._suspended = suspended
+            case (MessageComplete() | Cancelled() | Failed()) as ending:
+                self._ending = ending
+            case (
+                ToolCallStarted()
+                | ToolConfirmationRequired()
+                | ToolResultReceived()
+                | AgentToolCall()
+                | AgentToolResult()
+            ) as event:
+                self._add_call(event)
+
+    def _add_call(
+        self,
+        event: ToolCallStarted
+        | ToolConfirmationRequired
+        | ToolResultReceived
+        | AgentToolCall
+        | AgentToolResult,
+    ) -> None:
+        if isinstance(event, ToolConfirmationRequired):
+            self._asked.add(event.tool_call_id)
+            return
+        self._asked.discard(event.tool_call_id)  # it was approved, or denied
+        if isinstance(event, ToolCallStarted):
+            self._calls[event.tool_call_id] = event
+        elif isinstance(event, ToolResultReceived):
+            self._executed.append(_record(self._calls.pop(event.tool_call_id, None), event))
+
+    def turn(self) -> ReplayedTurn:
+        """Return the turn as far as it was replayed."""
+        replaced_id = self._round.replaced_id
+        return ReplayedTurn(
+            turn_id=self._started.turn_id,
+            model=self._started.model,
+            message_id=self._round.message_id or None,
+            replaced_id=None if replaced_id is UNSET else replaced_id,
+            text=join_surrogates("".join(self._text)).strip(),
+            thinking=join_surrogates("".join(self._thinking)).strip(),
+            # An agent whose tool waits for an approval has started and can be resumed.
+            started_calls=tuple(
+                call for call in self._calls.values() if call.tool_call_id not in self._asked
+            ),
+            waits_for_approval=bool(self._asked),
+            executed_calls=tuple(self._executed),
+            stopped=self._stopped,
+            suspended=self._suspended,
+            ending=self._ending,
+            last_number=self._last_number,
+        )
 
 
-class _Piece(msgspec.Struct):
-    content: str
-
-
-class _Round(msgspec.Struct):
-    message_id: str
-    replaced_id: str | None = None
-
-
-class _Started(msgspec.Struct):
-    turn_id: str
-    model: str
-
-
-class StartedCall(msgspec.Struct, frozen=True):
-    """A tool call as its event tells it."""
-
-    tool_call_id: str
-    tool_name: str
-    call_index: int
-    arguments: dict[str, Any] = {}
-
-
-class _AboutCall(msgspec.Struct):
-    tool_call_id: str
-
-
-class _Result(msgspec.Struct):
-    tool_call_id: str
-    tool_name: str
-    call_index: int
-    success: bool
-    result: str | None
-    error_message: str | None
-    execution_time_ms: float
-
-
-class _Complete(msgspec.Struct):
-    message_id: str
-    content: str
-
-
-class _Failed(msgspec.Struct):
-    code: str
-    message: str
-    details: dict[str, Any]
-
-
-class _Suspended(msgspec.Struct):
-    message_id: str | None
-    confirmations: list[dict[str, Any]]
-    tool_calls: list[dict[str, Any]]
-
-
-_SHAPES: Mapping[str, type] = {
-    "content_delta": _Piece,
-    "thinking_delta": _Piece,
-    "round": _Round,
-    "turn_started": _Started,
-    "tool_call": StartedCall,
-    "agent_tool_call": _AboutCall,
-    "agent_tool_result": _AboutCall,
-    "tool_call_confirmation_required": _AboutCall,
-    "tool_result": _Result,
-    "message_complete": _Complete,
-    "cancelled": _Complete,
-    "error": _Failed,
-    "suspended": _Suspended,
-}
-_DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
-    name: msgspec.json.Decoder(shape) for name, shape in _SHAPES.items()
-}
+def replay(entries: Iterable[Entry]) -> ReplayedTurn:
+    """Return the turn that these entries are the journal of."""
+    replayed = Replay()
+    for entry in entries:
+        replayed.add(entry)
+    return replayed.turn()
 
 
 def is_sound(entry: Entry) -> bool:
-    """Whether the entry can be read; one of an event that nobody here knows is passed over."""
-    return entry.event not in _SHAPES or _read(entry) is not None
+    """Return whether the entry can be read; one that no replay needs always can."""
+    return entry.event not in _KINDS or _read(entry) is not None
 
 
-def _read(entry: Entry) -> Any:
-    """Return what an entry of a known event tells; None where it does not say that."""
+def _read(entry: Entry) -> Event | Note | None:
+    """Return an entry's event or note; None where it is not needed or can't be read."""
+    decoder = _DECODERS.get(entry.event)
+    if decoder is None:
+        return None
     try:
-        return _DECODERS[entry.event].decode(entry.data)
+        return decoder.decode(entry.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:  # halves of characters, which older servers wrote down
-        return msgspec.convert(_with_halves(entry.data), _SHAPES[entry.event])
+        return msgspec.convert(_with_halves(entry.data), _KINDS[entry.event])
     except (ValueError, RecursionError):  # which msgspec's errors are
         return None
 
 
-def _with_halves(data: msgspec.Raw) -> Any:
+def _with_halves(data: msgspec.Raw) -> object:
     value = json.loads(bytes(data))
     if isinstance(value, dict) and isinstance(value.get("content"), str):
         return value  # its other half may be in the next entry
     return mend_json(value)
 
 
-class _Gathering:
-    """Gathers what a journal tells, entry by entry."""
-
-    def __init__(self) -> None:
-        self.round = _Round(message_id="")
-        self.started = _Started(turn_id="", model="")
-        self.text: list[str] = []
-        self.thinking: list[str] = []
-        self.calls: dict[str, StartedCall] = {}
-        self.asked: set[str] = set()
-        self.executed: list[ToolCallRecord] = []
-
-    def add(self, event: str, told: Any) -> None:
-        if isinstance(told, _Piece):
-            (self.text if event == "content_delta" else self.thinking).append(told.content)
-        elif isinstance(told, _Round):
-            self.round = told
-            self.text.clear()
-            self.thinking.clear()
-        elif isinstance(told, _Started):
-            self.started = told
-        elif isinstance(told, StartedCall):
-            self.calls[told.tool_call_id] = told
-            self.asked.discard(told.tool_call_id)
-        elif event == "tool_call_confirmation_required":
-            self.asked.add(told.tool_call_id)
-        elif isinstance(told, _AboutCall):  # approved; denied
-            self.asked.discard(told.tool_call_id)
-        elif isinstance(told, _Result):
-            call = self.calls.pop(told.tool_call_id, None)
-            self.asked.discard(told.tool_call_id)
-            self.executed.append(_record(call, told))
-
-
-def read_remains(entries: Iterable[Entry]) -> Remains:
-    """Gather what a journal tells; entries that can't be read are passed over."""
-    found = _Gathering()
-    last_number, last_event = 0, ""
-    for entry in entries:
-        told = _read(entry) if entry.event in _SHAPES else None
-        if entry.n:
-            last_number, last_event = entry.n, entry.event
-        if told is not None:
-            found.add(entry.event, told)
-    return Remains(
-        turn_id=found.started.turn_id,
-        message_id=found.round.message_id or None,
-        replaced_id=found.round.replaced_id,
-        text=join_surrogates("".join(found.text)).strip(),
-        thinking=join_surrogates("".join(found.thinking)).strip(),
-        model=found.started.model,
-        # An agent whose tool waits for an approval has started and can be resumed.
-        started_calls=tuple(
-            call for call in found.calls.values() if call.tool_call_id not in found.asked
-        ),
-        waits_for_approval=bool(found.asked),
-        executed_calls=tuple(found.executed),
-        last_number=last_number,
-        last_event=last_event,
-    )
-
-
-def _record(call: StartedCall | None, result: _Result) -> ToolCallRecord:
-    """Put together what call and result tell; the result does not repeat the arguments."""
+def _record(call: ToolCallStarted | None, result: ToolResultReceived) -> ToolCallRecord:
+    """Join a call and its result, which does not repeat the arguments."""
     return ToolCallRecord(
         tool_name=result.tool_name,
         tool_call_id=result.tool_call_id,

@@ -7,10 +7,10 @@ and doing it again, changes nothing.
 import hashlib
 
 from chat.errors import TurnInterrupted
-from chat.remote.replay import Remains
+from chat.remote.replay import ReplayedTurn
 from chat.storage.journal import line
 from chat.stream.encoding import encode_event
-from chat.stream.events import Cancelled, Done, Event, Failed, MessageComplete
+from chat.stream.events import Cancelled, Done, Event, MessageComplete
 from chat.turn.completion import completed, failed, window_of
 from sessions_app.calls import open_calls
 from sessions_app.messages import (
@@ -23,35 +23,33 @@ from sessions_app.messages import (
 from sessions_app.session import Session
 from sessions_app.variants import extend_answer, find_answer, prefer_whole
 
-LAST_WORDS = frozenset({MessageComplete.event, Cancelled.event, Failed.event})
 
-
-def seal_session(session: Session, remains: Remains, *, now: str) -> Session:
+def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
     """Return the session with what the dead turn left, or itself when it has that already."""
     unanswered = {call.id for call in open_calls(session.messages)}
     lost: list[Message] = [
         ToolMessage(
             content=INTERRUPTED_CALL,
-            message_id=_derived_id(remains.turn_id, call.call_index),
+            message_id=_derived_id(turn.turn_id, call.call_index),
             timestamp=now,
             tool_name=call.tool_name,
             tool_call_id=call.tool_call_id,
         )
-        for call in remains.started_calls
+        for call in turn.started_calls
         if call.tool_call_id in unanswered
     ]
-    if remains.text and remains.message_id:
+    if turn.text and turn.message_id:
         lost.append(
             AssistantMessage(
-                content=remains.text,
-                message_id=remains.message_id,
+                content=turn.text,
+                message_id=turn.message_id,
                 timestamp=now,
-                model=remains.model or session.metadata.model,
-                thinking=remains.thinking or None,
+                model=turn.model or session.metadata.model,
+                thinking=turn.thinking or None,
                 interrupted=True,
             )
         )
-    sealed = extend_answer(session, *lost, now=now, replaced_id=remains.replaced_id)
+    sealed = extend_answer(session, *lost, now=now, replaced_id=turn.replaced_id)
     return session if sealed is session else prefer_whole(sealed, now=now)
 
 
@@ -60,23 +58,22 @@ def _derived_id(turn_id: str, call_index: int) -> str:
     return hashlib.sha256(f"{turn_id}:{call_index}".encode()).hexdigest()[:10]
 
 
-def closing_lines(session: Session, remains: Remains, turn_id: str) -> str:
+def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     """Return the journal lines that end a dead turn, after its session was sealed.
 
     Whoever wrote them may have died between the two.
     """
     done = Done(session_id=session.session_id)
-    said = remains.last_event in LAST_WORDS
-    events = (done,) if said else (_last_event(session, remains, turn_id), done)
+    events = (done,) if turn.ending else (_ending(session, turn, turn_id), done)
     return "".join(
         line(number, event.event, encode_event(event))
-        for number, event in enumerate(events, remains.last_number + 1)
+        for number, event in enumerate(events, turn.last_number + 1)
     )
 
 
-def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
+def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
     """The answer may have been saved whole just before the process died: then say so."""
-    answer = find_answer(session, remains.message_id or "")
+    answer = find_answer(session, turn.message_id or "")
     if answer is not None and answer.cancelled:
         return Cancelled(
             content=unmark_cancelled(answer.content),
@@ -85,16 +82,16 @@ def _last_event(session: Session, remains: Remains, turn_id: str) -> Event:
             message_id=answer.message_id,
         )
     if answer is not None and answer.is_complete:
-        return _complete(session, answer, remains, turn_id)
+        return _complete(session, answer, turn, turn_id)
     return failed(TurnInterrupted())
 
 
 def _complete(
-    session: Session, answer: AssistantMessage, remains: Remains, turn_id: str
+    session: Session, answer: AssistantMessage, turn: ReplayedTurn, turn_id: str
 ) -> MessageComplete:
     return completed(
         answer,
         turn_id=turn_id,
         context_window=window_of(session, answer),
-        tool_calls=remains.executed_calls,
+        tool_calls=turn.executed_calls,
     )

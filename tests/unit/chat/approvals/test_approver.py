@@ -9,8 +9,9 @@ import pytest
 
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationNotFound, NoActiveTurn
+from chat.remote.outcome import outcome_of
+from chat.remote.replay import replay
 from chat.start.preparation import TurnRequest
-from chat.turn.outcome import outcome_of
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
@@ -351,7 +352,7 @@ async def test_another_process_reads_from_the_journal_what_a_suspended_turn_wait
     outcome = await turn.turn.finished()
     entries = (await asyncio.to_thread(house.journal.read, asking, turn.turn.turn_id)).entries
     session = await asyncio.to_thread(house.sessions.get, asking)
-    read = outcome_of(entries, session)
+    read = outcome_of(replay(entries), session)
     assert read.state is State.SUSPENDED
     assert read.confirmations == list(outcome.confirmations)
     assert read.message == session.messages[-1]

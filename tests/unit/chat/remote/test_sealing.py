@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.http.schemas import ExecutedToolCallOut
-from chat.remote.replay import read_remains
-from chat.remote.sealing import LAST_WORDS, closing_lines, seal_session
+from chat.remote.replay import replay
+from chat.remote.sealing import closing_lines, seal_session
 from chat.storage.journal import Entry, line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import (
@@ -177,7 +177,7 @@ def left_behind(steps: list[Step], torn: str) -> tuple[Session, str]:
 def test_wherever_a_turn_dies_its_session_parses_and_holds_what_clients_saw(turn):
     session, journal = left_behind(*turn)
     entries = entries_of(journal)
-    sealed = seal_session(session, read_remains(entries), now=NOW)
+    sealed = seal_session(session, replay(entries), now=NOW)
     assert decode(encode(sealed), SESSION_ID).messages == sealed.messages
     assert sealed.messages[: len(session.messages)] == session.messages
     ids = [message.message_id for message in sealed.messages]
@@ -198,7 +198,7 @@ def test_wherever_a_turn_dies_its_session_parses_and_holds_what_clients_saw(turn
 def test_every_call_that_started_has_one_result_and_no_other_has_any(turn):
     session, journal = left_behind(*turn)
     entries = entries_of(journal)
-    sealed = seal_session(session, read_remains(entries), now=NOW)
+    sealed = seal_session(session, replay(entries), now=NOW)
     started = [entry for entry in entries if entry.event == "tool_call"]
     results = [message for message in sealed.messages if isinstance(message, ToolMessage)]
     assert len(started) == len(results)
@@ -218,9 +218,9 @@ def test_every_call_that_started_has_one_result_and_no_other_has_any(turn):
 @given(turns())
 def test_sealing_twice_is_sealing_once(turn):
     session, journal = left_behind(*turn)
-    remains = read_remains(entries_of(journal))
-    sealed = seal_session(session, remains, now=NOW)
-    assert seal_session(sealed, remains, now="2030-01-01T00:00:00+00:00") is sealed
+    replayed = replay(entries_of(journal))
+    sealed = seal_session(session, replayed, now=NOW)
+    assert seal_session(sealed, replayed, now="2030-01-01T00:00:00+00:00") is sealed
 
 
 @given(turns("old"))
@@ -234,18 +234,18 @@ def test_wherever_a_turn_dies_the_answer_that_it_makes_again_is_there_and_what_c
         if not isinstance(step, str):
             session = extend_answer(session, step, now=NOW, replaced_id="old")
     entries = entries_of("".join(step for step in steps if isinstance(step, str)) + torn)
-    remains = read_remains(entries)
-    sealed = seal_session(session, remains, now=NOW)
+    replayed = replay(entries)
+    sealed = seal_session(session, replayed, now=NOW)
 
     assert decode(encode(sealed), SESSION_ID).messages == sealed.messages
-    assert seal_session(sealed, remains, now="2030-01-01T00:00:00+00:00") is sealed
+    assert seal_session(sealed, replayed, now="2030-01-01T00:00:00+00:00") is sealed
     found = find_answer(sealed, "old")
     assert found is not None
     assert found.content == "Old"
-    if remains.text and remains.message_id:
-        kept = find_answer(sealed, remains.message_id)
+    if replayed.text and replayed.message_id:
+        kept = find_answer(sealed, replayed.message_id)
         assert kept is not None
-        assert kept.content == remains.text
+        assert kept.content == replayed.text
         # What was broken off stands nowhere in the place of what was whole.
         assert not kept.interrupted or sealed.messages == (question, sealed.messages[1])
     assert prefer_whole(sealed, now=NOW) is sealed
@@ -254,13 +254,14 @@ def test_wherever_a_turn_dies_the_answer_that_it_makes_again_is_there_and_what_c
 @given(turns(), st.data())
 def test_a_journal_ends_once_even_when_those_who_end_it_die_too(turn, data):
     session, journal = left_behind(*turn)
-    sealed = seal_session(session, read_remains(entries_of(journal)), now=NOW)
+    sealed = seal_session(session, replay(entries_of(journal)), now=NOW)
     for attempt in range(3):
         journal = journal[: journal.rfind("\n") + 1]
-        remains = read_remains(entries_of(journal))
-        if remains.last_event == "done":
+        entries = entries_of(journal)
+        if entries and entries[-1].event == "done":
             break
-        lines = closing_lines(sealed, remains, TURN_ID)
+        replayed = replay(entries)
+        lines = closing_lines(sealed, replayed, TURN_ID)
         written = len(lines) if attempt == 2 else data.draw(st.integers(0, len(lines)))
         journal += lines[:written]
     events = [entry for entry in entries_of(journal) if entry.n]
@@ -268,8 +269,8 @@ def test_a_journal_ends_once_even_when_those_who_end_it_die_too(turn, data):
     names = [event.event for event in events]
     assert names.count("done") == 1
     assert names[-1] == "done"
-    assert sum(name in LAST_WORDS for name in names) == 1
-    assert names[-2] in LAST_WORDS
+    endings = {"message_complete", "cancelled", "error"}
+    assert [name for name in names if name in endings] == names[-2:-1]
     # An answer that was saved whole is told as one, an unfinished one is not.
     whole = any(
         message.message_id == "final" and message in session.messages for message in sealed.messages
@@ -290,7 +291,7 @@ def test_an_answer_that_was_saved_and_not_told_is_told_with_its_calls():
     metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
     session = append_messages(Session(metadata=metadata), asked, saved, now=NOW)
 
-    lines = closing_lines(session, read_remains(entries_of(journal)), TURN_ID)
+    lines = closing_lines(session, replay(entries_of(journal)), TURN_ID)
 
     told = entries_of(lines)[0].value()
     assert [ExecutedToolCallOut.model_validate(each).arguments for each in told["tool_calls"]] == [

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.remote.replay import is_sound, read_remains
+from chat.remote.replay import is_sound, replay
 from chat.start.preparation import TurnRequest
 from chat.storage.files import unreadable as aside
 from chat.storage.files.journal_file import TakenOverJournal
@@ -16,7 +16,8 @@ from chat.storage.journal import line
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import INTERRUPTED_CALL, ToolCall
 from sessions_app.store import file_repository
-from tests.unit.chat.remote.test_recovery import Sleeper, names, read, run
+from tests.unit.chat.listening import names, read_all
+from tests.unit.chat.remote.test_recovery import Sleeper, run
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!", detached=True)
@@ -68,7 +69,7 @@ async def test_an_unexpected_line_is_put_aside_and_the_rest_is_sealed(dead, unex
     await asyncio.to_thread(add_line, path, unexpected)
 
     assert [message.content for message in await house.messages(session_id)][1:] == ["Half an"]
-    frames = await read(await house.turns.attach(session_id, None))
+    frames = await read_all(await house.turns.attach(session_id, None))
     assert names(frames) == ["turn_started", *["content_delta"] * 2, "error", "done"]
     assert unexpected.encode() in await asyncio.to_thread(broken_beside, path)
     house.model.say_text("Whole")
@@ -157,7 +158,10 @@ async def test_a_text_that_its_session_can_not_hold_is_kept_aside(house, after_a
     monkeypatch.setattr(file_repository, "SIZE_LIMIT", 8000)
 
     assert [message.content for message in await found.messages(session_id)] == ["Hello!"]
-    assert names(await read(await found.turns.attach(session_id, None)))[-2:] == ["error", "done"]
+    assert names(await read_all(await found.turns.attach(session_id, None)))[-2:] == [
+        "error",
+        "done",
+    ]
     [aside_at] = await asyncio.to_thread(found.journal.broken)
     assert b"x" * 9000 in await asyncio.to_thread(Path(aside_at).read_bytes)
     found.model.say_text("short")
@@ -248,7 +252,7 @@ def test_halves_of_characters_in_older_journals_are_joined(tmp_path):
     assert not journal.set_aside(session_id, turn_id, is_sound)
     entries = journal.read(session_id, turn_id).entries
     assert bytes(entries[1].data) == rb'{"content":"a\ud83d"}'
-    remains = read_remains(entries)
-    assert remains.text == "a\U0001f600b\ufffd"
-    [started] = remains.started_calls
+    replayed = replay(entries)
+    assert replayed.text == "a\U0001f600b\ufffd"
+    [started] = replayed.started_calls
     assert (started.tool_name, started.arguments) == ("\ufffd", {"\ufffd": []})

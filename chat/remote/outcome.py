@@ -1,0 +1,86 @@
+"""Derives how a turn ended from its journal and its session. Pure."""
+
+import msgspec
+
+from chat.approvals.confirmation import Confirmation
+from chat.errors import TurnFailed
+from chat.remote.replay import ReplayedTurn
+from chat.stream.events import Cancelled, Failed, MessageComplete
+from chat.stream.notes import Suspended
+from chat.turn.completion import window_of
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import State
+from chat.turn.turn_ids import time_of
+from sessions_app.messages import AssistantMessage, mark_cancelled
+from sessions_app.session import Session
+from sessions_app.variants import find_answer
+
+
+def outcome_of(turn: ReplayedTurn, session: Session) -> Outcome:
+    """Return how a turn of another process ended.
+
+    Args:
+        turn: The whole turn.
+        session: The session as it is after the turn.
+    """
+    match turn.ending:
+        case Failed() as event:
+            return Outcome(state=State.FAILED, error=_error(event))
+        case MessageComplete() as event:
+            message = _answer(event, turn, session)
+            return Outcome(
+                state=State.COMPLETED,
+                message=message,
+                tool_calls=list(event.tool_calls),  # type: ignore[arg-type]
+                context_window=dict(event.context_window) or window_of(session, message),
+            )
+        case Cancelled() as event:
+            message = _answer(event, turn, session)
+            return Outcome(
+                state=State.CANCELLED,
+                message=message,
+                context_window=window_of(session, message),
+            )
+    if turn.suspended is not None:
+        return _suspended(turn.suspended, session)
+    return Outcome(state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn is gone."))
+
+
+def _suspended(note: Suspended, session: Session) -> Outcome:
+    return Outcome(
+        state=State.SUSPENDED,
+        message=find_answer(session, note.message_id or ""),
+        tool_calls=list(note.tool_calls),  # type: ignore[arg-type]
+        confirmations=msgspec.convert(note.confirmations, list[Confirmation]),
+    )
+
+
+def _error(event: Failed) -> TurnFailed:
+    details = dict(event.details)
+    retryable = bool(details.pop("retryable", False))
+    return TurnFailed(event.code, event.message, retryable=retryable, **details)
+
+
+def _answer(
+    event: MessageComplete | Cancelled, turn: ReplayedTurn, session: Session
+) -> AssistantMessage:
+    """Return the answer from its session, or from its event if it was edited away since."""
+    message = find_answer(session, event.message_id)
+    if message is not None:
+        return message
+    message = AssistantMessage(
+        content=event.content,
+        message_id=event.message_id,
+        timestamp=time_of(turn.turn_id),
+        model=event.model,
+        thinking=event.thinking,
+    )
+    if isinstance(event, Cancelled):
+        content = mark_cancelled(event.content)
+        return msgspec.structs.replace(message, content=content, cancelled=True)
+    return msgspec.structs.replace(
+        message,
+        eval_count=event.eval_count,
+        prompt_eval_count=event.prompt_eval_count,
+        done_reason=event.done_reason,
+    )
