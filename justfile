@@ -20,6 +20,12 @@ soak rounds="23":
 test-django6 *arguments:
     uv run --python 3.12 --isolated --with "django>=6,<7" pytest {{ arguments }}
 
+# What depends on frameworks and HTTP clients, with the newest versions that the ranges allow
+test-newest *arguments:
+    uv venv --quiet --clear --python ">=3.12" .venv/newest
+    uv pip install --quiet --no-config --python .venv/newest --editable . --group dev
+    .venv/newest/bin/python -m pytest -m conformance {{ arguments }}
+
 # Linter and formatter, mending what they can
 lint:
     uv run ruff check --fix .

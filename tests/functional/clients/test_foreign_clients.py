@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.conformance
+
 PROGRAMS = Path(__file__).parent
 # What each of the programs prints: a status, or how many times a stream ended.
 TOLD = """\

@@ -11,6 +11,8 @@ import pytest
 
 from tests.functional.conftest import block
 
+pytestmark = pytest.mark.conformance
+
 
 @contextmanager
 def connected(server) -> Iterator[tuple[socket.socket, BinaryIO]]:

@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.conformance
+
 JSON = {"content-type": "application/json"}
 SESSION = b'{"model":"qwen3:14b"}'
 

@@ -8,6 +8,8 @@ import pytest
 from tests.functional.conftest import block
 from tests.functional.edge.test_connections import connected, request
 
+pytestmark = pytest.mark.conformance
+
 LONG = block(*["word " * 20] * 20, words_per_second=20)
 
 

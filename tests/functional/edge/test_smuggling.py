@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.conformance
+
 HEAD = b"POST /api/v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 BODY = b'{"model":"qwen3:14b"}'
 HIDDEN = HEAD + b"Content-Length: 21\r\n\r\n" + BODY

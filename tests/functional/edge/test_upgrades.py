@@ -7,6 +7,8 @@ import pytest
 
 from tests.functional.edge.test_connections import answer, connected, request
 
+pytestmark = pytest.mark.conformance
+
 H2C = (
     "Connection: Upgrade, HTTP2-Settings",
     "Upgrade: h2c",

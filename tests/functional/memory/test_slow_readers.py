@@ -11,6 +11,8 @@ import httpx
 import psutil
 import pytest
 
+pytestmark = pytest.mark.conformance
+
 SESSION_ID = "aaaaaaaaaa"
 MIB = 1 << 20
 SIZE = 12 * MIB

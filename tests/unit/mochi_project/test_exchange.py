@@ -10,6 +10,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from mochi_project.exchange import Exchange
 from mochi_project.guard.response_headers import AddingHeaders
 
+pytestmark = pytest.mark.conformance
+
 
 @pytest.fixture
 def cycle():

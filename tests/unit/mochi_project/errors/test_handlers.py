@@ -22,6 +22,8 @@ from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.http.strict_json import StrictJsonParser
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, ValidationFailed
 
+pytestmark = pytest.mark.conformance
+
 APPS = ["sessions_app", "prompts_app", "models_app", "tools_app", "chat", "agents_app"]
 
 

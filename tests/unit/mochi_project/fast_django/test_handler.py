@@ -19,6 +19,8 @@ from django.utils.decorators import async_only_middleware, sync_only_middleware
 from mochi_project.asgi_types import Message
 from mochi_project.fast_django.handler import AsyncHandler, detach_database_receivers
 
+pytestmark = pytest.mark.conformance
+
 
 class Probe:
     """What the views of this module saw, and what lets them go on."""

@@ -18,6 +18,8 @@ from mochi_project.exchange import Exchange
 from mochi_project.fast_django.handler import AsyncHandler
 from tests.unit.mochi_project.fast_django.test_handler import Client
 
+pytestmark = pytest.mark.conformance
+
 ONE = NumberedEvent(1, "content_delta", '{"content":"one","role":"assistant"}')
 TWO = NumberedEvent(2, "content_delta", '{"content":"two","role":"assistant"}')
 

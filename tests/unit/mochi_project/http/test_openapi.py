@@ -11,6 +11,8 @@ from jsonschema import Draft202012Validator
 from chat.context.strategy import STRATEGIES
 from sessions_app.session import ContextStrategy
 
+pytestmark = pytest.mark.conformance
+
 HTTP_METHODS = {"get", "post", "put", "patch", "delete"}
 
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from mochi_project.http.strict_json import MAX_NESTING, MalformedBodyError, parse_json
 
+pytestmark = pytest.mark.conformance
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()
