@@ -1,4 +1,4 @@
-"""Every exception and every bare error response becomes the one envelope, never a traceback."""
+"""Turns every exception and every bare error response into the one envelope."""
 
 import json
 import logging
@@ -89,7 +89,8 @@ def on_mochi_error(_request: HttpRequest, error: Any) -> HttpResponse:
     )
     if response.status_code >= 500:
         logger.warning("%s: %s", error.code, error.message)
-        # Django would log the status alone, as an error of this server's.
+        # private: HttpResponse._has_been_logged. Django would log the status alone, as an error of
+        # this server's.
         vars(response)["_has_been_logged"] = True
     return response
 

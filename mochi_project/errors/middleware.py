@@ -1,4 +1,4 @@
-"""The one Django middleware: what Ninja and Django leave in other shapes at the edge."""
+"""Puts into the envelope what Ninja and Django answer in other shapes."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,8 +20,9 @@ def envelope_middleware(get_response: GetResponse) -> GetResponse:
 
     async def middleware(request: HttpRequest) -> HttpResponseBase:
         if request.method == "POST" and not request.body:
-            # Ninja doesn't parse an empty body at all, so that no parser could say what it means.
-            request._body = b"{}"  # noqa: SLF001 - where Django keeps it
+            # private: HttpRequest._body. Ninja doesn't parse an empty body at all, so that no
+            # parser could say what it means.
+            request._body = b"{}"  # noqa: SLF001
         response = await get_response(request)
         if response.status_code < 400 or response.streaming or _is_json(response):
             return response

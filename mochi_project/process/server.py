@@ -13,9 +13,10 @@ import uvicorn
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
+from mochi_project.uvicorn_protocol.config import ServerConfig
 
 APPLICATION = "mochi_project.asgi:application"
-# The turns have ended before uvicorn waits for their streams (DESIGN section 6): this is for
+# The turns have ended before uvicorn waits for their streams (docs/durability.md): this is for
 # clients that do not read, and must be longer than it takes to say goodbye.
 STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
@@ -56,15 +57,9 @@ class WebServer(uvicorn.Server):
             self._captured_signals.clear()
 
 
-class ServerConfig(uvicorn.Config):
-    """uvicorn's configuration, and how long a client may take nothing (``write_deadline``)."""
-
-    write_timeout: float
-
-
-def server_config(settings: MochiSettings) -> uvicorn.Config:
+def server_config(settings: MochiSettings) -> ServerConfig:
     """Return uvicorn's configuration: uvloop where it is installed, and bounded headers."""
-    config = ServerConfig(
+    return ServerConfig(
         APPLICATION,
         host=settings.host,
         port=settings.port,
@@ -79,9 +74,8 @@ def server_config(settings: MochiSettings) -> uvicorn.Config:
         proxy_headers=False,  # the guard knows whom to believe (mochi_project/guard/proxies.py)
         backlog=BACKLOG,
         timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
+        write_timeout=settings.write_timeout_seconds,
     )
-    config.write_timeout = settings.write_timeout_seconds
-    return config
 
 
 @contextlib.contextmanager

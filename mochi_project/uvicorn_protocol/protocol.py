@@ -1,13 +1,16 @@
-"""uvicorn's httptools protocol with bounds on headers, and with the envelope for bad requests.
+"""Bounds headers in uvicorn's httptools protocol, and answers bad requests with the envelope.
 
 The guard judges requests whose headers have arrived. Headers that never end don't get that far,
-and httptools would keep them in memory, and their connection open, for ever: this is where they
-are cut off.
+and httptools would keep them in memory, and their connection open, for ever: they are cut off here.
 """
+
+# private: HttpToolsProtocol.{cycle,parser,pipeline,headers,scope,url,flow,server_state} and
+# RequestResponseCycle.{more_body,response_started,response_complete,disconnected,message_event}.
+# Price: 4 us a request. Why: uvicorn bounds neither heads nor connections that wait
+# (docs/decisions/0024, 0040); tests/functional/edge runs with the newest uvicorn.
 
 import asyncio
 import json
-import logging
 from collections import deque
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -18,10 +21,8 @@ from mochi_project.exchange import Exchange
 from mochi_project.guard.guard import MAX_HEAD_BYTES
 from mochi_project.guard.refusal import LINGER_SECONDS
 from mochi_project.uvicorn_protocol.upgrades import IgnoredUpgrades
-from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections
 from mochi_project.uvicorn_protocol.write_deadline import WriteDeadline
 
-HEAD_SECONDS = 30.0
 _VERSIONS = frozenset({"1.0", "1.1"})  # llhttp lets 0.9 and 2.0 pass
 
 
@@ -29,8 +30,6 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     """Refuses a request with 431 when its head (or trailers) passes 64 KiB without an end.
 
     One whose head takes too long is refused with 408, and a connection that says nothing is closed.
-    That deadline is the server configuration's ``head_timeout``, in seconds. How many connections
-    may wait for a request, or the rest of one, is up to its ``waiting_connections``.
     """
 
     _unfinished = 0  # bytes fed to the parser since it last completed a head or a piece of a body
@@ -40,13 +39,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        # uvicorn makes the line for its log before it finds out that nobody wants it.
-        self.access_log = self.access_log and self.access_logger.isEnabledFor(logging.INFO)
-        waiting: WaitingConnections | None = getattr(self.config, "waiting_connections", None)
-        if waiting is None:
-            waiting = WaitingConnections()
-            vars(self.config)["waiting_connections"] = waiting
-        self._waiting = waiting
+        self._waiting = self.config.waiting_connections
         self._exchanges: deque[Exchange] = deque()  # the running one, then those pipelined behind
         self._waiting.add(transport)
         self._wait_for_head()
@@ -76,7 +69,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             self._wait_for_head()  # uvicorn has ended its own wait for the next request
 
     def eof_received(self) -> None:
-        """Tell a client that ends its side in the middle of a request: it may still read."""
+        """Answer a client that ends its side in the middle of a request: it may still read."""
         if self._refused or self.transport.is_closing():
             return
         if self._reads_body() and self._may_answer():
@@ -115,11 +108,11 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
             self._waiting.add(self.transport)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP."""
+        """Refuse what is no HTTP."""
         self._refuse("BAD_REQUEST", msg)
 
     def _wait_for_head(self) -> None:
-        seconds = float(getattr(self.config, "head_timeout", HEAD_SECONDS))
+        seconds = self.config.head_timeout
         self._head_timer = self.loop.call_later(seconds, self._give_up, seconds)
 
     def _stop_waiting_for_head(self) -> None:
@@ -156,7 +149,7 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
     def _may_answer(self) -> bool:
         """Whether no other answer is on its way, into which this one would be mixed.
 
-        Whoever waits for the rest of the current request's body is told that there will be none.
+        An application that waits for the rest of the current request's body is disconnected.
         """
         if self._reads_body():
             self.cycle.disconnected = True

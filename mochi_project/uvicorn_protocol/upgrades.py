@@ -1,8 +1,12 @@
 """Ignores offers of an upgrade (``Upgrade: h2c``), see docs/decisions/0023.
 
-llhttp takes whatever follows such a head for another protocol, the request's body too. uvicorn
+llhttp takes what follows such a head for another protocol, the request's body too. uvicorn
 takes no upgrade but WebSocket's, and serves the request all the same: without its body.
 """
+
+# private: HttpToolsProtocol._unset_keepalive_if_required and the parser that it makes. Price:
+# nothing. Why: bodies of requests that offer an upgrade would be lost; test_upgrades.py and the
+# clients of tests/functional/clients run with the newest uvicorn.
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,7 +16,7 @@ NO_HTTP_2 = "This server speaks HTTP/1.1. For HTTP/2, put a proxy before it."
 
 
 class IgnoredUpgrades(HttpToolsProtocol):
-    """A protocol that takes no upgrade, as RFC 9110 (7.8) allows.
+    """Takes no upgrade, as RFC 9110 (7.8) allows.
 
     The head is parsed once more without its offer, by a parser of its own, and what follows is the
     request's body and the next request. Tunnels (``CONNECT``) are refused.

@@ -1,4 +1,4 @@
-"""Drops clients that do not read: their connection, and what waits to be sent to them.
+"""Drops clients that do not read, and what waits to be sent to them.
 
 A client may be slow as long as it takes something now and then. One that takes nothing for the
 whole deadline is gone for all that matters; its connection is reset, so that the kernel keeps no
@@ -12,20 +12,19 @@ import struct
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mochi_project.uvicorn_protocol.config import ServerConfig
+
 logger = logging.getLogger(__name__)
 
-DEFAULT_SECONDS = 30.0
 MAX_UNSENT_BYTES = 128 * 1024
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class WriteDeadline(HttpToolsProtocol):
-    """A protocol that resets its connection when the peer takes nothing for too long.
+    """Resets its connection when the peer takes nothing for ``config.write_timeout`` seconds."""
 
-    The deadline is the server configuration's ``write_timeout``, in seconds.
-    """
-
+    config: ServerConfig
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -33,7 +32,7 @@ class WriteDeadline(HttpToolsProtocol):
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
-            timeout = int(self._deadline * 1000)
+            timeout = int(self.config.write_timeout * 1000)
             for option, value in (
                 ("TCP_NOTSENT_LOWAT", MAX_UNSENT_BYTES),
                 ("TCP_USER_TIMEOUT", timeout),  # Linux: also ends what the kernel still holds
@@ -57,15 +56,11 @@ class WriteDeadline(HttpToolsProtocol):
         self._stop_watching()
         super().connection_lost(exc)
 
-    @property
-    def _deadline(self) -> float:
-        return float(getattr(self.config, "write_timeout", DEFAULT_SECONDS))
-
     def _waiting_bytes(self) -> int:
         return self.transport.get_write_buffer_size()
 
     def _watch(self, waiting: int) -> None:
-        self._timer = self.loop.call_later(self._deadline, self._judge, waiting)
+        self._timer = self.loop.call_later(self.config.write_timeout, self._judge, waiting)
 
     def _stop_watching(self) -> None:
         if self._timer is not None:
@@ -79,7 +74,9 @@ class WriteDeadline(HttpToolsProtocol):
         if waiting < waited_before:
             self._watch(waiting)
             return
-        logger.warning("dropped a client that did not read for %g seconds", self._deadline)
+        logger.warning(
+            "dropped a client that did not read for %g seconds", self.config.write_timeout
+        )
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)

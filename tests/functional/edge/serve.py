@@ -17,8 +17,8 @@ from django.conf import settings  # noqa: E402
 
 from mochi_project.fast_django.handler import AsyncHandler  # noqa: E402
 from mochi_project.guard.guard import Guard  # noqa: E402
+from mochi_project.uvicorn_protocol.config import ServerConfig  # noqa: E402
 from mochi_project.uvicorn_protocol.protocol import BoundedHttpToolsProtocol  # noqa: E402
-from mochi_project.uvicorn_protocol.waiting_connections import WaitingConnections  # noqa: E402
 from mochi_project.wiring.services import get_services  # noqa: E402
 
 
@@ -38,17 +38,17 @@ def main() -> None:
         get_services().prompts.list = crash
     sock = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
-    config = uvicorn.Config(
+    most = os.environ.get("EDGE_WAITING")
+    config = ServerConfig(
         guard,
         lifespan="off",
         ws="none",
         proxy_headers=False,
         http=BoundedHttpToolsProtocol,
         log_level="warning",
+        head_timeout=float(os.environ.get("EDGE_HEAD_DEADLINE", "30")),
+        most_waiting=int(most) if most else None,
     )
-    config.head_timeout = float(os.environ.get("EDGE_HEAD_DEADLINE", "30"))  # type: ignore[attr-defined]
-    if most := os.environ.get("EDGE_WAITING"):
-        config.waiting_connections = WaitingConnections(int(most))  # type: ignore[attr-defined]
     uvicorn.Server(config).run(sockets=[sock])
 
 
