@@ -1,1 +1,1 @@
-"""What a model may call."""
+"""Finds, describes and calls tools: functions of folders and tools of MCP servers."""

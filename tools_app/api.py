@@ -32,7 +32,7 @@ router = Router(tags=["tools"])
     operation_id="list_tools",
 )
 async def list_tools(request: HttpRequest) -> dict[str, Any]:
-    """List all tools, groups, and what is wrong with the rest."""
+    """List all tools and groups, and what is invalid."""
     return listing_payload(await get_services().tools.listing())
 
 
@@ -42,7 +42,7 @@ async def list_tools(request: HttpRequest) -> dict[str, Any]:
     response={200: ToolExecutionsOut},
     summary="List tool calls that were made",
     description=(
-        "The last 100 calls that any worker made, newest first, and statistics of these by tool. "
+        "The last 100 calls of all web processes, newest first, and statistics of these by tool. "
         "Arguments and results are not recorded."
     ),
     operation_id="list_tool_executions",
@@ -59,13 +59,13 @@ async def list_executions(request: HttpRequest) -> dict[str, Any]:
     summary="Reload the tools folder",
     description=(
         "Reads the tools folder again, in fresh processes, and lists what is there now. Calls that "
-        "run go on with the code that they began with. Other workers follow before they list or "
-        "call a tool again."
+        "run go on with the code that they began with. Other web processes follow before they "
+        "list or call a tool again."
     ),
     operation_id="reload_tools",
 )
 async def reload_tools(request: HttpRequest) -> dict[str, Any]:
-    """Forget what was discovered, discover again, and list it."""
+    """Discover the folder again, and list all tools."""
     services = get_services()
     await services.folder_tools.reload()
     return listing_payload(await services.tools.listing())
@@ -79,7 +79,7 @@ async def reload_tools(request: HttpRequest) -> dict[str, Any]:
     operation_id="get_tool",
 )
 async def get_tool(request: HttpRequest, tool_name: str) -> dict[str, Any]:
-    """Return what is known of one tool."""
+    """Return one tool."""
     return tool_payload(await get_services().tools.find(tool_name))
 
 
@@ -87,11 +87,13 @@ async def get_tool(request: HttpRequest, tool_name: str) -> dict[str, Any]:
     "/mcp/servers",
     response={200: McpServersOut},
     summary="List MCP servers",
-    description="The MCP servers that `mcp.json` names, as this worker sees them. Starts none.",
+    description=(
+        "The MCP servers that `mcp.json` names, as this web process sees them. Starts none."
+    ),
     operation_id="list_mcp_servers",
 )
 async def list_servers(request: HttpRequest) -> dict[str, Any]:
-    """List the MCP servers and what they do now."""
+    """List the MCP servers with their states."""
     return {"servers": await get_services().mcp.servers()}
 
 
@@ -100,8 +102,8 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
     response={200: McpServerOut, (404, 502): ENVELOPE},
     summary="Restart an MCP server",
     description=(
-        "Stops this worker's connection to the server, and the process where it is one, and makes "
-        "a new one. 502 `SERVICE_UNAVAILABLE` when that fails."
+        "Stops this web process's connection to the server, and the process where it is one, and "
+        "makes a new one. 502 `SERVICE_UNAVAILABLE` when that fails."
     ),
     operation_id="restart_mcp_server",
 )

@@ -1,4 +1,4 @@
-"""Every toolset of the server as one: names told apart, calls timed and recorded."""
+"""Combines all toolsets into one, with unique names, and records every call."""
 
 import asyncio
 import time
@@ -20,10 +20,10 @@ from tools_app.toolset import (
 
 
 class ToolCatalogue:
-    """A toolset of toolsets, and the record of what ran.
+    """Combines toolsets, and records the calls.
 
-    Where two have a tool of the same name, the first one keeps it, and the other one's is listed
-    as invalid: a server somewhere can't put itself in the place of a function of one's own.
+    The first toolset wins a name; a later tool of that name is listed as invalid, so that no MCP
+    server can replace a local function.
     """
 
     def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog) -> None:
@@ -31,14 +31,14 @@ class ToolCatalogue:
         self._log = log
 
     async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
-        """Return what all toolsets have, asked at the same time."""
+        """Return the tools of all toolsets, listed concurrently."""
         return _merged(await asyncio.gather(*(s.listing(selection) for s in self._toolsets)))
 
     async def find(self, name: str) -> Tool:
         """Return one tool.
 
         Raises:
-            ToolNotFound: There is none of this name.
+            ToolNotFound: There is no tool of this name.
         """
         listing = await self.listing(ToolSelection(names=[name]))
         try:
@@ -47,7 +47,7 @@ class ToolCatalogue:
             raise ToolNotFound(name) from None
 
     async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
-        """Call a tool of whichever toolset has it, and record how that went.
+        """Call a tool of the toolset that has it, and record the call.
 
         Raises:
             ToolNotFound: No toolset has a tool of this name.

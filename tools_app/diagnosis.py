@@ -1,4 +1,4 @@
-"""Why a tool is not there: what came of each file of a tools folder. Pure."""
+"""Explains for each file of a tools folder which tools it gave, or why none. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ _EMPTY_INIT = "It exports no tool. List the functions that shall be tools in its
 
 
 class FileDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one file.
+    """The tools and faults of one file.
 
     Attributes:
         file: The file, relative to the folder.
-        tools: The tools that are defined there and can be offered.
-        invalid: What is there and can't be offered, with the reasons.
-        hint: What to change when there is neither.
+        tools: The tools that it defines.
+        invalid: What it defines and can't be offered, with the reasons.
+        hint: What to change if it gave neither.
     """
 
     file: str
@@ -34,11 +34,11 @@ class FileDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diagnose(files: Sequence[str], listing: ToolListing) -> list[FileDiagnosis]:
-    """Say of each file what came of it, in order of their names.
+    """Return the diagnosis of each file, ordered by name.
 
     Args:
         files: The Python files of the folder, relative to it.
-        listing: What was discovered there.
+        listing: The tools that were discovered in the folder.
     """
     named = {tool.file for tool in listing.tools.values() if tool.file}
     named |= {entry.file for entry in listing.invalid}

@@ -1,8 +1,8 @@
-"""Digests of MCP tools, to notice one that changed (docs/decisions/0034). Pure.
+"""Computes and compares digests of MCP tools, to notice changes (docs/decisions/0034). Pure.
 
-A server can change what a tool says of itself at any time, after a person has decided that it may
-run unasked. So a session keeps a digest of each tool from its first use on, and a tool that
-differs, or that came to the session's group later, is asked about until a person approves it.
+A server can change the description of a tool at any time, also after a person has allowed it to run
+without approval. So a session keeps a digest of each tool from its first use on. A tool that
+differs, or that joined the session's group later, needs approval until a person has given one.
 """
 
 import hashlib
@@ -19,27 +19,27 @@ DIGEST_CHARS = 32
 
 
 def digest_of(name: str, description: str, schema: Mapping[str, Any]) -> str:
-    """Return a digest of what a server says of a tool; keys may be in any order.
+    """Return a digest of a server's description of a tool; the order of keys does not matter.
 
-    128 bits of it, in hex: sessions keep one for each tool, in the part of a file that lists read.
+    Only 128 bits, in hex: sessions keep them in the part of a file that lists read.
     """
     said = json.dumps([name, description, schema], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()[:DIGEST_CHARS]
 
 
 def changed_tools(tools: Iterable[Tool], settings: ToolSettings) -> frozenset[str]:
-    """Return the names of the tools that are not what they were when they were enabled."""
+    """Return the names of tools that have changed since they were enabled."""
     return frozenset(tool.name for tool in tools if _is_changed(tool, settings))
 
 
 def with_first_uses(
     settings: ToolSettings, tools: Iterable[Tool], *, whole_group: bool
 ) -> ToolSettings:
-    """Return the settings with digests of the tools that are used for the first time.
+    """Return the settings with digests of tools that are used for the first time.
 
     Args:
         settings: The session's settings.
-        tools: The tools that its model is offered.
+        tools: The tools that are offered to its model.
         whole_group: Whether all tools of the session's group are among them.
     """
     digests: dict[str, str] = {}
@@ -59,7 +59,7 @@ def with_first_uses(
 
 
 def with_approved(settings: ToolSettings, tools: Iterable[Tool]) -> ToolSettings:
-    """Return the settings with digests of tools that a person has approved as they are now."""
+    """Return the settings with the current digests of tools that a person has approved."""
     digests = {tool.name: tool.digest for tool in tools if tool.digest is not None}
     return msgspec.structs.replace(settings, tool_digests={**settings.tool_digests, **digests})
 

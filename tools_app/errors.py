@@ -1,4 +1,4 @@
-"""What can go wrong with tools.
+"""Defines the errors of tools.
 
 The tree::
 
@@ -9,14 +9,14 @@ The tree::
         * ToolServerNotFound      NOT_FOUND
         * ToolServerUnavailable   SERVICE_UNAVAILABLE (retryable)
 
-Failures of a tool that runs are no exceptions but results, with one of the codes below.
+Failures of a running tool are results, not exceptions, with one of the codes below.
 """
 
 from collections.abc import Sequence
 
 from sessions_app.errors import MochiError
 
-# ``error_code`` of a failed ``tool_result`` (DESIGN: the codes of seed 000 section 19.2).
+# ``error_code`` of a failed ``tool_result`` (docs/events.md).
 EXECUTION_FAILED = "TOOL_EXECUTION_FAILED"
 EXECUTION_DENIED = "TOOL_EXECUTION_DENIED"
 CONFIRMATION_TIMEOUT = "TOOL_CONFIRMATION_TIMEOUT"
@@ -27,7 +27,7 @@ CANCELLED = "CANCELLED"  # only in the record of calls: a cancelled call has no 
 
 
 class ToolError(MochiError):
-    """Something about tools, before one runs."""
+    """Base class: an error before a tool runs."""
 
 
 class ToolNotFound(ToolError):
@@ -59,7 +59,7 @@ class ToolServerNotFound(ToolError):
 
 
 class ToolServerUnavailable(ToolError):
-    """An MCP server that is configured does not work now."""
+    """A configured MCP server does not work now."""
 
     code = UNAVAILABLE
     retryable = True

@@ -1,11 +1,11 @@
-"""The port that says whether a toolset may be used (docs/decisions/0035)."""
+"""Declares the port that decides whether a toolset may be used (docs/decisions/0035)."""
 
 from collections.abc import Awaitable, Callable
 
 Gate = Callable[[], Awaitable[str | None]]
-"""Returns why nothing of a place may be used, as a sentence for people; None when it may be."""
+"""Returns None, or a sentence that says why nothing of a place may be used."""
 
 
 async def always_open() -> str | None:
-    """Let everything be used."""
+    """Allow everything."""
     return None

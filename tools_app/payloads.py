@@ -1,4 +1,4 @@
-"""Tools as JSON-compatible values, as routes and commands show them."""
+"""Converts tools to JSON-compatible values, for routes and commands."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tools_app.toolset import Tool, ToolListing
 
 
 def listing_payload(listing: ToolListing) -> dict[str, Any]:
-    """Return all tools by name, the names by group, and what is wrong with the rest."""
+    """Return all tools by name, the names by group, and what is invalid."""
     return {
         "tools": {name: tool_payload(listing.tools[name]) for name in sorted(listing.tools)},
         "groups": {group: list(names) for group, names in listing.groups.items()},
@@ -17,7 +17,7 @@ def listing_payload(listing: ToolListing) -> dict[str, Any]:
 
 
 def tool_payload(tool: Tool) -> dict[str, Any]:
-    """Return what is known of a tool (seed 000 section 9.6, and more)."""
+    """Return a tool as ``GET /tools/{name}`` shows it."""
     return {
         "name": tool.name,
         "description": tool.spec.description,

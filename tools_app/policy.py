@@ -1,4 +1,4 @@
-"""Who must be asked before a tool runs. Pure."""
+"""Decides whether a tool call needs approval. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,17 +16,17 @@ def must_ask(
     overrides: Mapping[str, str],
     agent_name: str | None = None,
 ) -> bool:
-    """Whether a person must approve a call of the tool before it runs.
+    """Return whether a person must approve a call of the tool before it runs.
 
     Args:
         tool_name: The tool.
         destructive: Whether the tool counts as destructive.
-        policy: What holds for all tools. A policy that is not known here (a newer program may have
-            written it) counts as ``always_confirm``.
-        overrides: Policies of single tools, by name; one of these wins over ``policy``. A tool of
-            an agent is named ``agent.tool``. Its bare name may be another tool's, which was meant:
-            that can only make somebody be asked, not keep somebody from being asked.
-        agent_name: The agent whose tool it is, if it is one's.
+        policy: The policy of all tools. An unknown one (a newer version may have written it) counts
+            as ``always_confirm``.
+        overrides: Policies of single tools, by name, which win over ``policy``. A tool of an agent
+            is named ``agent.tool``. An override of its bare name may be meant for another tool, so
+            it can only add the need for approval.
+        agent_name: The agent that the tool belongs to, if any.
     """
     if agent_name is None:
         return _asks(overrides.get(tool_name, policy), destructive=destructive)

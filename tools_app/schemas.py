@@ -1,4 +1,4 @@
-"""Bodies of the ``/tools`` and ``/mcp`` routes."""
+"""Defines the bodies of the ``/tools`` and ``/mcp`` routes."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def _example(value: JsonDict) -> ConfigDict:
 
 
 class ToolParameterOut(Schema):
-    """A parameter, for people."""
+    """A parameter, described for people."""
 
     type: str = Field(description="The type as Python writes it")
     description: str = Field(description="What the docstring says of it")
@@ -130,7 +130,7 @@ class ToolStatisticsOut(Schema):
 
 
 class ToolExecutionsOut(Schema):
-    """The last 100 calls of all workers, newest first, and statistics of these by tool."""
+    """The last 100 calls of all web processes, newest first, and statistics of these by tool."""
 
     model_config = _example(
         {

@@ -1,19 +1,18 @@
-"""Texts of tools, servers and exceptions, made fit for models and people to read. Pure."""
+"""Converts, shortens and cuts texts of tools for models and people. Pure."""
 
 from sessions_app.surrogates import join_surrogates
 
 MAX_OUTPUT_BYTES = 64 * 1024
-"""More than this of a tool's output is cut (as UTF-8)."""
+"""A tool's output is cut to this size (as UTF-8)."""
 
 _BYTES = (bytes, bytearray, memoryview)
 _MORE = "..."
 
 
 def text_of(value: object) -> str:
-    """Return what a function returned as text: a text as it is, anything else as JSON.
+    """Return a function's result as text: a string unchanged, anything else as JSON.
 
-    What is no JSON is written as Python's ``str`` writes it. Raises what the value's own methods
-    raise.
+    What can't be JSON is converted with ``str``. Raises what the value's own methods raise.
     """
     if isinstance(value, _BYTES):
         return bytes(value).decode("utf-8", errors="replace")
@@ -21,25 +20,25 @@ def text_of(value: object) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return an exception as people read it: its kind, and its words if it has some."""
+    """Return an exception as ``Type: message``, or its type alone."""
     kind = type(error).__name__
     try:
         words = str(error)
-    except Exception as broken:  # noqa: BLE001 - an exception class of somebody else
+    except Exception as broken:  # noqa: BLE001 - an exception class of the user
         return f"{kind} (whose text can't be shown: {type(broken).__name__})"
     return f"{kind}: {words}" if words else kind
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return the text, or its beginning and ``...``: ``limit`` characters at most."""
+    """Return the text, or its beginning and ``...``; at most ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - len(_MORE)] + _MORE
 
 
 def cut(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:
-    """Return the text, or its beginning and a marker that says how much is missing.
+    """Return the text, or its beginning and a marker with the number of missing bytes.
 
     Args:
-        text: What a tool returned.
+        text: The output of a tool.
         limit: How many bytes of UTF-8 are kept, before the marker.
     """
     if len(text) * 4 <= limit:
@@ -52,11 +51,11 @@ def cut(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:
 
 
 def cut_middle(text: str, *, limit: int = MAX_OUTPUT_BYTES) -> str:
-    """Return the text, or its first quarter, a marker and its end, which matters more.
+    """Return the text, or its beginning (a quarter), a marker and its end, which matters more.
 
     Args:
-        text: What a long run said.
-        limit: How many bytes of UTF-8 are kept, beside the marker.
+        text: The output of a long run.
+        limit: How many bytes of UTF-8 are kept, besides the marker.
     """
     data = text.encode("utf-8", errors="surrogatepass")
     if len(data) <= limit:
@@ -75,6 +74,6 @@ def _json(value: object) -> str:
 
     try:
         return to_json(value, serialize_unknown=True).decode("utf-8")
-    # Bytes that are no UTF-8, a lone surrogate, a list that contains itself.
+    # Invalid UTF-8, a lone surrogate, a list that contains itself.
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
         return str(value)

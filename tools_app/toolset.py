@@ -1,4 +1,4 @@
-"""The port to tools: something that lists them and calls them."""
+"""Declares the port to tools, and its values: listings, invocations, results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -8,25 +8,25 @@ import msgspec
 from sessions_app.messages import ToolSpec
 
 AGENT_TOOL = "agent"
-"""The name of the tool through which a model calls agents, which no other tool can have."""
+"""The reserved name of the tool that calls agents."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool and what is known of it beside what the model is told.
+    """A tool: its specification for the model, and its properties.
 
     Attributes:
-        spec: What the model is offered: name, description and the whole JSON schema.
-        parameters: For people: ``{name: {"type": "float", "description": "..."}}``, types as
-            Python writes them (seed 000 section 9.6).
+        spec: Name, description and JSON schema, as sent to the model.
+        parameters: For people: ``{name: {"type": "float", "description": "..."}}``, with types in
+            Python's notation.
         groups: The groups it belongs to.
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
-        file: The file it comes from, relative to its folder; None for an MCP tool.
-        server: The MCP server it comes from; None for a function of a folder.
-        digest: Tells an MCP tool from what its server may make of it later; None for a function.
-        read_only: Whether it is an MCP tool of which a trusted server says that it only reads.
-        delegated: Whether a call of it is a turn of its own (an agent's). Such a tool is offered
-            without being named, because the session's settings are why it is listed at all, and
-            nobody is asked about it: the agent's own tools are what policies concern.
+        file: The file that defines it, relative to its folder; None for an MCP tool.
+        server: The MCP server that it belongs to; None for a function of a folder.
+        digest: The digest of an MCP tool's description, to notice changes; None for a function.
+        read_only: Whether it is an MCP tool that a trusted server declares as read-only.
+        delegated: Whether a call is a turn of its own (an agent's). It is offered without being
+            selected, because it is listed only if the session enables agents, and needs no
+            approval: policies apply to the agent's own tools.
     """
 
     spec: ToolSpec
@@ -41,15 +41,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name that the model calls it by."""
+        """Return the name that the model calls it by."""
         return self.spec.name
 
     @property
     def queue(self) -> str | None:
-        """The queue that its calls wait in; None when they run side by side with all others.
+        """Return the queue of its calls; None when they run concurrently with all others.
 
-        Calls of one answer that share a queue run one at a time, in the model's order: what one
-        reads and writes back would undo what another wrote meanwhile.
+        Calls of one answer that share a queue run one at a time, in the model's order: concurrent
+        read-modify-write could undo another's work (docs/decisions/0033).
         """
         if self.delegated:
             return None
@@ -67,7 +67,7 @@ class InvalidTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolListing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a toolset has: its tools by name, names by group, and what is wrong with the rest."""
+    """The contents of a toolset: tools by name, names by group, and what is invalid."""
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
@@ -75,11 +75,11 @@ class ToolListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools somebody asks about: so that nobody waits for a toolset that has none of them.
+    """The tools a caller needs, so that toolsets without any of them need not start.
 
     Attributes:
         names: Single tools.
-        group: A group whose tools are meant too.
+        group: A group whose tools are needed, too.
         agents: Agents that may be called.
     """
 
@@ -89,15 +89,15 @@ class ToolSelection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a running tool is, in units of its own; ``total`` and ``message`` may be unknown."""
+    """The progress of a running tool, in units of its own."""
 
     progress: float
     total: float | None = None
     message: str | None = None
 
 
-def _unheard(progress: ToolProgress) -> None:
-    """Nobody listens."""
+def _ignore(progress: ToolProgress) -> None:
+    """Ignore the progress."""
 
 
 class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,14 +105,14 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The tool.
-        arguments: What the model passes, as it wrote them: not yet validated.
-        session_id: The session on whose behalf it runs; empty when a person runs it by hand.
-        message_id: The assistant's message that holds the call; empty likewise.
-        tool_call_id: The model's call; empty likewise.
+        arguments: The arguments as the model wrote them, not yet validated.
+        session_id: The session that it runs for; empty for a call by hand.
+        message_id: The assistant's message with the call; empty for a call by hand.
+        tool_call_id: The model's call; empty for a call by hand.
         call_index: The call's number within its turn, from 0.
-        digest: The ``digest`` that the tool had when it was offered, if it had one: one that has
-            changed since does not run.
-        report: Called on the event loop when the tool tells how far it is.
+        digest: The tool's ``digest`` when it was offered, if any; a tool that has changed since
+            does not run.
+        report: Called on the event loop with the tool's progress.
     """
 
     name: str
@@ -122,17 +122,17 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str = ""
     call_index: int = 0
     digest: str | None = None
-    report: Callable[[ToolProgress], None] = _unheard
+    report: Callable[[ToolProgress], None] = _ignore
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a tool call.
+    """The result of a tool call.
 
     Attributes:
         success: Whether the tool ran and returned.
-        result: What it returned, as text for the model; None when it failed.
-        error_message: What went wrong, as text for the model and the person.
-        error_code: The machine-readable name of what went wrong.
+        result: Its output, as text for the model; None when it failed.
+        error_message: The failure, as text for model and user.
+        error_code: The failure, for programs.
         server: The MCP server that ran it, if one did.
     """
 
@@ -147,17 +147,17 @@ class Toolset(Protocol):
     """Tools that a model may be offered."""
 
     async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
-        """Return what there is: everything, or at least what of the selection is here.
+        """Return all tools, or at least those of the selection.
 
-        Never raises because of what a person put into a folder or a configuration file: that is
-        listed as invalid.
+        Never raises because of the content of a folder or a configuration file: faults are listed
+        as invalid.
         """
         ...
 
     async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
         """Call a tool; failures of the tool are results, not exceptions.
 
-        When the caller is cancelled, the tool has ended before the cancellation goes on.
+        When the caller is cancelled, the tool has ended before the cancellation propagates.
 
         Raises:
             ToolNotFound: No tool of this name is in the set.

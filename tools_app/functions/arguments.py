@@ -1,4 +1,4 @@
-"""What is wrong with a tool's arguments, in sentences that a model can act on. Pure."""
+"""Turns validation errors of arguments into sentences that a model can act on. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ def faults_of(
     """Return one sentence for each fault, ten at most.
 
     Args:
-        error: What pydantic found.
-        arguments: What was passed.
-        parameters: What can be passed: {name: {"type": as Python writes it}}.
+        error: Pydantic's error.
+        arguments: The arguments that were passed.
+        parameters: The function's parameters: {name: {"type": in Python's notation}}.
     """
     wrong: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
@@ -56,7 +56,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def _path(location: Sequence[int | str], arguments: Mapping[str, Any]) -> str:
-    """Return the place as Python would write it, without the types that pydantic puts into it."""
+    """Return the location in Python's notation, without the type names that pydantic adds."""
     value: Any = arguments
     path = ""
     for part in location:
@@ -84,6 +84,6 @@ def _shown(detail: "ErrorDetails") -> str:
         return ""
     try:
         text = json.dumps(detail["input"], ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):  # not from a model, but from a program
+    except (TypeError, ValueError, RecursionError):  # from a program, not from a model
         text = type(detail["input"]).__name__
     return f" (it is {shortened(text, MAX_SHOWN_CHARS)})"

@@ -1,4 +1,4 @@
-"""Whether an object can be offered as a tool, and if not, what to change. Pure."""
+"""Checks whether an object can be offered as a tool, and says what to change. Pure."""
 
 import inspect
 import re
@@ -9,7 +9,7 @@ from tools_app.functions.importing import Placeholder
 from tools_app.toolset import AGENT_TOOL
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""Names that every provider lets a model call."""
+"""Names of tools that every provider accepts."""
 
 _UNFILLABLE = {
     inspect.Parameter.VAR_POSITIONAL: "*{0} can't be filled by a model, which names what it "

@@ -1,6 +1,6 @@
-"""What a docstring says: of the function as a whole, and of each parameter.
+"""Reads the description of a function and of its parameters from a docstring.
 
-Google's, numpy's and Sphinx's (reST) ways of writing parameters are understood.
+Supports the styles of Google, numpy and Sphinx (reST).
 """
 
 import inspect
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from docstring_parser import Docstring
 
 MAX_CHARS = 16 * 1024
-"""What of a docstring is read and shown to models; the rest is cut."""
+"""How much of a docstring is read and shown to models."""
 
-# Some patterns of the parser take time that grows with the cube of a line's length. What stands
-# before the colon in the line of a parameter is short; where it is not, they must find nothing.
+# Some patterns of the parser take time cubic in a line's length. The head of a parameter's line, up
+# to the colon, is short; in a long head the patterns must not match, so parentheses are hidden.
 _MAX_HEAD_CHARS = 120
 _MAX_HEAD_PARENTHESES = 4
-_HIDDEN = "\ue000"  # a character of private use, which stands for "(" meanwhile
+_HIDDEN = "\ue000"  # a private-use character in the place of "("
 _LONG_SPACE = re.compile(r"[^\S\n]{64,}")
 
 
 class Documentation(msgspec.Struct, frozen=True, kw_only=True):
-    """A docstring: the text without its sections, and what it says of each parameter."""
+    """A docstring: its text without sections, and the descriptions of parameters."""
 
     description: str
     parameters: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_docstring(text: str | None) -> Documentation:
-    """Read a docstring, in time that is bounded whatever it contains."""
+    """Parse a docstring, in bounded time."""
     if not text:
         return Documentation(description="")
     cleaned = shortened(inspect.cleandoc(shortened(join_surrogates(text), MAX_CHARS)), MAX_CHARS)
@@ -53,8 +53,8 @@ def read_docstring(text: str | None) -> Documentation:
 
 
 def _parsed(text: str) -> "Docstring | None":
-    """Return what the style found that finds most; None when none can read the text."""
-    from docstring_parser import (  # noqa: PLC0415 - only tool hosts and library users read any
+    """Return the result of the style that finds most; None if no style can parse the text."""
+    from docstring_parser import (  # noqa: PLC0415 - used in tool processes and by library users only
         DocstringStyle,
         ParseError,
         parse,
@@ -65,7 +65,7 @@ def _parsed(text: str) -> "Docstring | None":
             try:
                 yield parse(text, style)
             except (ParseError, LookupError, ValueError):
-                continue  # it is written in another style; its parsers miss some cases, such as ":"
+                continue  # written in another style; the parser does not handle all errors itself
 
     return max(readings(), key=lambda parsed: len(parsed.meta), default=None)
 

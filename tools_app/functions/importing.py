@@ -1,6 +1,6 @@
-"""Imports the modules of one folder, each so that its failure costs nothing but itself.
+"""Imports the modules of one folder so that a module that fails does not affect the others.
 
-Runs where user code runs: in tool hosts, and in the process of whoever uses the library class.
+Runs in tool processes, and in programs that use the library.
 """
 
 import importlib
@@ -34,19 +34,19 @@ _installed: dict[Path, "FolderImports"] = {}
 
 
 class Placeholder:
-    """Stands for a name of a module that could not be imported, and says why it could not."""
+    """Stands for a name from a module that could not be imported."""
 
     def __init__(self, name: str, file: str, reason: str) -> None:
         self.reason = f"It comes from {file}, which can't be imported: {reason}"
         self._message = f"{name!r} comes from {file}, which can't be imported: {reason}"
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Raise ImportError: a function that needs it fails, and says why."""
+        """Raise ImportError, so that a function that needs the name fails with the reason."""
         raise ImportError(self._message)
 
 
 class _Stub(ModuleType):
-    """A module that could not be imported: whatever is asked of it is a placeholder."""
+    """A module that could not be imported: each of its names is a placeholder."""
 
     def __getattr__(self, name: str) -> Placeholder:
         if name.startswith("__"):
@@ -56,10 +56,10 @@ class _Stub(ModuleType):
 
 
 class _FreshSource(importlib.machinery.SourceFileLoader):
-    """Compiles the file as it is now.
+    """Compiles the file, without a bytecode cache.
 
-    Python takes compiled code for up to date when size and second of change are the same: a quick
-    edit would not be seen. And a folder of somebody's tools is no place for our ``__pycache__``.
+    Python takes cached bytecode for current if size and second of change are the same, so a quick
+    edit could be missed. And users' folders get no ``__pycache__`` of ours.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -69,7 +69,7 @@ class _FreshSource(importlib.machinery.SourceFileLoader):
 
 
 class _GuardedLoader(importlib.abc.Loader):
-    """Tells which module runs; makes a stub of one that fails while its folder is loaded."""
+    """Reports which module runs; makes a stub of one that fails while its folder is loaded."""
 
     def __init__(self, loader: importlib.abc.Loader, name: str, imports: "FolderImports") -> None:
         self._loader = loader
@@ -89,14 +89,13 @@ class _GuardedLoader(importlib.abc.Loader):
 class FolderImports(importlib.abc.MetaPathFinder):
     """The import environment of one folder.
 
-    The folder is a package, named after itself where that name is free. It and the directory that
-    holds it also stand at the end of ``sys.path``: ``import math_tools`` finds a neighbour, and a
-    neighbour called ``random.py`` never hides Python's own. Both stay so after loading, since
-    functions import too.
+    The folder is a package, with its own name if that is free. The folder and its parent are also
+    appended to ``sys.path``: ``import math_tools`` finds a sibling, and a sibling ``random.py``
+    never hides Python's own. Both stay after loading, since functions import, too.
 
     Attributes:
-        package: Under which name the folder is a package.
-        failures: Modules that could not be imported, by name, and why.
+        package: The name of the folder as a package.
+        failures: Modules that could not be imported, by name, with the reasons.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         self._on_loading = on_loading
         self._inside = f"{folder}{os.sep}"
         self._running: list[str] = []
-        self._told: str | None = None
+        self._reported: str | None = None
         self._loading = False
         self._roots: set[str] = set()
         self._added: list[str] = []
@@ -127,7 +126,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
             if directory not in sys.path:
                 sys.path.append(directory)
                 self._added.append(directory)
-        # Behind those of built-in modules, before the one whose work this one does.
+        # After the finders of built-in modules, before PathFinder.
         behind = (*_installed.values(), importlib.machinery.PathFinder)
         finders = sys.meta_path
         finders.insert(
@@ -136,7 +135,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         importlib.invalidate_caches()
 
     def uninstall(self) -> None:
-        """Forget the folder's modules, so that they are executed anew; their objects live on."""
+        """Remove the folder's modules from ``sys.modules``, so that the next import runs them."""
         _installed.pop(self.folder, None)
         if self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -154,10 +153,10 @@ class FolderImports(importlib.abc.MetaPathFinder):
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Guard the imports within: what fails becomes a stub, and is noted in ``failures``."""
+        """Guard the imports within: a failing module becomes a stub, listed in ``failures``."""
         for other in _installed.values():
             if other is not self:
-                # ``import helper`` means the neighbour, not that of a folder which came before.
+                # ``import helper`` means this folder's, not that of one loaded before.
                 other._forget([root for root in other._roots if self._has(root)])  # noqa: SLF001
         self._loading = True
         try:
@@ -168,35 +167,35 @@ class FolderImports(importlib.abc.MetaPathFinder):
 
     @contextmanager
     def busy_with(self, name: str) -> Iterator[None]:
-        """Tell that the module is what runs now, and afterwards what ran before it."""
+        """Report that the module runs now, and afterwards the one before it."""
         self._running.append(name)
-        self._tell()
+        self._report()
         try:
             yield
         finally:
             self._running.pop()
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
-        if self._running and self._running[-1] != self._told:
-            self._told = self._running[-1]
-            self._on_loading(self._told)
+    def _report(self) -> None:
+        if self._running and self._running[-1] != self._reported:
+            self._reported = self._running[-1]
+            self._on_loading(self._reported)
 
     def fail(self, name: str, file: str, reason: str) -> None:
-        """Note why a module can't be used."""
+        """Record why a module can't be used."""
         entry = InvalidTool(
             name=join_surrogates(name), file=join_surrogates(file), reason=join_surrogates(reason)
         )
         self.failures.setdefault(name, entry)
 
     def is_skipped(self, name: str) -> bool:
-        """Whether the module must not be run; if so, that is noted."""
+        """Return whether the module must not run; record it as failed if so."""
         if name in self._skip:
             self.fail(name, f"{name}.py", self._skip[name])
         return name in self._skip
 
     def import_package(self) -> ModuleType | None:
-        """Import the folder's ``__init__.py``; None when that failed."""
+        """Import the folder's ``__init__.py``; return None if that failed."""
         init = str(self.folder / f"{INIT}.py")
         loader = _GuardedLoader(_FreshSource(self.package, init), INIT, self)
         spec = importlib.util.spec_from_file_location(
@@ -210,17 +209,20 @@ class FolderImports(importlib.abc.MetaPathFinder):
         return None if INIT in self.failures else module
 
     def import_without_init(self) -> None:
-        """Make the folder a package although it has no ``__init__.py``."""
+        """Make a package of a folder without ``__init__.py``."""
         spec = importlib.machinery.ModuleSpec(self.package, None, is_package=True)
         spec.submodule_search_locations = [str(self.folder)]
         sys.modules[self.package] = importlib.util.module_from_spec(spec)
 
     def import_file(self, name: str) -> ModuleType | None:
-        """Import a module of the folder; None when that failed."""
+        """Import a module of the folder; return None if that failed."""
         try:
             module = importlib.import_module(f"{self.package}.{name}")
-        except (ImportError, KeyError) as error:  # gone since it was found, or by its own doing
-            self.fail(name, f"{name}.py", _why(error, ""))
+        except (
+            ImportError,
+            KeyError,
+        ) as error:  # deleted meanwhile, or removed from sys.modules by itself
+            self.fail(name, f"{name}.py", _reason_of(error, ""))
         return None if name in self.failures else module
 
     def find_spec(
@@ -229,7 +231,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find modules of the folder, however they are imported."""
+        """Find modules of the folder, under whatever name they are imported."""
         name = self._name_in_folder(fullname)
         if name is None:
             return self._find_beside(fullname, path)
@@ -252,10 +254,10 @@ class FolderImports(importlib.abc.MetaPathFinder):
     def _find_beside(
         self, fullname: str, path: Sequence[str] | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find modules beside the folder, and in directories of it that are no packages.
+        """Find modules beside the folder, and in its directories that are not packages.
 
-        Only to compile them anew: compiled code that lies beside a source need not be what that
-        says. The libraries of an environment in there are left to Python.
+        Only to bypass their bytecode caches, which may not match the sources. The libraries of a
+        virtual environment in there are left to Python.
         """
         root = fullname.partition(".")[0]
         near = [base / root for base in (self.folder.parent, self.folder)]
@@ -277,7 +279,7 @@ class FolderImports(importlib.abc.MetaPathFinder):
         return spec
 
     def execute(self, loader: importlib.abc.Loader, name: str, module: ModuleType) -> None:
-        """Run a module of the folder. While the folder is loaded, this never raises."""
+        """Run a module of the folder; while the folder is loaded, never raises."""
         if not self._loading:
             loader.exec_module(module)
             return
@@ -286,20 +288,20 @@ class FolderImports(importlib.abc.MetaPathFinder):
             if reason is None:
                 try:
                     loader.exec_module(module)
-                except BaseException as error:  # noqa: BLE001 - SystemExit costs one module, too
-                    reason = _why(error, module.__file__ or "")
+                except BaseException as error:  # noqa: BLE001 - SystemExit, too, fails one module only
+                    reason = _reason_of(error, module.__file__ or "")
         if reason is not None:
             file = self.file_of(module) or module.__name__
             self.fail(name, file, reason)
             _make_stub(module, file, reason)
 
     def file_of(self, module: ModuleType | None) -> str | None:
-        """Return the module's file relative to the folder; None when it is elsewhere."""
+        """Return the module's file relative to the folder; None if it is elsewhere."""
         file = getattr(module, "__file__", None)
         return file[len(self._inside) :] if self.has_file(file) else None
 
     def has_file(self, file: str | None) -> TypeGuard[str]:
-        """Whether the file is in the folder."""
+        """Return whether the file is in the folder."""
         return isinstance(file, str) and file.startswith(self._inside)
 
     def _name_in_folder(self, fullname: str) -> str | None:
@@ -317,9 +319,9 @@ class FolderImports(importlib.abc.MetaPathFinder):
 
 @contextmanager
 def _typed_dicts_for_pydantic() -> Iterator[None]:
-    """Let ``from typing import TypedDict`` give what pydantic can read, before Python 3.12 too.
+    """Make ``from typing import TypedDict`` work with pydantic before Python 3.12, too.
 
-    Pydantic refuses 3.11's own, and wants the same thing from ``typing_extensions`` instead.
+    Pydantic refuses that of Python 3.11, and requires the one of ``typing_extensions``.
     """
     if sys.version_info >= (3, 12):
         yield
@@ -342,7 +344,7 @@ def _make_stub(module: ModuleType, file: str, reason: str) -> None:
 
 
 def _free_name(folder: Path) -> str:
-    """Return the name under which the folder is a package: its own, if nothing else has that."""
+    """Return a package name for the folder: its own, if that is free."""
     name = folder.name
     if name.isidentifier() and not keyword.iskeyword(name) and not _is_taken(name, folder):
         return name
@@ -357,7 +359,7 @@ def _is_taken(name: str, folder: Path) -> bool:
     if name in sys.modules or name in sys.stdlib_module_names:
         return True
     spec = importlib.util.find_spec(name)
-    # A directory without ``__init__.py`` somewhere on the path is no library that anybody means.
+    # A directory without ``__init__.py`` somewhere on the path does not count as a library.
     return (
         spec is not None
         and spec.origin is not None
@@ -365,8 +367,8 @@ def _is_taken(name: str, folder: Path) -> bool:
     )
 
 
-def _why(error: BaseException, file: str) -> str:
-    """Return what a person has to know to mend the file."""
+def _reason_of(error: BaseException, file: str) -> str:
+    """Return the reason of a failed import, with the line in the file."""
     if isinstance(error, SyntaxError):
         where = f"line {error.lineno}" if error.filename == file else f"{error.filename}"
         return shortened(f"{type(error).__name__}: {error.msg} ({where})", MAX_REASON_CHARS)

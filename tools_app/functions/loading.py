@@ -1,6 +1,6 @@
-"""Loads the tools of one folder: which functions it exports, and what is wrong with the others.
+"""Loads the tools of one folder: the functions that it exports, and the faults of others.
 
-Runs where user code runs: in tool hosts, and in the process of whoever uses the library class.
+Runs in tool processes, and in programs that use the library.
 """
 
 import ast
@@ -29,7 +29,7 @@ _NO_GROUPS = frozenset(
     {"__all__", "__destructive__", "__path__", "__author__", "__authors__", "__credits__"}
 )
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# Modules and the import path belong to the whole process. A tool may load a folder itself.
+# sys.modules and sys.path belong to the whole process. Reentrant: a tool may load a folder.
 _loading = threading.RLock()
 
 
@@ -38,10 +38,10 @@ class LoadedFunction:
     """A function that can be offered as a tool.
 
     Attributes:
-        name: The name it is exported by, which is the tool's.
+        name: The name that it is exported by, and the tool's.
         function: The function itself.
         groups: The groups it belongs to.
-        destructive: Whether ``confirm_destructive`` asks before it runs.
+        destructive: Whether the policy ``confirm_destructive`` asks before it runs.
         file: The file that defines it, relative to the folder.
     """
 
@@ -54,7 +54,7 @@ class LoadedFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedFolder:
-    """What a folder has: tools by name, names by group, and what is wrong with the rest."""
+    """The contents of a folder: tools by name, names by group, and what is invalid."""
 
     tools: Mapping[str, LoadedFunction] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class LoadedFolder:
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """The functions by name."""
+        """Return the functions by name."""
         return {name: tool.function for name, tool in self.tools.items()}
 
     def report(self) -> ToolListing:
@@ -88,21 +88,21 @@ class LoadedFolder:
 
 
 class FolderLoader:
-    """Loads a folder of tools (seed 000 section 13, DESIGN section 9).
+    """Loads a folder of tools (docs/tools.md).
 
     With an ``__init__.py`` the folder is a package: its ``__all__`` names the tools. Without one,
-    every ``*.py`` file counts whose syntax tree has a top-level ``__all__``, and its name is a
-    group; no other file is run. A list of strings in a dunder variable (``__math__``) is a group.
+    each ``*.py`` file with a top-level ``__all__`` is loaded, and its name is a group; no other
+    file is run. A list of strings in a dunder variable (``__math__``) is a group.
 
-    A module that fails costs itself and the functions that come from it. Loading a folder again
-    executes its modules again.
+    A module that fails affects only itself and the functions that come from it. Loading a folder
+    again executes its modules again.
 
     Args:
-        folder: Where the tools are. A folder that does not exist has none. Links are followed:
-            whoever can make one there can write a tool as well.
-        skip: Modules that must not be run, and why: {name relative to the folder: reason}.
-        on_loading: Called with the name of the module that runs from now on (``__init__``,
-            ``math_tools``, ``sub.module``): when the process dies, it was the last one named.
+        folder: The folder. One that does not exist has no tools. Links are followed: a user who
+            can make one there can write a tool as well.
+        skip: Modules that must not be run: {name relative to the folder: reason}.
+        on_loading: Called with the name of each module before it runs (``__init__``,
+            ``math_tools``, ``sub.module``): if the process dies, the last one was at fault.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class FolderLoader:
         self._on_loading = on_loading
 
     def load(self) -> LoadedFolder:
-        """Import the folder's modules and return its tools. Never raises because of them."""
+        """Import the folder's modules and return its tools; never raises because of them."""
         if not self._folder.is_dir():
             return LoadedFolder()
         with _loading:
@@ -150,7 +150,7 @@ class FolderLoader:
 
 
 def _claims_tools(path: Path, imports: FolderImports) -> bool:
-    """Whether the file has a top-level ``__all__``; a claim that can't be read is a failure."""
+    """Return whether the file has a top-level ``__all__``; an unreadable file is a failure."""
     try:
         data = _read(path)
     except OSError as error:
@@ -175,8 +175,8 @@ def _claims_tools(path: Path, imports: FolderImports) -> bool:
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the beginning of a regular file, one byte more than may be; None for no such file."""
-    # Never waits for the writer of a FIFO.
+    """Return at most ``MAX_FILE_BYTES`` + 1 bytes of a regular file; None for another kind."""
+    # O_NONBLOCK: never wait for the writer of a FIFO.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -210,7 +210,7 @@ def _assigns_all(statement: ast.stmt) -> bool:
 
 
 class _Collection:
-    """What was found so far."""
+    """Collects the tools, groups and faults of a folder's modules."""
 
     def __init__(self, imports: FolderImports) -> None:
         self._imports = imports
@@ -220,7 +220,7 @@ class _Collection:
         self._declared: dict[str, frozenset[str] | None] = {}
 
     def add(self, module: ModuleType, *, file: str, group: str | None = None) -> None:
-        """Take what the module exports; ``group`` is one that all of it belongs to."""
+        """Add the module's exports; ``group`` is a group that all of them belong to."""
         exported = _names(getattr(module, "__all__", None))
         if exported is None:
             reason = "__all__ must be a list of the names of its tools, and there is none."
@@ -242,14 +242,14 @@ class _Collection:
                 self._refuse(stranger, file, reason)
 
     def finished(self) -> LoadedFolder:
-        """Return everything, the modules that failed first."""
+        """Return the folder, with failed modules first among what is invalid."""
         failed = self._imports.failures.values()
         return LoadedFolder(
             tools=self._tools, groups=self._groups, invalid=[*failed, *self._invalid]
         )
 
     def _add_function(self, name: str, module: ModuleType, file: str, groups: list[str]) -> bool:
-        """Take one function, or note what is wrong with it; whether it was taken."""
+        """Add one function, or record its fault; return whether it was added."""
         try:
             value = getattr(module, name)
         except BaseException:  # noqa: BLE001 - a module may have a __getattr__ of its own
@@ -259,7 +259,7 @@ class _Collection:
             fault = fault_of(name, value)
             own = sys.modules.get(str(getattr(unwrap(value), "__module__", "")))
             names = {name, str(getattr(value, "__name__", name))}
-        except Exception as error:  # noqa: BLE001 - it may be an object with behaviour of its own
+        except Exception as error:  # noqa: BLE001 - the object may define attributes of its own
             fault, own, names = f"It can't be examined: {type(error).__name__}.", None, set()
         if fault is None and name in self._tools:
             other = self._tools[name].file
@@ -269,7 +269,7 @@ class _Collection:
             return False
         own_file = self._imports.file_of(own)
         if own is None or own_file is None:
-            own = module  # a library's: whoever offers it says what it does
+            own = module  # from a library: the module that exports it declares what it does
         self._tools[name] = LoadedFunction(
             name=name,
             function=value,
@@ -280,7 +280,7 @@ class _Collection:
         return True
 
     def _is_destructive(self, names: set[str], own: ModuleType, *, offered_by: ModuleType) -> bool:
-        """Whether a module says so, or one says nothing; only the folder's init need not."""
+        """Return whether a module declares it so, or one declares nothing (``__init__.py`` may)."""
         declared = self._destructive_of(own)
         offered = self._destructive_of(offered_by)
         if offered is None and own is not offered_by and self._is_init(offered_by):

@@ -1,4 +1,4 @@
-"""What a model is told of a function, and how what it passes becomes the function's arguments."""
+"""Describes a function's parameters as JSON schema, and binds arguments to them."""
 
 import inspect
 import json
@@ -31,7 +31,7 @@ __all__ = ["ArgumentsInvalid", "FunctionSchema", "SchemaError", "bind", "describ
 
 _CACHED = 1024
 _REQUIRED = inspect.Parameter.empty
-# Models often pass 5 where a text is wanted: that is no reason to send them back.
+# Models often pass 5 for "5": no reason to refuse the call.
 _CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
 
@@ -40,14 +40,14 @@ class SchemaError(Exception):
 
 
 class FunctionSchema:
-    """What is known of a function's parameters.
+    """The schema of a function's parameters.
 
     Attributes:
         description: The docstring without its sections.
-        json_schema: The JSON schema of an object that holds the arguments; nested models are
-            under ``$defs``.
-        parameters: For people: ``{name: {"type": "float", "description": "..."}}``, types as
-            Python writes them.
+        json_schema: The JSON schema of an object with the arguments; nested models are under
+            ``$defs``.
+        parameters: For people: ``{name: {"type": "float", "description": "..."}}``, with types in
+            Python's notation.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -73,7 +73,7 @@ class FunctionSchema:
         }
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as the function takes them; see :func:`bind`."""
+        """Return validated keyword arguments; see :func:`bind`."""
         if not isinstance(arguments, Mapping):
             raise ArgumentsInvalid(["The arguments must be a JSON object."])
         try:
@@ -88,7 +88,7 @@ class FunctionSchema:
 
 
 def schema_of(function: Callable[..., Any]) -> FunctionSchema:
-    """Return what is known of the function's parameters; made once for each function.
+    """Return the schema of the function's parameters, cached by function.
 
     Raises:
         SchemaError: A parameter has a type that JSON can't express, or one that can't be found.
@@ -103,11 +103,11 @@ def schema_of(function: Callable[..., Any]) -> FunctionSchema:
 def describe(
     function: Callable[..., Any], *, name: str
 ) -> tuple[ToolSpec, Mapping[str, Mapping[str, str]]]:
-    """Return what a model is told of the function, and its parameters for people.
+    """Return the function's specification for a model, and its parameters for people.
 
     Args:
         function: The function.
-        name: The name that the model calls it by.
+        name: The name of the tool.
 
     Raises:
         SchemaError: A parameter has a type that JSON can't express, or one that can't be found.
@@ -120,15 +120,15 @@ def describe(
 def bind(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments of a call, validated and coerced to the function's types.
 
-    ``"5"`` becomes 5, objects become instances of the models that the type hints name. What is
-    left out and has a default is left out here too.
+    ``"5"`` becomes 5, objects become instances of the models that the type hints name. Omitted
+    arguments with a default stay omitted.
 
     Args:
         function: The function.
-        arguments: What the model passes: decoded JSON.
+        arguments: The arguments of the model's call, as decoded JSON.
 
     Raises:
-        ArgumentsInvalid: The arguments don't fit; the message tells a model what to correct.
+        ArgumentsInvalid: The arguments don't fit; the message says what to correct.
         SchemaError: The function can't be described.
     """
     return schema_of(function).bind(arguments)
@@ -147,7 +147,7 @@ _cached_schema_of = lru_cache(maxsize=_CACHED)(_schema_of)
 
 
 def _hints_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Return {parameter: (type, default)}, with types that are written as strings evaluated."""
+    """Return {parameter: (type, default)}, with type hints in strings evaluated."""
     parameters = inspect.signature(function).parameters.values()
     written = SimpleNamespace(__annotations__={p.name: p.annotation for p in parameters})
     known = getattr(inspect.unwrap(function), "__globals__", {})
@@ -164,12 +164,12 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
 
 
 def _is_python(default: object) -> bool:
-    """Whether it is a default that Python fills in: not none at all, and not pydantic's Field."""
+    """Return whether there is a default value, other than pydantic's ``Field``."""
     return default is not _REQUIRED and not isinstance(default, FieldInfo)
 
 
 def _field(name: str, hint: Any, default: Any, description: str | None) -> tuple[Any, Any]:
-    """Return a parameter as a field of a model; its name is an alias, so that it may be any."""
+    """Return a parameter as a model field; its name is an alias, so any name works."""
     if isinstance(default, FieldInfo):
         hint, default = Annotated[hint, default], _REQUIRED
         known: dict[str, Any] = {}
@@ -187,7 +187,7 @@ def _shown(default: Any) -> dict[str, Any]:
         plain = to_jsonable_python(default, inf_nan_mode="constants")
         json.dumps(plain, allow_nan=False)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-        return {}  # the model is told that there is a default, and not which
+        return {}  # the schema says that there is a default, but not which
     return {"default": plain}
 
 
@@ -213,7 +213,7 @@ def _model_of(fields: Mapping[str, tuple[Any, Any]]) -> type[BaseModel]:
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """Leaves out the titles that pydantic makes of names: models pay for each word."""
+    """Generates no titles, which only repeat names and cost tokens."""
 
     ignored_warning_kinds = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012
 
@@ -231,7 +231,7 @@ def _json_schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _finite(schema: Any) -> Any:
-    """Return the schema without what JSON has not: bounds and defaults that are infinite."""
+    """Return the schema without infinite bounds and defaults, which JSON can't express."""
     if isinstance(schema, list):
         return [_finite(value) for value in schema]
     if isinstance(schema, dict):

@@ -1,11 +1,11 @@
-"""Types as Python writes them: ``list[str]``, ``str | None``. Pure."""
+"""Formats types in Python's notation: ``list[str]``, ``str | None``. Pure."""
 
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 
 def type_name(hint: Any) -> str:
-    """Return the type as Python writes it, without modules and annotations."""
+    """Return the type in Python's notation, without modules and annotations."""
     if hint in (None, type(None), ...):
         return "..." if hint is ... else "None"
     origin, arguments = get_origin(hint), get_args(hint)

@@ -1,4 +1,4 @@
-"""The tools of a folder as functions in this process: the library class for discovery."""
+"""Discovers the tools of a folder in this process, for users of the library."""
 
 import os
 import threading
@@ -12,11 +12,11 @@ from tools_app.toolset import InvalidTool, ToolListing
 
 
 class ToolDiscoveryService:
-    """Finds the tools of a folder (seed 000 section 13.5). Usable as a library.
+    """Finds the tools of a folder.
 
-    The modules are imported in this process, at the first question: a module that hangs, hangs
-    its caller. The server never does this; it asks processes of their own. The folder, and the
-    one that holds it, are put at the end of ``sys.path``.
+    The modules are imported in this process, on first use: a module that hangs, hangs its caller.
+    (The server imports them in tool processes.) The folder and its parent are appended to
+    ``sys.path``.
 
     Args:
         tools_dir: The folder. A folder that does not exist has no tools.
@@ -28,7 +28,7 @@ class ToolDiscoveryService:
         self._lock = threading.RLock()
 
     def discover_tools(self) -> Mapping[str, Callable[..., Any]]:
-        """Return the functions by name; the folder is read once."""
+        """Return the functions by name; the folder is loaded once."""
         loaded, listing = self._discovered()
         return {name: loaded.tools[name].function for name in listing.tools}
 
@@ -42,7 +42,7 @@ class ToolDiscoveryService:
         """Return one function.
 
         Raises:
-            ToolNotFound: There is none of this name, or it is invalid.
+            ToolNotFound: There is no such tool, or it is invalid.
         """
         try:
             return self.discover_tools()[name]
@@ -50,17 +50,17 @@ class ToolDiscoveryService:
             raise ToolNotFound(name) from None
 
     def get_groups(self) -> Mapping[str, Sequence[str]]:
-        """Return the names of each group's tools."""
+        """Return the names of tools by group."""
         return self._discovered()[1].groups
 
     def is_destructive(self, name: str) -> bool:
-        """Whether ``confirm_destructive`` asks before this tool runs; it does of an unknown one."""
+        """Return whether the tool counts as destructive; an unknown one does."""
         tool = self._discovered()[1].tools.get(name)
         return tool is None or tool.destructive
 
     @property
     def invalid(self) -> Sequence[InvalidTool]:
-        """What can't be offered, and why."""
+        """Return what can't be offered, with the reasons."""
         return self._discovered()[1].invalid
 
     def _discovered(self) -> tuple[LoadedFolder, ToolListing]:

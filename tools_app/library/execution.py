@@ -1,9 +1,9 @@
-"""Runs functions in this process, after asking whoever must be asked: the library class."""
+"""Runs tools in this process, with approvals, for users of the library."""
 
 import asyncio
 import inspect
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
@@ -20,11 +20,11 @@ from tools_app.text import text_of, words_of
 KEPT = 100
 
 Confirm = Callable[[str, Mapping[str, Any]], bool | Awaitable[bool]]
-"""Asked with the tool's name and its arguments; only ``True`` itself is a yes."""
+"""Called with the tool's name and arguments; only ``True`` itself approves."""
 
 
 class ToolExecutionPolicy(StrEnum):
-    """Who must be asked before a tool runs."""
+    """Which tool calls need approval."""
 
     ALWAYS_CONFIRM = ALWAYS_CONFIRM
     NEVER_CONFIRM = NEVER_CONFIRM
@@ -32,13 +32,13 @@ class ToolExecutionPolicy(StrEnum):
 
 
 class ToolExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a tool call.
+    """The result of a tool call.
 
     Attributes:
         success: Whether the tool ran and returned.
-        result: What it returned, as text; what was no text is JSON. None when it failed.
-        error_message: What went wrong.
-        execution_time: How long it ran, in seconds; asking is not counted.
+        result: Its output: a string unchanged, anything else as JSON. None when it failed.
+        error_message: The failure.
+        execution_time: Its duration in seconds, without the time for approval.
         tool_name: The tool.
     """
 
@@ -50,14 +50,14 @@ class ToolExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolExecutionStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the executions that are kept have in common.
+    """Statistics of the executions that are kept.
 
     Attributes:
-        total: How many there are.
-        successful: How many of them returned.
-        failed: How many did not, those that were denied included.
-        average_time: How long they ran on average, in seconds.
-        by_tool: How many there are of each tool.
+        total: Their number.
+        successful: The number that returned.
+        failed: The number that did not, denied ones included.
+        average_time: Their average duration in seconds.
+        by_tool: Their number by tool.
     """
 
     total: int
@@ -68,12 +68,12 @@ class ToolExecutionStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolExecutionService:
-    """Runs tools (seed 000 section 13.7). Usable as a library.
+    """Runs tools, and keeps a history of the executions.
 
-    Functions run in this process, without a limit of time: the server never does this.
+    Functions run in this process, without a time limit. (The server runs them in tool processes.)
 
     Args:
-        tools: Where the functions are. Those of a plain mapping all count as destructive.
+        tools: The functions. Those of a plain mapping all count as destructive.
     """
 
     def __init__(self, tools: ToolDiscoveryService | Mapping[str, Callable[..., Any]]) -> None:
@@ -89,14 +89,14 @@ class ToolExecutionService:
         overrides: Mapping[str, str] | None = None,
         confirm: Confirm | None = None,
     ) -> ToolExecutionResult:
-        """Run a tool and return what came of it; coroutine functions too. Never raises.
+        """Run a tool, which may be a coroutine function, and return its result. Never raises.
 
         Args:
             name: The tool.
             arguments: Its arguments, which are validated and coerced.
-            policy: Who must be asked; an unknown policy counts as ``always_confirm``.
+            policy: Which calls need approval; an unknown policy counts as ``always_confirm``.
             overrides: Policies of single tools, by name.
-            confirm: Asks; without it, what needs to be asked is denied.
+            confirm: Asks for approval; without it, calls that need approval are denied.
         """
         request = _Request(name, arguments, policy, overrides or {}, confirm)
         return _driven(self._execute(request, _InThisThread()))
@@ -110,7 +110,7 @@ class ToolExecutionService:
         overrides: Mapping[str, str] | None = None,
         confirm: Confirm | None = None,
     ) -> ToolExecutionResult:
-        """Do as :meth:`execute`; functions that are no coroutine functions run in threads."""
+        """Run a tool as :meth:`execute` does; functions that are not coroutines run in threads."""
         request = _Request(name, arguments, policy, overrides or {}, confirm)
         return await self._execute(request, _OnTheLoop())
 
@@ -122,7 +122,7 @@ class ToolExecutionService:
             outcome: dict[str, Any] = {"result": await _run(function, values, place)}
         except (ToolError, SchemaError, _Refused) as error:
             outcome = {"error_message": str(error)}
-        except Exception as error:  # noqa: BLE001 - the tool's own, and told to whoever called it
+        except Exception as error:  # noqa: BLE001 - the tool's own; returned to the caller
             outcome = {"error_message": words_of(error)}
         result = ToolExecutionResult(
             success="result" in outcome,
@@ -136,7 +136,7 @@ class ToolExecutionService:
     async def _prepared(
         self, request: "_Request", place: "_Place"
     ) -> tuple[Callable[..., Any], Mapping[str, Any]]:
-        """Return the function and its arguments, once whoever must be asked has said yes."""
+        """Return the function and its bound arguments, after approval if it is needed."""
         if isinstance(self._tools, ToolDiscoveryService):
             functions = await place.call(self._tools.discover_tools)
             is_destructive = self._tools.is_destructive(request.name)
@@ -156,28 +156,25 @@ class ToolExecutionService:
         return function, values
 
     def get_history(self) -> Sequence[ToolExecutionResult]:
-        """Return the last hundred executions, the newest last."""
+        """Return the last 100 executions, the newest last."""
         return list(self._history)
 
     def get_statistics(self) -> ToolExecutionStatistics:
-        """Return what the last hundred executions have in common."""
+        """Return statistics of the last 100 executions."""
         history = self.get_history()
         successful = sum(result.success for result in history)
-        by_tool: dict[str, int] = {}
-        for result in history:
-            by_tool[result.tool_name] = by_tool.get(result.tool_name, 0) + 1
         seconds = sum(result.execution_time for result in history)
         return ToolExecutionStatistics(
             total=len(history),
             successful=successful,
             failed=len(history) - successful,
             average_time=seconds / len(history) if history else 0.0,
-            by_tool=by_tool,
+            by_tool=dict(Counter(result.tool_name for result in history)),
         )
 
 
 class _Refused(Exception):
-    """The tool may not or can't run; the message is for whoever called it."""
+    """The tool may not or can't run; the message is for the caller."""
 
 
 class _Request(NamedTuple):
@@ -189,7 +186,7 @@ class _Request(NamedTuple):
 
 
 class _Place(Protocol):
-    """Where blocking functions are called, and where is waited for the others."""
+    """How functions are called, and awaitables awaited: with or without an event loop."""
 
     async def call(self, function: Callable[[], Any]) -> Any: ...
 
@@ -205,7 +202,7 @@ class _OnTheLoop:
 
 
 class _InThisThread:
-    """Never suspends: what is called here may start an event loop of its own."""
+    """Never suspends: an awaitable gets an event loop of its own."""
 
     async def call(self, function: Callable[[], Any]) -> Any:
         return function()
@@ -218,7 +215,7 @@ class _InThisThread:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(waited())
-        with ThreadPoolExecutor(1) as thread:  # the caller is itself within a loop
+        with ThreadPoolExecutor(1) as thread:  # the caller runs in an event loop itself
             return thread.submit(asyncio.run, waited()).result()
 
 

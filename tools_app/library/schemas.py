@@ -1,4 +1,4 @@
-"""Functions as Ollama's library wants to be told of them: the library class for schemas."""
+"""Describes functions to models, also as ``ollama.Tool``, for users of the library."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ _DEFINITIONS = "#/$defs/"
 
 
 class ToolSchemaService:
-    """Describes functions to models (seed 000 section 13.6). Usable as a library."""
+    """Describes functions to models."""
 
     def __init__(self) -> None:
-        # An id can be given to another function once this one is gone: so the function is kept.
+        # Keeps the function too: an id can be reused once its object is gone.
         self._tools: dict[tuple[str, int], tuple[Callable[..., Any], Tool]] = {}
 
     def get_schema(self, function: Callable[..., Any]) -> Mapping[str, Any]:
@@ -27,7 +27,7 @@ class ToolSchemaService:
         return schema_of(function).json_schema
 
     def get_description(self, function: Callable[..., Any]) -> str:
-        """Return what the docstring says of the function as a whole.
+        """Return the description of the function from its docstring.
 
         Raises:
             SchemaError: As for :meth:`get_schema`.
@@ -43,12 +43,11 @@ class ToolSchemaService:
         return schema_of(function).parameters
 
     def to_ollama_tool(self, function: Callable[..., Any]) -> "Tool":
-        """Return the function as an ``ollama.Tool``; made once for each name and function.
+        """Return the function as an ``ollama.Tool``; cached by name and function.
 
-        ``ollama.Tool`` (0.6) has no place for defaults, for bounds, and for what is in a property
-        that is an object or one of several types: of a nested model the name of its type is left.
-        The server sends schemas whole instead. Parameters with a default are not required, unlike
-        with ``ollama``'s own conversion.
+        ``ollama.Tool`` (0.6) can't express defaults, bounds and nested or alternative objects: of a
+        nested model only the type remains. (The server sends whole schemas.) Parameters with a
+        default are not required, unlike in ``ollama``'s own conversion.
 
         Raises:
             SchemaError: As for :meth:`get_schema`.
@@ -60,7 +59,7 @@ class ToolSchemaService:
 
 
 def _tool_of(name: str, schema: FunctionSchema) -> "Tool":
-    from ollama import Tool  # noqa: PLC0415 - most users of tools never talk to Ollama themselves
+    from ollama import Tool  # noqa: PLC0415 - most users of tools do not need it
 
     whole = schema.json_schema
     definitions = whole.get("$defs", {})
@@ -78,7 +77,7 @@ def _tool_of(name: str, schema: FunctionSchema) -> "Tool":
 
 
 def _property(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a property of ``ollama.Tool`` can say."""
+    """Return the part of a schema that a property of ``ollama.Tool`` can express."""
     flat = _resolved(described, definitions)
     choices = [_resolved(choice, definitions) for choice in flat.get("anyOf", [])]
     kinds = [choice["type"] for choice in choices if isinstance(choice.get("type"), str)]
@@ -91,7 +90,7 @@ def _property(described: Mapping[str, Any], definitions: Mapping[str, Any]) -> d
 
 
 def _resolved(described: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the definition that it refers to, if it does, written into it."""
+    """Return the schema with its ``$ref``, if any, replaced by the definition."""
     if not isinstance(described, Mapping):
         return {}
     reference = described.get("$ref", "")
