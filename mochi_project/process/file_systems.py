@@ -1,14 +1,12 @@
 """Probes the file systems of the data at the start."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from sessions_app.store.file_system import FileSystemReport, probe_file_system
-
-_reports: dict[tuple[int, Path], FileSystemReport] = {}
-"""Reports of this process, by device and directory: the file system of a place rarely changes."""
 
 
 def check_file_systems(settings: MochiSettings) -> list[str]:
@@ -40,15 +38,18 @@ def check_file_systems(settings: MochiSettings) -> list[str]:
 
 
 def _report_on(directory: Path, *, required: bool) -> FileSystemReport:
-    key = (directory.stat().st_dev, directory)
-    if key not in _reports:
-        try:
-            _reports[key] = probe_file_system(directory)
-        except OSError:
-            if required:
-                raise
-            return FileSystemReport()  # it can't be written to: whoever needs it is told then
-    return _reports[key]
+    try:
+        return _probed(directory.stat().st_dev, directory)
+    except OSError:
+        if required:
+            raise
+        return FileSystemReport()  # it can't be written to: whoever needs it is told then
+
+
+@cache
+def _probed(_device: int, directory: Path) -> FileSystemReport:
+    """Probe a place once in a process: its file system rarely changes."""
+    return probe_file_system(directory)
 
 
 def _one_of_each_device(settings: MochiSettings) -> Iterator[Path]:

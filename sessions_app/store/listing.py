@@ -169,7 +169,7 @@ class CachedListing:
         path = self._directory / name
         session_id = name.removesuffix(".json")
         if stat.S_ISREG(status.st_mode) and status.st_size <= self._size_limit:
-            metadata = _read_head(path, session_id)
+            metadata = read_head(path, session_id)
             if metadata is not None:
                 return metadata
         try:
@@ -201,7 +201,7 @@ def _opened(directory: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _read_head(path: Path, session_id: str) -> SessionMetadata | None:
+def read_head(path: Path, session_id: str) -> SessionMetadata | None:
     """Return the metadata from the file's beginning, if its end looks whole too."""
     try:
         descriptor = os.open(path, _READ)

@@ -10,6 +10,7 @@ from chat.start.preparation import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn import turn_ids
 from sessions_app.errors import SessionNotFound, StorageReadOnly
+from tests.unit.chat.disk import FailingDisk
 
 
 @pytest.fixture
@@ -158,16 +159,20 @@ async def test_a_key_is_kept_while_its_session_s_file_is_away(house, service, da
     assert len(await house.messages(session_id)) == 2
 
 
-async def test_a_request_on_a_read_only_disk_is_told_so_and_works_again_afterwards(house, service):
+async def test_a_request_on_a_read_only_disk_is_told_so_and_works_again_afterwards(
+    house, service, data_dir
+):
     session_id = await house.new_session()
     house.model.say_text("hello")
+    start = house.turns.start
 
-    def refuse(path):
-        raise StorageReadOnly("read-only")
+    async def start_on_a_disk_that_turns_read_only(*arguments, **options):
+        disk.turn_read_only()
+        return await start(*arguments, **options)
 
     with (
-        patch.object(house.turns, "start", side_effect=StorageReadOnly("read-only")),
-        patch("chat.storage.files.idempotency_keys._unlink", refuse),
+        FailingDisk(data_dir).installed() as disk,
+        patch.object(house.turns, "start", start_on_a_disk_that_turns_read_only),
         pytest.raises(StorageReadOnly),
     ):
         await service.open(request(session_id), "k")

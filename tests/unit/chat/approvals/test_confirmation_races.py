@@ -18,10 +18,13 @@ CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x"})
 
 
 @pytest.fixture
-def store(tmp_path):
-    return ConfirmationStore(
-        FileRecords(tmp_path, names=CONFIRMATION_IDS, kinds=KINDS), timeout_seconds=300
-    )
+def records(tmp_path):
+    return FileRecords(tmp_path, names=CONFIRMATION_IDS, kinds=KINDS)
+
+
+@pytest.fixture
+def store(records):
+    return ConfirmationStore(records, timeout_seconds=300)
 
 
 @pytest.fixture
@@ -158,15 +161,16 @@ def test_somebody_who_answers_while_the_turn_asks_again_wakes_it_or_is_seen(ask,
             assert store.find_decided(SESSION, MESSAGE, call).approved
 
 
-def test_an_answer_wakes_the_turn_that_asked_again_just_before_it(store, ask, monkeypatch):
+def test_an_answer_wakes_the_turn_that_asked_again_just_before_it(store, records, ask, monkeypatch):
     question = ask()
-    claim = store._claim
+    put = records.put
 
-    def claim_a_moment_later(*answer):
+    def put_a_moment_later(*record, **how):
+        monkeypatch.setattr(records, "put", put)
         ask(turn_id="turn_2")
-        return claim(*answer)
+        return put(*record, **how)
 
-    monkeypatch.setattr(store, "_claim", claim_a_moment_later)
+    monkeypatch.setattr(records, "put", put_a_moment_later)
     woken, _ = approve(store, question)
     assert woken.turn_id == "turn_2"
 

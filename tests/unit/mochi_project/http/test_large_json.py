@@ -89,9 +89,15 @@ class Document(dict[str, Any]):
 
 
 @pytest.fixture
-def large() -> Iterator[LargeAnswers]:
+def wait_seconds() -> float:
+    """Return how long large answers wait for room."""
+    return 0.05
+
+
+@pytest.fixture
+def large(wait_seconds: float) -> Iterator[LargeAnswers]:
     """Allow for two large answers at a time."""
-    answers = LargeAnswers(most=2, wait_seconds=0.05)
+    answers = LargeAnswers(most=2, wait_seconds=wait_seconds)
     install_services(replace(get_services(), large_answers=answers))
     yield answers
     install_services(None)
@@ -125,10 +131,10 @@ async def test_large_answers_beyond_the_limit_wait_then_are_refused(large: Large
         response.close()
 
 
+@pytest.mark.parametrize("wait_seconds", [600])
 async def test_who_waits_holds_nothing_and_is_served_when_there_is_room(
-    large: LargeAnswers, monkeypatch: pytest.MonkeyPatch
+    large: LargeAnswers,
 ) -> None:
-    monkeypatch.setattr(large, "_wait_seconds", 30)
     first, _ = [await answer_by_reading(Reading()) for _ in range(2)]
     reading = Reading()
     waiting = asyncio.create_task(answer_by_reading(reading))

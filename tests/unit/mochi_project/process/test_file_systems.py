@@ -14,11 +14,6 @@ from mochi_project.process.startup import prepare_data_dir
 from sessions_app.store.file_system import FileSystemReport, probe_file_system
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_systems, "_reports", {})
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> MochiSettings:
     return MochiSettings(data_dir=tmp_path / "data")

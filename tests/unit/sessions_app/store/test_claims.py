@@ -245,19 +245,17 @@ def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> No
 
 def delete_and_die(repository: FileSessionRepository, session_id: str) -> None:
     """Delete a session in a process that dies before it removes the claim of a dead turn."""
-    with (
-        patch.object(FileSessionRepository, "_refuse_running"),
-        patch.object(TurnClaims, "remove"),
-    ):
+    with patch.object(TurnClaims, "remove"):
         repository.delete(session_id)
 
 
 def test_a_claim_on_a_deleted_session_is_swept(
     repository: FileSessionRepository, make_session: MakeSession
 ) -> None:
-    for session_id in (SESSION_ID, "0123456789"):
+    owners = {SESSION_ID: "0" * 16, "0123456789": repository.owners.mine()}
+    for session_id, owner in owners.items():
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1", owner=repository.owners.mine())
+        repository.claim(session_id, "t1", owner=owner)
     delete_and_die(repository, SESSION_ID)
     assert repository.sweep() == 1
     assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
@@ -301,9 +299,10 @@ def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
 def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
-    for session_id in (SESSION_ID, "0123456789"):
+    owners = {SESSION_ID: repository.owners.mine(), "0123456789": "0" * 16}
+    for session_id, owner in owners.items():
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1", owner=repository.owners.mine())
+        repository.claim(session_id, "t1", owner=owner)
     delete_and_die(repository, "0123456789")
     claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     claim.unlink()

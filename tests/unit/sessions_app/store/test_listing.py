@@ -32,7 +32,7 @@ class Reads:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     counted = Reads()
-    read_head, read_regular = listing._read_head, listing.read_regular
+    read_head, read_regular = listing.read_head, listing.read_regular
 
     def count_head(path: Path, session_id: str) -> object:
         counted.heads.append(session_id)
@@ -42,7 +42,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
         counted.wholes.append(path.stem)
         return read_regular(path, limit=limit)
 
-    monkeypatch.setattr(listing, "_read_head", count_head)
+    monkeypatch.setattr(listing, "read_head", count_head)
     monkeypatch.setattr(listing, "read_regular", count_whole)
     return counted
 
@@ -214,23 +214,27 @@ def test_one_change_among_many_takes_its_place(
 
 
 @pytest.fixture
-def at_rest(settled: CachedListing, directory: Path, make_session: MakeSession) -> list[int]:
+def at_rest(
+    settled: CachedListing,
+    directory: Path,
+    make_session: MakeSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[int]:
     """Return counts of looks for names, of a listing whose directory has been at rest."""
     for number in range(3):
         write(directory, make_session("Hello", session_id=f"{number:010x}"))
     looks: list[int] = []
-    look_for_files = settled._look_for_files
+    scandir = os.scandir
 
     def count(descriptor: int) -> object:
         looks.append(1)
-        return look_for_files(descriptor)
+        return scandir(descriptor)
 
-    settled._look_for_files = count  # type: ignore[assignment, method-assign]
-    deadline = time.monotonic() + 20
-    while settled._directory_stamp is None:
-        assert time.monotonic() < deadline
+    monkeypatch.setattr(os, "scandir", count)
+    settled.list()
+    while looks:  # until its time lies far enough back
+        looks.clear()
         settled.list()
-    looks.clear()
     return looks
 
 
