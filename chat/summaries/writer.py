@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import SummaryTimedOut
-from chat.summaries.prompt import ConversationSummary, bare_name, question_for, smaller_share
+from chat.summaries.prompt import (
+    LONGEST_SECONDS,
+    ConversationSummary,
+    bare_name,
+    question_for,
+    smaller_share,
+)
 from models_app.errors import ContextOverflow
 from models_app.structured import StructuredAnswers
 from sessions_app.errors import MochiError, SessionBusy
@@ -16,7 +22,6 @@ from sessions_app.store.repository import SessionRepository
 logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.25
-LONGEST_SECONDS = 300.0
 
 
 class GaveWay(Exception):

@@ -11,14 +11,13 @@ from chat.context import compaction as fitting
 from chat.context.compaction import (
     MOST_PIECES,
     PLANNED_HERE,
-    SUMMARY_LENGTH,
     ContextRules,
     RequestFitter,
     plan_with,
 )
 from chat.context.strategy import STRATEGIES
 from chat.context.window import Decision
-from chat.summaries.prompt import ANSWER_TOKENS
+from chat.summaries.prompt import ANSWER_TOKENS, COMPACTION_LENGTH
 from models_app.errors import ContextOverflow, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
@@ -200,7 +199,7 @@ async def test_without_a_summary_the_conversation_goes_on_all_the_same():
 async def test_an_endless_summary_is_cut_and_an_empty_one_is_none():
     house = House("x" * 10_000)
     await house.fit()
-    assert len(house.kept[0].summary) == SUMMARY_LENGTH
+    assert len(house.kept[0].summary) == COMPACTION_LENGTH
 
     house = House("  ")
     await house.fit()
@@ -212,8 +211,8 @@ async def test_a_model_that_does_not_stop_is_stopped():
 
     await house.fit()
 
-    assert len(house.kept[0].summary) == SUMMARY_LENGTH
-    assert house.model.said < SUMMARY_LENGTH
+    assert len(house.kept[0].summary) == COMPACTION_LENGTH
+    assert house.model.said < COMPACTION_LENGTH
 
 
 async def test_a_model_that_never_answers_costs_a_limited_time(monkeypatch):
