@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 420  # "about 400"
 MAX_TEST_FILE_LINES = 600
 MAX_FUNCTION_LINES = 50
+MAX_PORT_LINES = 40
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py"}
 # Each entry is a debt, with the reason why it is not paid.
 LONG_FILES: dict[str, str] = {}
@@ -46,6 +47,19 @@ def test_functions_are_short() -> None:
     }
 
     assert long.keys() == LONG_FUNCTIONS.keys(), long
+
+
+def test_ports_are_short() -> None:
+    long = {
+        f"{name_of(path)}:{node.name}": lines
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > MAX_PORT_LINES
+    }
+
+    assert not long
 
 
 def test_no_file_is_named_after_nothing() -> None:

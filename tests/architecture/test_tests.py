@@ -20,6 +20,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "missing_sessions",
         "power_cuts",
         "regenerating",
+        "slow_journal",
         "stopping_turns",
         "unsaved_turns",
         "versions",

@@ -1,13 +1,25 @@
 """What every journal does, whatever it is kept in."""
 
+import asyncio
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.journal import PASSAGE_BYTES, Passage, TurnJournal, line, whole_journal
+from chat.storage.journal import (
+    PASSAGE_BYTES,
+    Fenced,
+    JournalWriter,
+    Passage,
+    TurnJournal,
+    line,
+    whole_journal,
+)
+from tests.contract.memory_journal import MemoryJournal
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, LATER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
@@ -30,10 +42,11 @@ for order in sys.stdin:
 """
 
 
-@pytest.fixture(params=[FileTurnJournal])
+@pytest.fixture(params=["files", "memory"])
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> TurnJournal:
-    adapter: TurnJournal = request.param(tmp_path / "turns")
-    return adapter
+    if request.param == "memory":
+        return MemoryJournal()
+    return FileTurnJournal(tmp_path / "turns")
 
 
 class Writer:
@@ -65,6 +78,8 @@ class Writer:
 
 @pytest.fixture
 def elsewhere(journal: TurnJournal, tmp_path: Path):
+    if isinstance(journal, MemoryJournal):
+        pytest.skip("no other process sees this one's memory")
     writer = Writer(journal, tmp_path / "turns")
     yield writer
     writer.end(by_kill=True)
@@ -287,3 +302,82 @@ def test_a_passage_without_entries_is_the_end(journal: TurnJournal) -> None:
     passage = journal.read(SESSION, TURN)
     assert [entry.n for entry in passage.entries] == [1]
     assert journal.read(SESSION, TURN, passage.position) == Passage([], passage.position)
+
+
+async def open_and_write(journal: TurnJournal, texts: str) -> tuple[JournalWriter, list[str]]:
+    """Append each text, and return which were kept already when that returned."""
+    writer = await asyncio.to_thread(journal.open, SESSION, TURN)
+    kept: list[str] = []
+    for number, text in enumerate(texts, 1):
+        writer.append(line(number, *delta(text)), partial(kept.append, text))
+    return writer, kept
+
+
+async def test_lines_are_kept_in_order_and_can_be_read_then(journal: TurnJournal) -> None:
+    writer, kept = await open_and_write(journal, "abc")
+    await writer.flushed()
+    assert kept == ["a", "b", "c"]
+    passage = await asyncio.to_thread(journal.read, SESSION, TURN)
+    assert [entry.n for entry in passage.entries] == [1, 2, 3]
+    writer.close()
+
+
+@pytest.mark.allow_blocking
+async def test_what_is_kept_can_be_read_the_moment_that_it_is(journal: TurnJournal) -> None:
+    writer = await asyncio.to_thread(journal.open, SESSION, TURN)
+    seen: list[int] = []
+
+    def look() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            seen.append(len(pool.submit(journal.read, SESSION, TURN).result().entries))
+
+    for number in (1, 2, 3):
+        writer.append(line(number, *delta("x")), look)
+    await writer.flushed()
+    writer.close()
+    assert seen[0] >= 1
+    assert seen == sorted(seen)
+    assert seen[-1] == 3
+
+
+async def test_a_watcher_hears_of_what_was_written(journal: TurnJournal) -> None:
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    stop = journal.watch(SESSION, TURN, lambda: loop.call_soon_threadsafe(changed.set))
+    async with asyncio.timeout(10):
+        await changed.wait()  # what is there already may have come before the watching
+        changed.clear()
+        writer, _ = await open_and_write(journal, "a")
+        await writer.flushed()
+        await changed.wait()
+    stop()
+    writer.close()
+
+
+def test_a_sealer_goes_on_with_what_a_dead_writer_left(journal: TurnJournal) -> None:
+    write(journal, delta("left"))
+    sealer = journal.take_over(SESSION, TURN)
+    kept: list[bool] = []
+    sealer.append(line(2, *DONE), lambda: kept.append(True))
+    assert kept == [True]  # before it returns: no event loop runs where turns are sealed
+    sealer.close()
+    assert journal.has_ended(SESSION, TURN)
+    assert not journal.is_being_written(SESSION, TURN)
+
+
+def test_taking_over_what_is_not_there_makes_nothing(journal: TurnJournal) -> None:
+    journal.take_over(SESSION, TURN).close()
+    assert journal.turns(SESSION) == []
+
+
+def test_who_is_fenced_off_can_not_write() -> None:
+    """With files the sessions' lock sees to that: a dead process writes nothing more."""
+    journal = MemoryJournal()
+    owner = journal.open(SESSION, TURN)
+    owner.append(line(1, *delta("a")))
+    first = journal.take_over(SESSION, TURN)
+    second = journal.take_over(SESSION, TURN)
+    for late in (owner, first):
+        with pytest.raises(Fenced):
+            late.append(line(2, *DONE))
+    second.append(line(2, *DONE))
+    assert [entry[:2] for entry in read(journal)] == [(1, "content_delta"), (2, "done")]

@@ -21,6 +21,7 @@ from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
+from chat.storage.journal import TurnJournal
 from chat.turn.observer import TurnEnd, TurnStart
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
@@ -130,12 +131,13 @@ class House:
         seconds: float = 60,
         confirmation_seconds: float = 60,
         sessions_dir: Path | None = None,
+        journal: TurnJournal | None = None,
     ):
         self.model = ToldModel()
         self.seen = SeenTurns()
         self.data_dir = data_dir
         self.sessions_dir = sessions_dir or data_dir / "chat_sessions"
-        self.journal = FileTurnJournal(
+        self.journal = journal or FileTurnJournal(
             data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
         )
         repository = FileSessionRepository(self.sessions_dir, is_over=self.journal.was_closed)

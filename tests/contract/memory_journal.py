@@ -1,0 +1,207 @@
+"""A journal in memory whose lines are kept a moment after they were appended, as elsewhere."""
+
+import asyncio
+import itertools
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from chat.storage.journal import PASSAGE_BYTES, Entry, Fenced, Passage, do_nothing
+
+
+class Lines:
+    """One turn's lines; who may write them is whoever took them last."""
+
+    def __init__(self, watchers: dict[int, Callable[[], object]]) -> None:
+        self.content = b""
+        self.epoch = 1
+        self.is_open = True
+        self.changed_at = time.monotonic()
+        self.watchers = watchers
+
+
+class MemoryWriter:
+    """Keeps lines in a task, one append after the other; at once where no event loop runs."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._epoch = lines.epoch
+        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
+        self._pump: asyncio.Task[None] | None = None
+        self.failure: OSError | None = None
+
+    def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
+        self._check()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._keep(lines, kept)
+            return
+        self._waiting.append((lines, kept))
+        if self._pump is None or self._pump.done():
+            self._pump = loop.create_task(self._keep_all())
+
+    async def flushed(self) -> None:
+        if self._pump is not None:
+            await asyncio.shield(self._pump)
+        self._check()
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._lines.epoch == self._epoch:
+            self._lines.is_open = False
+
+    def fail(self, error: OSError) -> None:
+        self.failure = error
+
+    def _check(self) -> None:
+        if self._lines.epoch != self._epoch:
+            raise Fenced
+        if self.failure is not None:
+            raise self.failure
+
+    async def _keep_all(self) -> None:
+        while self._waiting:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            try:
+                self._check()
+            except OSError as error:
+                self.failure = error
+                self._waiting.clear()
+                return
+            self._keep(*self._waiting.popleft())
+
+    def _keep(self, lines: str, kept: Callable[[], None]) -> None:
+        self._lines.content += lines.encode("ascii")
+        self._lines.changed_at = time.monotonic()
+        kept()
+        for changed in list(self._lines.watchers.values()):
+            changed()
+
+
+class MemoryJournal:
+    """The journals of one process's memory; positions are bytes."""
+
+    def __init__(self) -> None:
+        self._turns: dict[tuple[str, str], Lines] = {}
+        self._watchers: defaultdict[tuple[str, str], dict[int, Callable[[], object]]]
+        self._watchers = defaultdict(dict)
+        self._broken: list[str] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self.writers: list[MemoryWriter] = []
+
+    def open(self, session_id: str, turn_id: str) -> MemoryWriter:
+        with self._lock:
+            if (session_id, turn_id) in self._turns:
+                raise FileExistsError(turn_id)
+            lines = self._turns[session_id, turn_id] = Lines(self._watchers[session_id, turn_id])
+        self.writers.append(MemoryWriter(lines))
+        return self.writers[-1]
+
+    def take_over(self, session_id: str, turn_id: str) -> MemoryWriter:
+        lines = self._turns.get((session_id, turn_id)) or Lines({})
+        lines.epoch += 1
+        lines.is_open = False
+        lines.content = lines.content[: lines.content.rfind(b"\n") + 1]
+        return MemoryWriter(lines)
+
+    def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
+        lines = self._turns.get((session_id, turn_id))
+        entries: list[Entry] = []
+        while lines is not None and not entries:
+            whole = lines.content[position : position + PASSAGE_BYTES]
+            whole = whole[: whole.rfind(b"\n") + 1]
+            if not whole and len(lines.content) - position >= PASSAGE_BYTES:
+                whole = lines.content[position : lines.content.find(b"\n", position) + 1]
+            if not whole:
+                break
+            position += len(whole)
+            entries = list(_entries(whole))
+        return Passage(entries, position)
+
+    def watch(
+        self, session_id: str, turn_id: str, changed: Callable[[], object]
+    ) -> Callable[[], None]:
+        number = next(self._numbers)
+        watchers = self._watchers[session_id, turn_id]
+        watchers[number] = changed
+        changed()
+
+        def stop() -> None:
+            watchers.pop(number, None)
+
+        return stop
+
+    def has_ended(self, session_id: str, turn_id: str) -> bool:
+        lines = self._turns.get((session_id, turn_id))
+        if lines is None or not lines.content.endswith(b"\n"):
+            return False
+        last = lines.content.rsplit(b"\n", 2)[-2]
+        return any(entry.event == "done" for entry in _entries(last))
+
+    def is_being_written(self, session_id: str, turn_id: str) -> bool:
+        lines = self._turns.get((session_id, turn_id))
+        return lines is not None and lines.is_open
+
+    def was_closed(self, session_id: str, turn_id: str) -> bool:
+        lines = self._turns.get((session_id, turn_id))
+        return lines is not None and not lines.is_open
+
+    def turns(self, session_id: str) -> Sequence[str]:
+        return sorted(turn for session, turn in self._turns if session == session_id)
+
+    def all_turns(self) -> set[str]:
+        return {turn for _, turn in self._turns}
+
+    def unended_sessions(self) -> Sequence[str]:
+        return sorted({key[0] for key in self._turns if not self.has_ended(*key)})
+
+    def adopt(self, session_id: str, turn_id: str) -> None:
+        pass
+
+    def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
+        return False
+
+    def copy_aside(self, session_id: str, turn_id: str) -> None:
+        self._broken.append(f"{session_id}/{turn_id}")
+
+    def move_aside(self, session_id: str, turn_id: str) -> None:
+        self._turns.pop((session_id, turn_id), None)
+        self.copy_aside(session_id, turn_id)
+
+    def broken(self) -> Sequence[str]:
+        return self._broken
+
+    def discard(self, session_id: str, turn_id: str) -> None:
+        if not self.is_being_written(session_id, turn_id):
+            self._turns.pop((session_id, turn_id), None)
+
+    def discard_session(self, session_id: str) -> None:
+        for turn_id in self.turns(session_id):
+            self.discard(session_id, turn_id)
+
+    def sweep(self, older_than_seconds: float) -> int:
+        newest = time.monotonic() - older_than_seconds
+        old = [
+            key
+            for key, lines in self._turns.items()
+            if lines.changed_at <= newest and self.has_ended(*key)
+        ]
+        for key in old:
+            self.discard(*key)
+        return len(old)
+
+
+def _entries(lines: bytes) -> Iterator[Entry]:
+    for line in lines.split(b"\n"):
+        try:
+            yield msgspec.json.decode(line, type=Entry)
+        except msgspec.MsgspecError:
+            continue

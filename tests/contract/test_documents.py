@@ -1,0 +1,64 @@
+"""The contract of documents, whatever they are kept in, and of prompts over them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from prompts_app.errors import PromptExists, PromptNotFound
+from prompts_app.service import SystemPromptService
+from sessions_app.store.documents import Documents, FileDocuments
+from tests.contract.memory_storage import MemoryDocuments
+
+
+@pytest.fixture(params=["files", "memory"])
+def documents(request: pytest.FixtureRequest, tmp_path: Path) -> Documents:
+    return MemoryDocuments() if request.param == "memory" else FileDocuments(tmp_path / "texts")
+
+
+def test_a_document_is_read_as_it_was_written(documents: Documents) -> None:
+    assert documents.list() == []
+    documents.create("b.md", b"one")
+    documents.create("a.md", b"two")
+    documents.replace("b.md", b"three")
+    assert documents.list() == ["a.md", "b.md"]
+    assert [documents.read(name) for name in documents.list()] == [b"two", b"three"]
+    documents.delete("a.md")
+    assert documents.list() == ["b.md"]
+
+
+def test_of_many_who_create_a_name_exactly_one_succeeds(documents: Documents) -> None:
+    def create(number: int) -> bool:
+        try:
+            documents.create("a.md", b"%d" % number)
+        except FileExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(10) as pool:
+        outcomes = list(pool.map(create, range(30)))
+    assert sum(outcomes) == 1
+    assert documents.read("a.md") == b"%d" % outcomes.index(True)
+
+
+def test_what_is_not_there_is_neither_read_nor_replaced_nor_deleted(documents: Documents) -> None:
+    for use in (
+        lambda: documents.read("a.md"),
+        lambda: documents.replace("a.md", b"text"),
+        lambda: documents.delete("a.md"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            use()
+    assert documents.list() == []
+
+
+def test_prompts_can_be_kept_in_any_documents(documents: Documents) -> None:
+    prompts = SystemPromptService(documents)
+    prompts.create("a.md", "Be brief.")
+    with pytest.raises(PromptExists):
+        prompts.create("a.md", "Be long.")
+    prompts.update("a.md", "Be kind.")
+    assert [summary.preview for summary in prompts.list()] == ["Be kind."]
+    prompts.delete("a.md")
+    with pytest.raises(PromptNotFound):
+        prompts.get("a.md")

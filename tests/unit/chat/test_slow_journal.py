@@ -1,0 +1,149 @@
+"""Turns on a journal that keeps lines a moment later, as one elsewhere does."""
+
+import asyncio
+import errno
+
+import pytest
+
+from chat.storage.journal import Fenced, line
+from chat.stream import turn_stream
+from chat.turn.state_machine import State
+from models_app.language_model import Finished, TextDelta
+from sessions_app.errors import SessionBusy
+from tests.contract.memory_journal import MemoryJournal
+from tests.unit.chat.test_registry import HELLO, WAIT, Calculator, call, listen, names, run
+
+
+@pytest.fixture
+def journal():
+    return MemoryJournal()
+
+
+@pytest.fixture
+def house(make_house, journal):
+    return make_house(Calculator(), journal=journal)
+
+
+async def test_every_event_is_in_the_journal_before_a_listener_has_it(house, journal):
+    house.model.say_text(*"abcdefgh")
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    shown = b""
+    while chunk := await turn.first_subscription.next():
+        shown += chunk
+        kept = [entry for entry in journal.read(session_id, turn.turn_id).entries if entry.n]
+        assert len(kept) >= shown.count(b"\nevent: ")
+    assert (await turn.finished()).state is State.COMPLETED
+    assert journal.has_ended(session_id, turn.turn_id)
+    assert (await house.messages(session_id))[-1].content == "abcdefgh"
+
+
+async def test_a_turn_with_tools_is_the_same_turn(house, make_house):
+    async def events(place):
+        place.model.say([call("c1", a=1, b=2)], [Finished()])
+        place.model.say_text("Three.")
+        return names((await run(place, await place.new_session(tools=["add"])))[0])
+
+    assert await events(house) == await events(make_house(Calculator()))
+
+
+async def test_a_call_does_not_run_before_the_journal_has_it(house, journal):
+    house.model.say([call("c1", wait=True)], [Finished()])
+    session_id = await house.new_session(tools=["add"])
+    turn = await house.turns.start(session_id, HELLO)
+    await house.turns._preparer.toolset.waiting.wait()
+    entries = journal.read(session_id, turn.turn_id).entries
+    assert "tool_call" in [entry.event for entry in entries]
+    await house.turns.cancel(session_id)
+    assert names(await listen(turn))[-1] == "done"
+
+
+async def test_a_journal_that_fails_ends_the_turn_and_nothing_of_it_is_shown(house, journal):
+    house.model.say([TextDelta("kept")], [TextDelta("lost")], WAIT, [TextDelta("never")])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    first = await turn.first_subscription.next()
+    while b"kept" not in first:
+        first += await turn.first_subscription.next()
+    journal.writers[-1].fail(OSError(errno.ENOSPC, "full"))
+    await house.model.asked.wait()
+    house.model.go_on.set()
+    rest = b""
+    while chunk := await turn.first_subscription.next():
+        rest += chunk
+    assert b"never" not in rest
+    assert rest.count(b"event: error") == rest.count(b"event: done") == 1
+    assert (await turn.finished()).state is State.FAILED
+
+
+async def test_a_model_waits_for_a_journal_that_is_slow(house, monkeypatch):
+    monkeypatch.setattr(turn_stream, "MAX_PENDING_BYTES", 100)
+    house.model.say_text(*["word " * 10] * 50)
+    session_id = await house.new_session()
+    events, outcome = await run(house, session_id)
+    assert outcome.state is State.COMPLETED
+    assert [name for name, _ in events].count("content_delta") == 50
+
+
+async def test_who_attaches_elsewhere_follows_the_journal(house):
+    house.model.say([TextDelta("a")], WAIT, [TextDelta("b")], [Finished()])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    await house.model.asked.wait()
+    follower = await house.turns._remote.listen(session_id, turn.turn_id)
+    house.model.go_on.set()
+    received = b""
+    async with asyncio.timeout(20):
+        while chunk := await follower.next():
+            received += chunk
+    follower.close()
+    assert received.count(b"event: content_delta") == 2
+    assert received.count(b"event: done") == 1
+
+
+async def test_two_who_seal_the_same_turn_end_it_once(house, journal):
+    house.model.say([TextDelta("Half")], WAIT)
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    await house.model.asked.wait()
+    await turn.committed()
+    session = await asyncio.to_thread(house.sessions.repository.load, session_id)
+    while "content_delta" not in [
+        entry.event for entry in journal.read(session_id, turn.turn_id).entries
+    ]:
+        await asyncio.sleep(0)
+
+    first = journal.take_over(session_id, turn.turn_id)
+    await asyncio.to_thread(house.recovery.end_journals, session)
+    with pytest.raises(Fenced):
+        first.append("late\n")
+    await house.turns.shutdown(grace_seconds=0)
+
+    events = [entry.event for entry in journal.read(session_id, turn.turn_id).entries]
+    assert events[-2:] == ["error", "done"]
+    assert events.count("done") == 1
+
+
+class ContestedJournal(MemoryJournal):
+    """A journal that is taken over from whoever takes it over."""
+
+    def take_over(self, session_id, turn_id):
+        taken = super().take_over(session_id, turn_id)
+        super().take_over(session_id, turn_id)
+        return taken
+
+
+async def test_a_sealer_that_is_fenced_off_leaves_the_turn_to_the_other_one(make_house):
+    journal = ContestedJournal()
+    house = make_house(journal=journal)
+    house.model.say_text("Half")
+    session_id = await house.new_session()
+    session = await asyncio.to_thread(house.sessions.repository.load, session_id)
+    writer = journal.open(session_id, "0" * 20)
+    writer.append(line(1, "turn_started", "{}"))
+    await writer.flushed()
+    writer.close()
+    with pytest.raises(SessionBusy):
+        await asyncio.to_thread(house.recovery.end_journals, session)
+    assert journal.broken() == []
+    assert journal.turns(session_id) == ["0" * 20]
