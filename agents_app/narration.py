@@ -81,14 +81,6 @@ class Narration:
         return None
 
     def _result(self, event: ToolResultReceived) -> AgentToolResult:
-        return AgentToolResult(
-            **self._who,
-            tool_name=event.tool_name,
-            success=event.success,
-            result=event.result,
-            error_message=event.error_message,
-            error_code=event.error_code,
-            inner_tool_call_id=event.tool_call_id,
-            summary=event.summary,
-            execution_time_ms=event.execution_time_ms,
-        )
+        fields = msgspec.structs.asdict(event) | self._who
+        del fields["server"]
+        return AgentToolResult(**fields, inner_tool_call_id=event.tool_call_id)

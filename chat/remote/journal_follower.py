@@ -11,7 +11,7 @@ from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
 from chat.stream.turn_stream import HEARTBEAT_SECONDS
-from chat.turn.completion import failed
+from chat.turn.outcome import failed
 
 LIVENESS_SECONDS = 1.0
 

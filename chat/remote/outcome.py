@@ -7,8 +7,7 @@ from chat.errors import TurnFailed
 from chat.remote.replay import ReplayedTurn
 from chat.stream.events import Cancelled, Failed, MessageComplete
 from chat.stream.notes import Suspended
-from chat.turn.completion import window_of
-from chat.turn.outcome import Outcome
+from chat.turn.outcome import Outcome, window_of
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import time_of
 from sessions_app.messages import AssistantMessage, mark_cancelled
@@ -31,7 +30,7 @@ def outcome_of(turn: ReplayedTurn, session: Session) -> Outcome:
             return Outcome(
                 state=State.COMPLETED,
                 message=message,
-                tool_calls=list(event.tool_calls),  # type: ignore[arg-type]
+                tool_calls=list(event.tool_calls),
                 context_window=dict(event.context_window) or window_of(session, message),
             )
         case Cancelled() as event:
@@ -50,7 +49,7 @@ def _suspended(note: Suspended, session: Session) -> Outcome:
     return Outcome(
         state=State.SUSPENDED,
         message=find_answer(session, note.message_id or ""),
-        tool_calls=list(note.tool_calls),  # type: ignore[arg-type]
+        tool_calls=list(note.tool_calls),
         confirmations=msgspec.convert(note.confirmations, list[Confirmation]),
     )
 

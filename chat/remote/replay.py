@@ -14,6 +14,7 @@ from chat.stream.events import (
     ContentDelta,
     Event,
     Failed,
+    FinishedCall,
     MessageComplete,
     ThinkingContentDelta,
     ToolCallStarted,
@@ -22,7 +23,6 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.notes import Note, RoundBegan, Stopped, Suspended
-from chat.turn.completion import ToolCallRecord
 from sessions_app.surrogates import join_surrogates, mend_json
 
 _READ: tuple[type[Event | Note], ...] = (
@@ -72,7 +72,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str
     started_calls: Sequence[ToolCallStarted]
     waits_for_approval: bool
-    executed_calls: Sequence[ToolCallRecord]
+    executed_calls: Sequence[FinishedCall]
     stopped: Stopped | None
     suspended: Suspended | None
     ending: MessageComplete | Cancelled | Failed | None
@@ -89,7 +89,7 @@ class Replay:
         self._thinking: list[str] = []
         self._calls: dict[str, ToolCallStarted] = {}
         self._asked: set[str] = set()
-        self._executed: list[ToolCallRecord] = []
+        self._executed: list[FinishedCall] = []
         self._stopped: Stopped | None = None
         self._suspended: Suspended | None = None
         self._ending: MessageComplete | Cancelled | Failed | None = None
@@ -139,7 +139,8 @@ class Replay:
         if isinstance(event, ToolCallStarted):
             self._calls[event.tool_call_id] = event
         elif isinstance(event, ToolResultReceived):
-            self._executed.append(_record(self._calls.pop(event.tool_call_id, None), event))
+            call = self._calls.pop(event.tool_call_id, None)
+            self._executed.append(FinishedCall.of(event, call.arguments if call else {}))
 
     def turn(self) -> ReplayedTurn:
         """Return the turn as far as it was replayed."""
@@ -197,17 +198,3 @@ def _with_halves(data: msgspec.Raw) -> object:
     if isinstance(value, dict) and isinstance(value.get("content"), str):
         return value  # its other half may be in the next entry
     return mend_json(value)
-
-
-def _record(call: ToolCallStarted | None, result: ToolResultReceived) -> ToolCallRecord:
-    """Join a call and its result, which does not repeat the arguments."""
-    return ToolCallRecord(
-        tool_name=result.tool_name,
-        tool_call_id=result.tool_call_id,
-        call_index=result.call_index,
-        arguments=call.arguments if call is not None else {},
-        success=result.success,
-        result=result.result,
-        error_message=result.error_message,
-        execution_time_ms=result.execution_time_ms,
-    )

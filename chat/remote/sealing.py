@@ -11,7 +11,7 @@ from chat.remote.replay import ReplayedTurn
 from chat.storage.journal import line
 from chat.stream.encoding import encode_event
 from chat.stream.events import Cancelled, Done, Event, MessageComplete
-from chat.turn.completion import completed, failed, window_of
+from chat.turn.outcome import completed, failed, window_of
 from sessions_app.calls import open_calls
 from sessions_app.messages import (
     INTERRUPTED_CALL,

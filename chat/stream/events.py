@@ -10,6 +10,9 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+SUMMARY_LENGTH = 200
+"""Characters of a result that an event shows on one line."""
+
 TurnPhase = Literal[
     "loading_model",
     "retrying",
@@ -95,6 +98,59 @@ class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True):
     execution_time_ms: float
     error_code: str | UnsetType = UNSET
     server: str | UnsetType = UNSET
+
+
+class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call and what came of it: an entry of ``tool_calls_executed`` and ``tool_calls``.
+
+    ``ToolResultReceived`` is the same as an event, without the arguments that ``tool_call`` had.
+    """
+
+    tool_name: str
+    tool_call_id: str
+    call_index: int
+    arguments: Mapping[str, Any]
+    success: bool
+    result: str | None
+    error_message: str | None
+    execution_time_ms: float
+
+    def event(
+        self, *, error_code: str | None = None, server: str | None = None
+    ) -> ToolResultReceived:
+        """Return the event that tells of it.
+
+        Args:
+            error_code: The code of what went wrong, if it did.
+            server: The MCP server that ran it, if one did.
+        """
+        text = (self.error_message or "") if self.result is None else self.result
+        return ToolResultReceived(
+            tool_name=self.tool_name,
+            success=self.success,
+            result=self.result,
+            error_message=self.error_message,
+            call_index=self.call_index,
+            tool_call_id=self.tool_call_id,
+            summary=text[:SUMMARY_LENGTH],
+            execution_time_ms=self.execution_time_ms,
+            error_code=UNSET if error_code is None else error_code,
+            server=UNSET if server is None else server,
+        )
+
+    @staticmethod
+    def of(event: ToolResultReceived, arguments: Mapping[str, Any]) -> "FinishedCall":
+        """Return the call of which an event tells."""
+        return FinishedCall(
+            tool_name=event.tool_name,
+            tool_call_id=event.tool_call_id,
+            call_index=event.call_index,
+            arguments=arguments,
+            success=event.success,
+            result=event.result,
+            error_message=event.error_message,
+            execution_time_ms=event.execution_time_ms,
+        )
 
 
 class _OfAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +248,7 @@ class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     context_window: Mapping[str, Any]
     content: str
     thinking: str | None
-    tool_calls: Sequence[Mapping[str, Any]]
+    tool_calls: Sequence[FinishedCall]
     turn_id: str
     done_reason: str | None
     usage: Mapping[str, int | None]

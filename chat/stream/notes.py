@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from chat.stream.events import FinishedCall
+
 
 class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
     """A model is about to be asked: the id that its answer is saved under, and what it replaces."""
@@ -31,7 +33,7 @@ class Suspended(msgspec.Struct, frozen=True, kw_only=True):
     event: ClassVar[str] = "suspended"
     message_id: str | None
     confirmations: Sequence[Mapping[str, Any]]
-    tool_calls: Sequence[Mapping[str, Any]]
+    tool_calls: Sequence[FinishedCall]
 
 
 Note = RoundBegan | Stopped | Suspended

@@ -17,12 +17,11 @@ from chat.stream.events import (
 )
 from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
-from chat.turn.completion import completed, failed, tokens_of
 from chat.turn.delegation import CallingTurn, Running
 from chat.turn.job import TurnJob
 from chat.turn.model_call import Round
 from chat.turn.model_caller import ModelCaller
-from chat.turn.outcome import Outcome
+from chat.turn.outcome import Outcome, completed, failed, tokens_of
 from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input
 from chat.turn.tool_calls import ToolCallRunner
@@ -156,7 +155,7 @@ class TurnActions:
                         self._stream.emit([outcome.event])
                     else:
                         self._stream.note(outcome.event)
-                    self.outcome.tool_calls.append(outcome.record)
+                    self.outcome.tool_calls.append(outcome.call)
         except NobodyToAsk as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK

@@ -10,10 +10,9 @@ from chat.approvals.approver import Approver
 from chat.errors import TurnCrashed
 from chat.stream.turn_stream import TurnStream
 from chat.turn.actions import TurnActions
-from chat.turn.completion import failed
 from chat.turn.job import TurnJob
 from chat.turn.observer import TURN_LOG, TurnEnd, TurnObserver, TurnStart
-from chat.turn.outcome import Outcome
+from chat.turn.outcome import Outcome, failed
 from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input, State, TurnMachine
 from chat.turn.stopping import Cancellation

@@ -1,17 +1,18 @@
-"""How a turn ended."""
+"""Defines how a turn ended, and makes the events that say so. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from chat.approvals.confirmation import Confirmation
+from chat.stream.events import Failed, FinishedCall, MessageComplete
 from chat.stream.notes import Suspended
-from chat.turn.completion import ToolCallRecord
 from chat.turn.state_machine import State
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage
+from sessions_app.session import Session
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class Outcome:
     Attributes:
         state: The final state.
         message: The answer that was saved, whole or partial; None when there was none.
-        tool_calls: The tool calls that were executed, in order (seed 000 section 9.4).
+        tool_calls: The tool calls that were executed, in order.
         context_window: ``current_window``, ``usage_tokens`` and ``reason``.
         error: What ended the turn, for a failed or interrupted one.
         stopped: What was running when it was stopped: upstream, tools, agents.
@@ -30,7 +31,7 @@ class Outcome:
 
     state: State = State.STARTING
     message: AssistantMessage | None = None
-    tool_calls: list[ToolCallRecord] = field(default_factory=list)
+    tool_calls: list[FinishedCall] = field(default_factory=list)
     context_window: dict[str, Any] = field(default_factory=dict)
     error: MochiError | None = None
     stopped: dict[str, Any] = field(default_factory=dict)
@@ -43,3 +44,57 @@ class Outcome:
             confirmations=msgspec.to_builtins(self.confirmations),
             tool_calls=self.tool_calls,
         )
+
+
+def tokens_of(message: AssistantMessage) -> int:
+    """Return the tokens of request and answer together, as the provider counted them."""
+    return (message.prompt_eval_count or 0) + (message.eval_count or 0)
+
+
+def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:
+    """Return ``context_window`` of a turn that has ended, from its session."""
+    return {
+        "current_window": session.window.current_window,
+        "usage_tokens": tokens_of(message),
+        "reason": session.window.last_adjustment or "no_adjustment",
+    }
+
+
+def failed(error: MochiError) -> Failed:
+    """Return the event for what ended a turn."""
+    details = {**error.details, "retryable": error.retryable}
+    return Failed(code=error.code, message=error.message, details=details)
+
+
+def completed(
+    message: AssistantMessage,
+    *,
+    turn_id: str,
+    context_window: Mapping[str, Any],
+    tool_calls: Sequence[FinishedCall],
+) -> MessageComplete:
+    """Return the event for an answer that is on disk.
+
+    Args:
+        message: The answer.
+        turn_id: Its turn.
+        context_window: ``current_window``, ``usage_tokens`` and ``reason``.
+        tool_calls: The calls that were executed, in order.
+    """
+    return MessageComplete(
+        message_id=message.message_id,
+        model=message.model,
+        eval_count=message.eval_count,
+        prompt_eval_count=message.prompt_eval_count,
+        context_window=context_window,
+        content=message.content,
+        thinking=message.thinking,
+        tool_calls=tool_calls,
+        turn_id=turn_id,
+        done_reason=message.done_reason,
+        usage={
+            "prompt_tokens": message.prompt_eval_count,
+            "completion_tokens": message.eval_count,
+            "total_tokens": tokens_of(message),
+        },
+    )

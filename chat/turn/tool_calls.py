@@ -10,9 +10,14 @@ from msgspec import UNSET
 
 from chat.approvals.approver import DecidedCall, Emit, NobodyToAsk, NumberedCall
 from chat.approvals.confirmation import Confirmation
-from chat.stream.events import StatusChanged, ToolCallStarted, ToolResultReceived
+from chat.stream.events import (
+    SUMMARY_LENGTH,
+    FinishedCall,
+    StatusChanged,
+    ToolCallStarted,
+    ToolResultReceived,
+)
 from chat.turn.call_queues import CallQueues
-from chat.turn.completion import ToolCallRecord
 from chat.turn.delegation import CallingTurn, Delegate
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
@@ -22,7 +27,6 @@ from tools_app.available_tools import AvailableTools
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult, Toolset
 
-SUMMARY_LENGTH = 200
 QUIET_SECONDS = 2.0
 PROGRESS_SECONDS = 0.1
 
@@ -43,13 +47,13 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
         message: What the session keeps.
         event: What clients are told.
         is_shown: Whether the event is sent; an agent that ran has told of its end by itself.
-        record: The entry of ``tool_calls_executed``.
+        call: What the turn's outcome lists.
     """
 
     message: ToolMessage
     event: ToolResultReceived
     is_shown: bool
-    record: ToolCallRecord
+    call: FinishedCall
 
 
 class ToolCallRunner:
@@ -266,19 +270,7 @@ def _outcome(
     call = item.call
     result = _mended(result)
     text = (result.error_message or "") if result.result is None else result.result
-    event = ToolResultReceived(
-        tool_name=call.name,
-        success=result.success,
-        result=result.result,
-        error_message=result.error_message,
-        call_index=item.index,
-        tool_call_id=call.id,
-        summary=text[:SUMMARY_LENGTH],
-        execution_time_ms=milliseconds,
-        error_code=UNSET if result.error_code is None else result.error_code,
-        server=UNSET if result.server is None else result.server,
-    )
-    record = ToolCallRecord(
+    finished = FinishedCall(
         tool_name=call.name,
         tool_call_id=call.id,
         call_index=item.index,
@@ -294,7 +286,12 @@ def _outcome(
         ran_with = msgspec.json.encode(item.arguments).decode()
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"
     message = _message(call, content)
-    return CallOutcome(message=message, event=event, is_shown=is_shown, record=record)
+    return CallOutcome(
+        message=message,
+        event=finished.event(error_code=result.error_code, server=result.server),
+        is_shown=is_shown,
+        call=finished,
+    )
 
 
 def _mended(result: ToolResult) -> ToolResult:

@@ -75,7 +75,7 @@ async def test_calls_of_a_round_run_together_and_their_results_keep_the_order(ma
         ("c1", "met 1"),
         ("c2", "met 2"),
     ]
-    assert [record["tool_call_id"] for record in outcome.tool_calls] == ["c0", "c1", "c2"]
+    assert [call.tool_call_id for call in outcome.tool_calls] == ["c0", "c1", "c2"]
     sent = [m.content for m in house.model.requests[1].messages if isinstance(m, ToolMessage)]
     assert sent == ["met 0", "met 1", "met 2"]
 
