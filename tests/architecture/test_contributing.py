@@ -57,7 +57,7 @@ def test_workflows_may_only_read_and_come_to_an_end(path: Path) -> None:
     workflow = read(path)
 
     assert workflow["permissions"] == {"contents": "read"}
-    assert all(job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
+    assert all(job["timeout-minutes"] <= 300 for job in workflow["jobs"].values())
 
 
 @every_workflow
@@ -74,6 +74,12 @@ def test_ci_runs_every_python_and_system_that_the_package_supports() -> None:
     assert matrix["python"] == classified("Programming Language :: Python")
     assert PROJECT["requires-python"] == f">={matrix['python'][0]}"
     assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
+
+
+def test_the_nightly_run_soaks_and_tries_the_newest_versions() -> None:
+    commands = [step.get("run") for step in steps(read(ROOT / ".github/workflows/nightly.yml"))]
+
+    assert {"just soak", "just test-newest"} <= set(commands)
 
 
 def test_hooks_are_commands_that_are_there() -> None:
