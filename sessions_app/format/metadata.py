@@ -26,11 +26,16 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
     try:
         ours = msgspec.convert(raw, _Metadata)
     except msgspec.ValidationError:
-        return _read_any(raw, session_id)
+        return read_fields(raw, session_id)
     return ours.value(session_id)
 
 
-def _read_any(raw: Raw, session_id: str) -> SessionMetadata:
+def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
+    """Read metadata field by field: of any format, and telling which field is malformed.
+
+    Raises:
+        Malformed: A field is not of its type.
+    """
     raw = _migrate(raw)
     raw.pop("session_id", None)
     where = "metadata"

@@ -1,6 +1,5 @@
 """Session files: what is written is read again, and nothing that was there is lost."""
 
-import copy
 import json
 import time
 from collections.abc import Callable
@@ -11,154 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionCorrupt, ValidationFailed
-from sessions_app.format import messages as stored_messages
-from sessions_app.format import metadata as stored_metadata
-from sessions_app.format.codec import decode, decode_head, encode, to_json
-from sessions_app.format.fields import Malformed
-from sessions_app.format.to_json import message_to_json, metadata_to_json
+from sessions_app.format.codec import decode, decode_head, encode
 from sessions_app.messages import (
     AssistantMessage,
-    Message,
-    SystemMessage,
     ToolCall,
-    ToolMessage,
-    UserMessage,
 )
 from sessions_app.session import (
-    AgentSettings,
     Session,
-    SessionMetadata,
-    ToolSettings,
-    WindowConfig,
     append_messages,
-    counted,
 )
-
-SESSION_ID = "a1b2c3d4e5"
-NOW = "2026-11-21T10:00:00.000000+00:00"
+from tests.unit.sessions_app.format.sessions import (
+    ANY_JSON,
+    MESSAGE_KEYS,
+    METADATA_KEYS,
+    NOW,
+    SESSION_ID,
+    objects,
+    sessions,
+)
 
 MakeSession = Callable[..., Session]
 
 # --- Any session ------------------------------------------------------------------------------
-
-characters = st.characters(exclude_categories=("Cs",))
-text = st.text(characters, max_size=20)
-ids = st.text(characters, min_size=1, max_size=10)
-numbers = st.integers(min_value=-(2**80), max_value=2**80)
-json_values = st.recursive(
-    st.none() | st.booleans() | numbers | st.floats(allow_nan=False, allow_infinity=False) | text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
-    max_leaves=6,
-)
-objects = st.dictionaries(text, json_values, max_size=3)
-unknown_keys = st.text(characters, max_size=5).map(lambda key: f"x-{key}")
-extras = st.dictionaries(unknown_keys, json_values, max_size=2)
-times = st.datetimes().map(lambda moment: f"{moment.isoformat(timespec='microseconds')}+00:00")
-counts = st.none() | st.integers(min_value=0, max_value=2**40)
-names = st.lists(text, max_size=3).map(tuple)
-
-
-def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.none() | strategy
-
-
-common = {
-    "content": text,
-    "message_id": ids,
-    "timestamp": times,
-    "extra": extras,
-}
-tool_calls = st.builds(
-    ToolCall,
-    id=ids,
-    name=text,
-    arguments=objects,
-    extra=extras
-    | st.dictionaries(unknown_keys, json_values, min_size=1, max_size=2).map(
-        lambda extra: {"function": extra}
-    ),
-)
-answer_parts = {
-    **common,
-    "model": text,
-    "eval_count": counts,
-    "prompt_eval_count": counts,
-    "tool_calls": st.lists(tool_calls, max_size=2).map(tuple),
-    "thinking": optional(text),
-    "done_reason": optional(text),
-    "cancelled": st.booleans(),
-    "interrupted": st.booleans(),
-}
-answers = st.builds(AssistantMessage, **answer_parts)
-results = st.builds(ToolMessage, **common, tool_name=text, tool_call_id=optional(text))
-variants = st.tuples(answers) | st.tuples(answers, results) | st.tuples(results, answers)
-messages = st.one_of(
-    st.builds(UserMessage, **common),
-    st.builds(SystemMessage, **common, source_file=optional(text)),
-    st.builds(AssistantMessage, **answer_parts, variants=st.lists(variants, max_size=2).map(tuple)),
-    results,
-)
-tool_settings = st.builds(
-    ToolSettings,
-    tools=names,
-    tool_group=optional(text),
-    execution_policy=text,
-    tool_policies=st.dictionaries(text, text, max_size=2),
-    tool_digests=st.dictionaries(text, text, min_size=1, max_size=2),
-    digested_group=optional(text),
-    extra=extras,
-)
-agent_settings = st.builds(
-    AgentSettings, enabled_agents=names, selection_metadata=optional(objects), extra=extras
-)
-windows = st.builds(
-    WindowConfig,
-    dynamic_enabled=st.booleans(),
-    current_window=counts,
-    last_adjustment=optional(text),
-    adjustment_history=st.lists(objects, max_size=2).map(tuple),
-    manual_override=st.booleans(),
-    extra=extras,
-)
-states = st.builds(
-    ContextState,
-    strategy=text,
-    first_id=ids,
-    last_id=ids,
-    count=st.integers(min_value=1, max_value=1000),
-    digest=text,
-    created_at=times,
-    summary=optional(text),
-    model=optional(text),
-    extra=extras,
-)
-metadatas = st.builds(
-    SessionMetadata,
-    session_id=st.just(SESSION_ID),
-    model=text,
-    created_at=times,
-    updated_at=times,
-    summary=optional(objects),
-    summary_model=optional(text),
-    format_version=st.sampled_from(["1.3", "1.4", "2.0"]),
-    tool_settings=optional(tool_settings),
-    agent_settings=optional(agent_settings),
-    context_window_config=optional(windows),
-    summary_due=optional(times),
-    context_strategy=optional(text),
-    context_state=optional(states),
-    options=optional(objects),
-    forked_from=optional(objects),
-    extra=extras,
-)
-sessions = st.builds(
-    Session,
-    metadata=metadatas,
-    messages=st.lists(messages, max_size=4).map(tuple),
-    extra=extras,
-).map(counted)
 
 
 @given(sessions)
@@ -461,43 +335,6 @@ def test_half_a_surrogate_pair_in_the_head_is_left_to_the_strict_reader() -> Non
         decode(data, SESSION_ID)
 
 
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-METADATA_KEYS = [
-    "model",
-    "created_at",
-    "updated_at",
-    "format_version",
-    "preview",
-    "summary",
-    "summary_model",
-    "tool_settings",
-    "agent_settings",
-    "context_window_config",
-    "options",
-    "forked_from",
-    "message_count",
-    "session_id",
-]
-MESSAGE_KEYS = [
-    "role",
-    "content",
-    "message_id",
-    "timestamp",
-    "tool_calls",
-    "thinking",
-    "tool_name",
-    "eval_count",
-    "cancelled",
-    "variants",
-]
-
-
 @given(
     metadata=st.dictionaries(st.sampled_from(METADATA_KEYS), ANY_JSON),
     message=st.dictionaries(st.sampled_from(MESSAGE_KEYS), ANY_JSON),
@@ -516,66 +353,6 @@ def test_whatever_a_file_holds_it_is_a_session_or_corrupt(
     except (SessionCorrupt, ValidationFailed):
         return
     assert head is None or head.session_id == SESSION_ID
-
-
-def outcome(read: Callable[[], object]) -> object:
-    try:
-        return read()
-    except Malformed as error:
-        return str(error)
-
-
-@given(
-    metadata=st.dictionaries(st.sampled_from(METADATA_KEYS), ANY_JSON),
-    version=st.sampled_from(["1.3", "1.2", "2.0"]),
-)
-def test_checking_metadata_at_once_finds_what_reading_field_by_field_finds(
-    metadata: dict[str, Any], version: str
-) -> None:
-    known = {"session_id": "x", "model": "m", "created_at": NOW, "updated_at": NOW}
-    raw = {**known, "message_count": 0, "format_version": version, **metadata}
-    expected = outcome(lambda: stored_metadata._read_any(copy.deepcopy(raw), SESSION_ID))
-    assert outcome(lambda: stored_metadata.read_metadata(raw, SESSION_ID)) == expected
-
-
-@given(metadatas)
-def test_metadata_as_we_write_them_are_read_the_same_in_both_ways(
-    metadata: SessionMetadata,
-) -> None:
-    raw = msgspec.json.decode(to_json(metadata_to_json(metadata)))
-    expected = stored_metadata._read_any(copy.deepcopy(raw), SESSION_ID)
-    assert stored_metadata.read_metadata(raw, SESSION_ID) == expected
-
-
-@given(
-    st.lists(
-        st.tuples(messages, st.dictionaries(st.sampled_from(MESSAGE_KEYS), ANY_JSON, max_size=1)),
-        max_size=3,
-    )
-)
-def test_messages_are_read_the_same_in_both_ways(
-    found: list[tuple[Message, dict[str, Any]]],
-) -> None:
-    raw = [{**message_to_json(message), **odd} for message, odd in found]
-    data = msgspec.json.encode(raw, enc_hook=dict)
-    raw = msgspec.json.decode(data)
-
-    def read() -> object:
-        return stored_messages.read_messages(
-            data[1:-1], first=5, session_id=SESSION_ID, created_at=NOW
-        )
-
-    def read_each() -> object:
-        return [
-            stored_messages.read_message(one, index, SESSION_ID, NOW)
-            for index, one in enumerate(raw, 5)
-        ]
-
-    expected = outcome(read_each)
-    if not isinstance(expected, str):
-        assert outcome(read) == expected
-    else:
-        assert isinstance(outcome(read), str)
 
 
 @pytest.mark.parametrize("state", [{}, {"count": "many"}, {"strategy": None, "x": 1}])

@@ -16,7 +16,7 @@ from sessions_app.format.codec import decode, encode
 from sessions_app.format.rewriting import SessionFile, rewrite
 from sessions_app.messages import AssistantMessage, Message, ToolCall, UserMessage
 from sessions_app.session import Session, append_messages, counted, with_messages, with_metadata
-from tests.unit.sessions_app.format.test_codec import messages, sessions
+from tests.unit.sessions_app.format.sessions import messages, sessions
 
 SESSION_ID = "a1b2c3d4e5"
 NOW = "2026-11-21T10:00:00.000000+00:00"
