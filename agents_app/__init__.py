@@ -1,1 +1,1 @@
-"""Agents: models with tools and a memory of their own, that plan and then act."""
+"""Runs agents: models with tools and sessions of their own, which plan and then act."""

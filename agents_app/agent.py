@@ -1,4 +1,4 @@
-"""An agent as a value, and which names agents may have. Pure."""
+"""Defines agents as values, and the names that they may have. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _NOT_IN_MODULES = re.compile(r"[.-]")
 
 
 class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent, as its folder describes it (seed 000 section 8.5).
+    """An agent, as its folder describes it.
 
     Attributes:
         name: The folder's name, and the agent's.

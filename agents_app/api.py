@@ -1,4 +1,4 @@
-"""The ``/agents`` routes: parse, call, encode."""
+"""Serves the ``/agents`` routes."""
 
 from typing import Any
 

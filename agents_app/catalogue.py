@@ -1,4 +1,4 @@
-"""Which agents there are: their folders, and the tools that each has in processes of its own."""
+"""Discovers agents: their folders, and the tools that each has in processes of its own."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from tools_app.hosts.pool import HostPool
 from tools_app.toolset import InvalidTool, ToolListing
 
 DISCOVERIES_AT_ONCE = 4
-"""How many agents' modules are imported at the same time."""
+"""Agents whose modules are imported at the same time."""
 
 _MAX_REASONS = 10
 _NO_TOOL = (
@@ -27,9 +27,9 @@ _NO_TOOL = (
 
 
 class AgentCatalogue:
-    """Knows the agents of a directory. Nothing of them runs before somebody asks.
+    """Keeps the agents of a directory. Nothing of them runs before it is asked for.
 
-    Whoever asks gets what is there now: a changed ``SKILL.md`` or module is noticed, a new or
+    Answers are up to date: a changed ``SKILL.md`` or module is noticed, a new or
     removed folder too. What has not changed is not read again. An agent that is wrong in any way is
     listed with every reason, and costs the others nothing.
 
@@ -187,7 +187,7 @@ def definition(folder: AgentFolder, listing: ToolListing | None) -> AgentDefinit
 
     Args:
         folder: Its folder.
-        listing: Its tools; None when nobody has asked for them, because there can be none.
+        listing: Its tools; None when they were not asked for, because there can be none.
     """
     reasons = list(folder.faults)
     tools, invalid = (listing.tools, listing.invalid) if listing is not None else ({}, ())

@@ -1,4 +1,4 @@
-"""The ``agent`` tool: each call of it is a turn on a session of the agent's own."""
+"""Runs calls of the ``agent`` tool: each is a turn on a session of the agent's own."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResul
 
 
 class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the model passes to the ``agent`` tool."""
+    """The arguments of the ``agent`` tool."""
 
     agent: str
     instruction: str
@@ -49,10 +49,10 @@ class AgentDelegate:
     """Runs agents (a ``chat.turn.delegation.Delegate``).
 
     Attributes:
-        agents: Which agents there are.
+        agents: The agents.
         sessions: Their sessions.
         claimer: Claims those for turns.
-        preparer: What a chat's turns are prepared with: models and context windows.
+        preparer: Prepares chat turns too: models and context windows.
         prompts: The prompts of the two phases.
         recorded: Wraps an agent's tools so that their calls are recorded.
         max_iterations: How many times an agent's model is asked at most.
@@ -69,7 +69,7 @@ class AgentDelegate:
     observer: TurnObserver = TURN_LOG
 
     async def listing(self, agents: Sequence[str]) -> ToolListing:
-        """Return the ``agent`` tool, which tells of those of the agents that can be called."""
+        """Return the ``agent`` tool, whose description lists the agents that can be called."""
         known = await self.agents.list(agents)
         usable = [known[name] for name in agents if name in known and known[name].valid]
         return ToolListing(tools={AGENT_TOOL: agent_tool(usable)} if usable else {})
@@ -79,11 +79,11 @@ class AgentDelegate:
         return str(arguments.get("agent", ""))
 
     async def run(self, invocation: ToolInvocation, turn: CallingTurn) -> ToolResult:
-        """Let an agent carry out an instruction; its tools ask whoever approves for the turn.
+        """Let an agent carry out an instruction; the calling turn's approver decides on its tools.
 
         Raises:
             AgentNotFound, AgentInvalid, AgentSessionNotFound, ArgumentsInvalid: By the arguments.
-            NobodyToAsk: A tool of the agent waits for an approval, and nobody listens.
+            NobodyToAsk: A tool of the agent waits for an approval, and no client listens.
         """
         arguments = _arguments(invocation)
         settings = turn.session.metadata.agent_settings or AgentSettings()
@@ -156,7 +156,7 @@ class AgentDelegate:
 
 @dataclass(slots=True, kw_only=True)
 class AgentRun:
-    """One run of an agent: a turn on its session, narrated to the turn that called it."""
+    """Runs an agent once: a turn on its session, narrated to the turn that called it."""
 
     agent: AgentDefinition
     session_id: str

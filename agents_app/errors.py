@@ -1,4 +1,4 @@
-"""What can go wrong with agents.
+"""Declares the errors of agents.
 
 The tree::
 

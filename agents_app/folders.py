@@ -1,4 +1,4 @@
-"""What the folders of agents hold, as far as that can be said without running anything. Blocks."""
+"""Reads the folders of agents without running anything in them. Blocks."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ _LINK = "It is a symbolic link, and links are not followed: put the folder itsel
 
 
 class AgentFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder that is an agent, or looks as if somebody meant it to be one.
+    """A folder that is an agent, or looks as if it was meant to be one.
 
     Attributes:
         name: Its name.
@@ -89,7 +89,7 @@ def read_folders(
 
 
 def left_out(agents_dir: Path) -> dict[str, str]:
-    """Return what somebody may have meant as an agent and is not looked at, and why."""
+    """Return what may have been meant as an agent and is left out, with the reason."""
     found = {}
     try:
         with os.scandir(agents_dir) as entries:

@@ -1,4 +1,4 @@
-"""The YAML at the head of a ``SKILL.md``: plain values only, read in bounded time."""
+"""Reads the YAML at the head of a ``SKILL.md``: plain values only, in bounded time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the listeners of a turn see of an agent that its model called. Pure."""
+"""Turns an agent's events into events of the turn that called it. Pure."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the calling model gets of an agent's run (seed 000 section 14.6). Pure."""
+"""Builds the tool result of an agent's run. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Agents and their sessions as JSON-compatible values, as routes and commands show them."""
+"""Converts agents and their sessions to JSON-compatible values for routes and commands."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from tools_app.payloads import tool_payload
 
 
 def agents_payload(agents: Mapping[str, AgentDefinition]) -> dict[str, Any]:
-    """Return all agents by name (seed 000 section 9.7)."""
+    """Return all agents by name."""
     return {"agents": {name: agent_overview(agent) for name, agent in agents.items()}}
 
 

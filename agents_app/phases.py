@@ -1,4 +1,4 @@
-"""The prompts of an agent's two phases: first a plan without tools, then its execution. Pure."""
+"""Adds the prompts of an agent's two phases: a plan without tools, then its execution. Pure."""
 
 from collections.abc import Sequence
 

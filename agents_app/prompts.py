@@ -1,4 +1,4 @@
-"""What an agent is told in each phase, beside its own system prompt. Never part of a session."""
+"""Loads the prompts of an agent's phases, which are sent but never saved in its session."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class EphemeralPrompts:
-    """The planning and the execution prompt: a person's own files, else the packaged ones.
+    """Loads the planning and the execution prompt: the user's files, else the packaged ones.
 
     The files are read each time, so that a change holds for the next run. A file that can't be used
     (a link, too large, empty, no UTF-8) is logged, and the packaged prompt takes its place.
@@ -36,7 +36,7 @@ class EphemeralPrompts:
         return await asyncio.to_thread(_read, self._planning_path, "planning.md")
 
     async def execution(self) -> str:
-        """Return what the agent is told while it carries its plan out."""
+        """Return what is added while the agent carries its plan out."""
         return await asyncio.to_thread(_read, self._execution_path, "execution.md")
 
 

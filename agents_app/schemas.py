@@ -1,4 +1,4 @@
-"""Bodies of the ``/agents`` routes."""
+"""Declares the bodies of the ``/agents`` routes."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Which session an agent's run belongs to."""
+"""Finds and makes the sessions of agents."""
 
 import hashlib
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""``SKILL.md``: what an agent is for and how it shall behave (seed 000 section 14.3). Pure."""
+"""Parses ``SKILL.md``, which describes an agent and how it behaves. Pure."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _BEGIN = "SKILL.md must begin with a line '---', then 'description: ...', then a
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """What a ``SKILL.md`` says, as far as it can be read.
+    """A ``SKILL.md``, as far as it can be read.
 
     Attributes:
         description: What the agent is for, on one line; a model chooses by it.
@@ -130,5 +130,5 @@ def _model_of(fields: dict[Any, Any], faults: list[str]) -> str | None:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it is Unicode: YAML can write half of a surrogate pair."""
+    """Return whether it is Unicode: YAML can write half of a surrogate pair."""
     return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,4 +1,4 @@
-"""The ``agent`` tool as a model sees it (seed 000 section 14.5). Pure."""
+"""Describes the ``agent`` tool to models. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _SESSION_ID = "Optional session ID to continue a previous agent conversation."
 def agent_tool(agents: Sequence[AgentDefinition]) -> Tool:
     """Return the tool through which a model calls these agents; invalid ones are left out.
 
-    Nobody is asked before an agent runs, but before its tools do.
+    An agent runs without approval; its tools may need one.
 
     Args:
         agents: Those that the session has enabled, of which at least one is valid.

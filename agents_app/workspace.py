@@ -1,4 +1,4 @@
-"""One directory that an agent's tools may touch: its files, and commands that start in it.
+"""Confines an agent's tools to one directory: its files, and commands that start in it.
 
 For the functions in ``agents/<name>/<name>.py``, as ``mochi_server.workspace``. The results and the
 messages of the exceptions are written for a model. Everything blocks: these run in tool hosts.
@@ -20,7 +20,7 @@ from tools_app.command_reaper import reaper_command
 MAX_FILE_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
 MAX_OUTPUT_BYTES = 32 * 1024
-"""How much of a command's output is kept, half of its beginning and half of its end."""
+"""The limit of a command's output: half of its beginning and half of its end are kept."""
 
 _PIECE = 64 * 1024
 _LOOK_AGAIN_SECONDS = 0.2
@@ -32,7 +32,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class WorkspaceError(Exception):
-    """What was asked for can't be done; the message tells a model what to do instead."""
+    """Raised when something can't be done; the message tells a model what to do instead."""
 
 
 class Workspace:

@@ -1,4 +1,4 @@
-"""The chat routes: parse, call the registry of turns, encode."""
+"""Serves the chat routes: parses requests, starts and finds turns, encodes the answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from chat.http.context_view import context_of
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.openapi import STREAM
 from chat.http.schemas import (
+    ApprovalDecisionOut,
     CancelOut,
     ChatIn,
     ChatOut,
     ConfirmationOut,
     ConfirmationsOut,
     ConfirmToolIn,
-    DecisionOut,
     OpenChatIn,
     OpenChatOut,
     StatusOut,
@@ -178,9 +178,11 @@ async def list_confirmations(request: HttpRequest, session_id: str) -> Confirmat
     "/chat/{session_id}/confirm-tool",
     operation_id="confirm_tool",
     summary="Approve or deny a tool call",
-    response={200: DecisionOut, (404, 408, 409, 422, 500, 507): ENVELOPE},
+    response={200: ApprovalDecisionOut, (404, 408, 409, 422, 500, 507): ENVELOPE},
 )
-async def confirm_tool(request: HttpRequest, session_id: str, body: ConfirmToolIn) -> DecisionOut:
+async def confirm_tool(
+    request: HttpRequest, session_id: str, body: ConfirmToolIn
+) -> ApprovalDecisionOut:
     """Answer a call that waits, once, from any connection and any worker.
 
     With `arguments` the tool runs with these instead of the model's. 408
@@ -189,7 +191,7 @@ async def confirm_tool(request: HttpRequest, session_id: str, body: ConfirmToolI
     confirmation, decision = await get_services().confirmations.decide(
         session_id, body.confirmation_id, approved=body.approved, arguments=body.arguments
     )
-    return DecisionOut(
+    return ApprovalDecisionOut(
         confirmation_id=confirmation.confirmation_id,
         approved=decision.approved,
         tool_name=confirmation.tool_name,
@@ -218,7 +220,7 @@ async def reattach(
     """Send every event after the given one, of the running or else the last turn.
 
     Without an event id, or with one of another turn, the whole turn is sent. 204: nothing is left
-    to send, or there was no turn. A turn that somebody re-attached to goes on without listeners.
+    to send, or there was no turn. A turn that a client re-attached to goes on without listeners.
     """
     by_header, by_query = _position(last_event_id), _position(after)
     listener = await get_services().turns.attach(
@@ -240,7 +242,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
     services = get_services()
     session = await asyncio.to_thread(services.sessions.get, session_id)
     active = await services.turns.active(session_id)
-    # A model that was removed since does not keep anybody from reading the session.
+    # A session can be read although its model was removed.
     model = await services.models.look_up(session.metadata.model, must_exist=False)
     return status_of(
         session,
@@ -285,7 +287,7 @@ async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryO
 @router.post(
     "/sessions/{session_id}/summarize",
     operation_id="summarize_session",
-    summary="Summarise a session now",
+    summary="Summarize a session now",
     response={200: SummaryOut, **ERRORS},
 )
 async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
@@ -309,7 +311,7 @@ def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]
 
 
 def _may_grow(model: ModelInfo | None) -> bool:
-    """Whether the window of a session with this model may grow by itself."""
+    """Return whether the window of a session with this model may grow by itself."""
     allowed = get_services().settings.dynamic_context_window_enabled
     return allowed and (model is None or model.takes_window)
 
@@ -355,7 +357,7 @@ async def _whole_turn(
 ) -> ChatOut | Status[SuspendedOut]:
     unheard = msgspec.structs.replace(asked, turn=replace(asked.turn, interactive=False))
     turn = await get_services().chat.open(unheard, key, client=client_of(request))
-    turn.listener.close()  # nobody reads the stream
+    turn.listener.close()  # the stream is not read
     try:
         outcome = await turn.finished()
     except asyncio.CancelledError:

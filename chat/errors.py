@@ -1,4 +1,4 @@
-"""What can go wrong with a turn.
+"""Declares the errors of turns.
 
 The tree::
 
@@ -181,7 +181,7 @@ class ConfirmationNotFound(ConfirmationError):
 
 
 class ConfirmationAlreadyDecided(ConfirmationError):
-    """Somebody has answered already; the first answer stands."""
+    """It was answered already; the first answer stands."""
 
     code = "CONFIRMATION_ALREADY_DECIDED"
 
@@ -223,7 +223,7 @@ class SummaryNotFound(SummaryError):
 
 
 class SummaryNotPossible(SummaryError):
-    """There is nothing to summarise, or the model can't write summaries or is not there."""
+    """There is nothing to summarize, or the model can't write summaries or is not there."""
 
     code = "VALIDATION_ERROR"
 

@@ -1,4 +1,4 @@
-"""What the background worker runs: the entry points that are queued by their dotted names.
+"""Runs tasks in the background worker; they are queued by their dotted names.
 
 A task gets names only, and reads everything else anew.
 """
@@ -9,7 +9,7 @@ from mochi_project.wiring.services import get_services
 
 
 def summarize(session_id: str) -> str:
-    """Make the summary of a session that is due; return in a few words what came of it."""
+    """Make the summary of a session that is due; return the outcome in a few words."""
     return asyncio.run(_summarize(session_id))
 
 

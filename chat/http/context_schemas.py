@@ -1,4 +1,4 @@
-"""Bodies of the routes about a session's context and its summary."""
+"""Declares the bodies of the routes about a session's context and its summary."""
 
 from typing import Annotated, Literal
 
@@ -37,7 +37,7 @@ class EstimateOut(Schema):
 
 
 class LastCountOut(Schema):
-    """What the last counted request cost, against what would have been estimated."""
+    """The tokens of the last counted request, beside what would have been estimated."""
 
     message_id: str = Field(description="The answer to that request")
     counted: int
@@ -46,7 +46,7 @@ class LastCountOut(Schema):
 
 
 class ContextOut(Schema):
-    """What the next request would send, and what it would leave out."""
+    """The messages that the next request would send, and those that it would leave out."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -109,7 +109,7 @@ class ContextOut(Schema):
 
 
 class SummarizeIn(Schema):
-    """Who shall write the summary."""
+    """The model that shall write the summary."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"model": "qwen3:14b"}})
 
@@ -119,7 +119,7 @@ class SummarizeIn(Schema):
 
 
 class SummaryOut(Schema):
-    """What a conversation is about."""
+    """The summary of a conversation."""
 
     model_config = ConfigDict(
         json_schema_extra={

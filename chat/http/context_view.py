@@ -1,4 +1,4 @@
-"""What ``/sessions/{id}/context`` tells: what the next request would send. No model is called."""
+"""Builds the body of ``/sessions/{id}/context``: the next request, without calling a model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How an event stream is described in the OpenAPI document."""
+"""Describes event streams in the OpenAPI document."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Bodies of the chat routes."""
+"""Declares the bodies of the chat routes."""
 
 from typing import Annotated, Any, Literal
 
@@ -165,7 +165,7 @@ CONFIRMATION: dict[str, JsonValue] = {
 
 
 class ConfirmationsOut(Schema):
-    """What a session's calls wait for, oldest first."""
+    """The calls of a session that wait for an approval, oldest first."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"confirmations": [CONFIRMATION]}})
 
@@ -191,7 +191,7 @@ class ConfirmToolIn(BaseModel):
     )
 
 
-class DecisionOut(Schema):
+class ApprovalDecisionOut(Schema):
     """A call was approved or denied."""
 
     model_config = ConfigDict(
@@ -214,7 +214,7 @@ class DecisionOut(Schema):
 
 
 class SuspendedOut(Schema):
-    """The turn ended because calls wait for an approval and nobody listens to its events.
+    """The turn ended because calls wait for an approval and no client listens to its events.
 
     Answer each with `confirm-tool`, then send a chat request without a message.
     """
@@ -251,7 +251,7 @@ class OpenChatOut(ChatOut):
 
 
 class StoppedOut(Schema):
-    """What was running when the turn was stopped."""
+    """The model call, tools and agents that were running when the turn was stopped."""
 
     upstream: bool = Field(description="Whether the model was being asked.")
     tools: list[str]

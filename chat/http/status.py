@@ -1,4 +1,4 @@
-"""What ``/sessions/{id}/status`` tells (seed 000 section 9.9)."""
+"""Builds the body of ``/sessions/{id}/status``."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ async def tools_of_group(session: Session, toolset: Toolset) -> Sequence[str]:
     """Return the names of the tools of the session's group.
 
     None when it has no group, or when its tools are not known within two seconds: an MCP server
-    that starts just now must not hold up whoever asks for a status.
+    that is just starting must not delay the status.
     """
     group = (session.metadata.tool_settings or ToolSettings()).tool_group
     if group is None:

@@ -1,4 +1,4 @@
-"""Listening to a turn through its journal: one that runs in another process, or has ended."""
+"""Listens to a turn through its journal: one that runs in another process, or has ended."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ LIVENESS_SECONDS = 1.0
 
 
 class JournalFollower:
-    """Sends everything after an event number, then what is written while the owner lives.
+    """Listens to a turn from an event number on: the journal so far, then what is added to it.
 
     Args:
         session_id: The session.
@@ -82,7 +82,7 @@ class JournalFollower:
         return await self._fetch()
 
     def push_to(self, sink: Push) -> None:
-        """Nothing is pushed: what comes is read from a journal, in a thread."""
+        """Ignore the sink: events are read from a journal, in a thread."""
 
     def close(self) -> None:
         """Stop listening."""
@@ -118,7 +118,7 @@ class JournalFollower:
         return passage.entries
 
     def _last_words(self) -> Sequence[Entry] | None:
-        """Return the end of a turn that nobody can seal yet; its journal gets one later."""
+        """Return an end for a turn that can't be sealed yet; its journal gets one later."""
         self._ended = True
         if not self._last_number:
             return None
@@ -129,6 +129,6 @@ class JournalFollower:
         ]
 
     def _notice(self) -> None:
-        """Called from the watcher's thread."""
+        """Wake ``next``; called from the watcher's thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)

@@ -1,4 +1,4 @@
-"""Seals the turns of processes that died: see ``sealing.py`` for what is derived from what."""
+"""Seals the turns of processes that died, as ``sealing.py`` derives it."""
 
 import errno
 import logging
@@ -102,7 +102,7 @@ class TurnRecovery:
             if turn.last_number:
                 writer.append(closing_lines(session, turn, turn_id))
                 return
-        self._journal.discard(session.session_id, turn_id)  # nobody saw anything of it
+        self._journal.discard(session.session_id, turn_id)  # no client saw anything of it
 
     @contextmanager
     def _moved_aside_if_it_fails(self, session_id: str, turn_id: str) -> Iterator[None]:
@@ -154,7 +154,7 @@ class TurnRecovery:
         try:
             self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
         except SessionBusy:
-            return  # somebody was faster, and a new turn runs
+            return  # another process was faster, and a new turn runs
         except SessionReadOnly:
             return  # a newer server's: it will seal it
         except SessionNotFound:

@@ -1,4 +1,4 @@
-"""Turns that run in other processes, or ran: found by claim and journal, reached by signals."""
+"""Reaches turns of other processes: finds them by claim and journal, and sends them signals."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ DETACH_POLL_SECONDS = 0.005
 
 
 class CancelReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cancelled turn left, and what was running when it was stopped."""
+    """The answer of a cancelled turn so far, and what was running when it was stopped."""
 
     turn_id: str
     partial_content: str
@@ -67,7 +67,7 @@ class RemoteTurns:
         return await asyncio.to_thread(self._running, session_id)
 
     async def describe(self, claim: Claim) -> ActiveTurn:
-        """Tell where another process's turn is, from its journal."""
+        """Return the state of another process's turn, from its journal."""
         turn = await asyncio.to_thread(self._replay, claim)
         state = State.STARTING
         if turn.waits_for_approval and not turn.started_calls:
@@ -166,7 +166,7 @@ class RemoteTurns:
         return follower if begun else None
 
     async def outcome(self, session_id: str, turn_id: str) -> Outcome:
-        """Wait for the end of a turn that runs elsewhere, or ran, and tell how it was."""
+        """Wait for the end of a turn of another process and return how it ended."""
         turn = await self._read_to_end(session_id, turn_id)
         session = await asyncio.to_thread(self._repository.load, session_id)
         return outcome_of(turn, session)
@@ -215,7 +215,7 @@ class RemoteTurns:
             await asyncio.sleep(DETACH_POLL_SECONDS)
 
     def _goes_on(self, session_id: str, turn_id: str) -> bool:
-        """Whether more of the turn is to come from its owner; if that is dead, end its journal.
+        """Return whether more of the turn is to come; end its journal where its owner is dead.
 
         Asked once a second by every listener, so it reads no session: its claim tells.
         """
@@ -239,7 +239,7 @@ class RemoteTurns:
     def _seal(self, session_id: str) -> None:
         """Seal what dead turns of the session left, if that can be done now.
 
-        Whoever asks for a session or a stream gets what there is, sealed or not.
+        Errors are not raised: a session or a stream can be read unsealed.
         """
         try:
             self._recovery.seal(session_id)

@@ -1,4 +1,4 @@
-"""What becomes of a turn whose process died: its session gets what clients had seen. Pure.
+"""Seals a turn whose process died: adds to its session what clients had seen. Pure.
 
 Everything is derived from the journal and the session file, so doing it twice, or dying half-way
 and doing it again, changes nothing.
@@ -61,7 +61,7 @@ def _derived_id(turn_id: str, call_index: int) -> str:
 def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     """Return the journal lines that end a dead turn, after its session was sealed.
 
-    Whoever wrote them may have died between the two.
+    The journal may have the first of them already: a process died between the two.
     """
     done = Done(session_id=session.session_id)
     events = (done,) if turn.ending else (_ending(session, turn, turn_id), done)
@@ -72,7 +72,7 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
 
 
 def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
-    """The answer may have been saved whole just before the process died: then say so."""
+    """Return how the turn ended; its answer may have been saved whole before the process died."""
     answer = find_answer(session, turn.message_id or "")
     if answer is not None and answer.cancelled:
         return Cancelled(

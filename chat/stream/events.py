@@ -1,7 +1,8 @@
-"""Every event of a turn's stream, as frozen values (seed 000 appendix A, and our additions).
+"""Declares every event of a turn's stream, once.
 
-The fields are the payload, exactly; the tag names the event. ``docs/events.md`` is generated from
-here. A field that is ``UNSET`` is left out of the payload.
+The fields are the payload, exactly, and ``event`` is the name. ``docs/events.md`` and the OpenAPI
+document are generated from here. A field that is ``UNSET`` is left out of the payload. Fields that
+are added later need a default, or journals of earlier releases can't be read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -154,7 +155,7 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _OfAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """What every event of an agent's run has: the agent, and the call that started it."""
+    """Adds the fields that every event of an agent's run has: the agent, and the call of it."""
 
     agent_name: str
     call_index: int
@@ -224,9 +225,9 @@ class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """What the turn is waiting for.
+    """The turn began to wait for something, or goes on waiting.
 
-    A tool that tells how far it is says so here: ``progress`` of ``total``, in its own units.
+    A tool that reports its progress does so here: ``progress`` of ``total``, in its own units.
     """
 
     event: ClassVar[str] = "status"

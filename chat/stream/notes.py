@@ -1,4 +1,4 @@
-"""Defines what a turn journals for other processes beside its events; clients are not sent it."""
+"""Declares the notes that a turn journals beside its events: for other processes, never sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from chat.stream.events import FinishedCall
 
 
 class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
-    """A model is about to be asked: the id that its answer is saved under, and what it replaces."""
+    """A model is about to be asked; its answer is saved under this id, and may replace another."""
 
     event: ClassVar[str] = "round"
     message_id: str
@@ -19,7 +19,7 @@ class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """What was running when the turn was cancelled."""
+    """The turn was cancelled while these were running."""
 
     event: ClassVar[str] = "stopped"
     upstream: bool

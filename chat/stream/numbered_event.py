@@ -1,4 +1,4 @@
-"""Defines what the listeners of a turn get: its events, numbered, with their encoded form."""
+"""Defines the values that listeners of a turn receive: numbered events and their encoded form."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -12,10 +12,10 @@ _DECODERS = {event.event: msgspec.json.Decoder(event) for event in EVENTS}
 
 
 class NumberedEvent(msgspec.Struct, gc=False):
-    """One event of a turn: the same for live and late listeners, in any process, at any time.
+    """An event of a turn: the same for live and late listeners, in any process, at any time.
 
-    Streams of other protocols are made from these values alone. What makes them may splice
-    ``data`` into its own JSON: it is what the journal has, and no token needs to be decoded.
+    A stream of another protocol is a pure function of these values. It may splice ``data`` into
+    its own JSON without decoding it (docs/decisions/0042).
 
     Attributes:
         number: The event's number within its turn, from 1 without gaps.

@@ -68,21 +68,20 @@ class TurnStream:
 
     @property
     def subscriber_count(self) -> int:
-        """How many listeners there are now."""
+        """The number of listeners."""
         return len(self._subscriptions)
 
     def observe(self, observer: Observe) -> None:
         """Call ``observer`` with the events and notes that the journal has kept, but the last ones.
 
-        For what goes on in this process as the turn does: an agent's turn is retold by the turn
-        that called the agent.
+        An agent's turn is narrated to the turn that called the agent in this way.
         """
         self._observer = observer
 
     def emit(self, events: Sequence[Event]) -> None:
         """Journal events and send them, in order: one write and one delivery to every listener.
 
-        Nothing is sent that can't be journalled; ``require_room`` tells of that.
+        Nothing is sent that can't be journalled; ``require_room`` then raises.
         """
         if events:
             self._send(events)
@@ -90,7 +89,7 @@ class TurnStream:
     async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, journalled or not, and close the stream.
 
-        Those of a turn that was left are not journalled: whoever seals it ends its journal.
+        Those of a turn that was left are not journalled: its journal is ended when it is sealed.
         """
         await self.flushed()
         if not self._is_left:
@@ -145,7 +144,7 @@ class TurnStream:
             self._observer(events)
 
     def note(self, note: Note | Event) -> None:
-        """Write down what other processes must know and clients are not sent."""
+        """Journal something for other processes that clients are not sent."""
         if self.failure is None and not self._is_left:
             kept = do_nothing if self._observer is None else partial(self._observer, [note])
             self._write(line(0, note.event, ascii_json(note)), kept)
@@ -186,7 +185,7 @@ class TurnStream:
             return
         try:
             await self._discard_journal()
-        except OSError:  # nobody saw anything of it, so the next turn's beginning removes it
+        except OSError:  # no client saw it, so the next turn's start removes it
             logger.exception("the journal of a refused turn could not be removed")
 
     def _write(self, lines: str, kept: Callable[[], None] = do_nothing) -> bool:
@@ -229,7 +228,7 @@ class TurnStream:
 
 
 class Subscription:
-    """One listener of a running turn.
+    """Listens to a running turn.
 
     What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
     behind reads the rest from the journal, in passages of that size: a slow client costs no more
@@ -288,7 +287,7 @@ class Subscription:
         self.wake()
 
     def wake(self) -> None:
-        """Let ``next`` look again."""
+        """Make ``next`` check for events again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -1,4 +1,4 @@
-"""Which summaries could not be made, kept where every process sees it.
+"""Records which summaries could not be made, where every process sees it.
 
 One small file for each session. It is written before a model is asked, so that a process that dies
 over a summary has used up one of its attempts.
@@ -23,7 +23,7 @@ SUFFIX = ".json"
 
 
 class SummaryFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary that was tried and is not there.
+    """A summary that was tried and could not be made.
 
     Attributes:
         session_id: The session.
@@ -48,14 +48,14 @@ class SummaryFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SummaryFailures:
-    """The failures of one data directory. All calls block."""
+    """Keeps the failures of one data directory. All calls block."""
 
     def __init__(self, directory: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._directory = directory
         self._clock = clock
 
     def may_try(self, session_id: str, due: str) -> bool:
-        """Whether the summary that is due since then may be tried now."""
+        """Return whether the summary that is due since then may be tried now."""
         found = self._find(session_id)
         if found is None or found.due != due:
             return True
@@ -69,7 +69,7 @@ class SummaryFailures:
         return found.attempts if found is not None and found.due == due else 0
 
     def begin(self, session_id: str, due: str) -> None:
-        """Note down that it is tried now."""
+        """Record that the summary is tried now."""
         found = self._find(session_id)
         earlier = found.attempts if found is not None and found.due == due else 0
         self._keep(
@@ -77,7 +77,7 @@ class SummaryFailures:
         )
 
     def failed(self, session_id: str, *, code: str, message: str, again: bool) -> None:
-        """Note down why it failed, and whether another attempt makes sense."""
+        """Record why the summary failed, and whether another attempt makes sense."""
         found = self._find(session_id)
         if found is not None:
             attempts = found.attempts if again else ATTEMPTS

@@ -41,7 +41,7 @@ MESSAGE_LENGTH = 4000
 RESULT_LENGTH = 600
 
 ANSWER_TOKENS = 1024
-"""What a summary may take to write, several times what it needs."""
+"""The limit of a summary, several times what it needs."""
 
 LEAST_SHARE = 0.05
 """Of what a summary is given at first; what is cut further says nothing any more."""
@@ -70,7 +70,7 @@ COMPACTION_LENGTH = 2400
 
 
 class ConversationSummary(BaseModel):
-    """What a conversation is about (seed 000 section 16.2)."""
+    """A summary as a model has to give it."""
 
     summary: str = Field(min_length=1, description="Two to five sentences")
     topics: list[str] = Field(description="Topics discussed")
@@ -90,7 +90,7 @@ class ConversationSummary(BaseModel):
 
 
 def wants_summary(messages: Sequence[Message]) -> bool:
-    """Whether the last message is a finished answer, and not the only message."""
+    """Return whether the last message is a finished answer, and not the only message."""
     last = messages[-1] if messages else None
     return (
         len(messages) >= LEAST_MESSAGES and isinstance(last, AssistantMessage) and last.is_complete
@@ -105,7 +105,7 @@ def with_summary_due(session: Session, *, now: str) -> Session:
 
 
 def choose_model(metadata: SessionMetadata, unsupported: Collection[str]) -> str | None:
-    """Return the model that writes the summary (seed 000 section 16.4); None if none can.
+    """Return the model that writes the summary; None if none can.
 
     The session's own, unless it can't; then the one that wrote the last summary, or that a client
     named for it.

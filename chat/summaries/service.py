@@ -1,4 +1,4 @@
-"""Summaries of conversations: made in the background after an answer, or when somebody asks."""
+"""Makes summaries of conversations: in the background after an answer, or on request."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ TASK = "chat.tasks.summarize"
 
 
 class Models(Protocol):
-    """What summaries need to know of models (``ModelCatalogue``)."""
+    """Looks up models (a ``ModelCatalogue``)."""
 
     async def look_up(self, name: str) -> object:
         """Raise ``ModelNotFound`` for a model that is not there."""
@@ -65,7 +65,7 @@ class Models(Protocol):
 
 
 class MadeSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary and who wrote it."""
+    """A summary and the model that wrote it."""
 
     summary: str
     topics: Sequence[str]
@@ -73,14 +73,14 @@ class MadeSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SummaryService:
-    """Makes summaries.
+    """Makes summaries of sessions.
 
     Args:
         repository: The sessions.
-        writer: Who asks models for them.
-        models: Which models there are.
+        writer: Asks models for them.
+        models: The models.
         queue: Where summaries wait for the worker.
-        failures: What could not be made.
+        failures: Records what could not be made.
         unsupported: Models that can't write them (``SUMMARY_UNSUPPORTED_MODELS``).
         enabled: Whether they are made without being asked for.
         interval_seconds: How long a session must have been quiet.
@@ -233,7 +233,7 @@ class SummaryService:
         await asyncio.to_thread(self._failures.forget, session_id)
         return "done"
 
-    # When somebody asks
+    # On request
 
     async def summarize(self, session_id: str, model: str | None = None) -> MadeSummary:
         """Make a summary now, and remember the model that was named for it.
@@ -241,7 +241,7 @@ class SummaryService:
         Raises:
             SessionNotFound, SessionCorrupt, SessionReadOnly: By the session.
             SessionBusy: A turn runs, or began meanwhile.
-            SummaryNotPossible: There is nothing to summarise, or no model that can.
+            SummaryNotPossible: There is nothing to summarize, or no model that can.
             ModelError: The model can't be asked, or gave no usable answer.
         """
         session = await asyncio.to_thread(self._repository.load, session_id)
@@ -249,7 +249,7 @@ class SummaryService:
         answered = any(isinstance(message, AssistantMessage) for message in session.messages)
         if not answered:
             raise SummaryNotPossible(
-                f"Session {session_id} has no answer yet that could be summarised.",
+                f"Session {session_id} has no answer yet that could be summarized.",
                 session_id=session_id,
             )
         if model is not None:
@@ -330,8 +330,8 @@ class SummaryService:
     ) -> None:
         """Merge a summary of ``session`` as it was into what it is now.
 
-        A conversation that was cut off meanwhile gets none, and a summary that somebody else wrote
-        meanwhile stays; an answer that was given meanwhile is still due.
+        A conversation that was cut off meanwhile gets none, and a summary that was written
+        elsewhere meanwhile stays; an answer that was given meanwhile is still due.
         """
         before = session.metadata
         last_id = session.messages[-1].message_id if session.messages else ""
@@ -353,7 +353,7 @@ class SummaryService:
         self._repository.update(session.session_id, merge)
 
     def _is_patient(self, session: Session) -> bool:
-        """Whether its summary is not due for so long that it gives way to nobody any more."""
+        """Return whether its summary still gives way to turns, not being due for long."""
         due = session.metadata.summary_due
         return due is not None and self._age(due) <= PATIENCE_SECONDS
 

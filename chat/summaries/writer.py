@@ -25,11 +25,11 @@ WATCH_SECONDS = 0.25
 
 
 class GaveWay(Exception):
-    """The model is wanted by a turn of another session."""
+    """Raised when a turn of another session wants the model."""
 
 
 class WantedModels:
-    """Tells whether turns run on a model, in whatever process. All calls block.
+    """Finds out whether turns of any process run on a model. All calls block.
 
     A turn's claim and its questions are seen from every process, so turns need not say anything.
     That it runs tools just now, and leaves the model alone, can't be seen.
@@ -52,7 +52,7 @@ class WantedModels:
         self._models: dict[str, str | None] = {}
 
     def is_wanted(self, model: str, *, but_not_by: str) -> bool:
-        """Whether a turn of any session but this one runs on the model."""
+        """Return whether a turn of any session but this one runs on the model."""
         if not self._answers_one_by_one(model):
             return False
         turns = {
@@ -71,7 +71,7 @@ class WantedModels:
         )
 
     def _waits_for_person(self, session_id: str, turn_id: str) -> bool:
-        """Whether the turn does nothing but wait; beside a question of an agent others may run."""
+        """Return whether the turn only waits; while an agent asks, other agents may run."""
         return any(
             question.turn_id == turn_id and question.agent_name is None
             for question in self._pending(session_id)
@@ -90,7 +90,7 @@ class SummaryWriter:
     Args:
         repository: The sessions.
         answers: Gets structured answers out of models.
-        wanted: Which models turns of other sessions wait for.
+        wanted: Finds out which models turns of other sessions wait for.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SummaryWriter:
 
         Args:
             session: The session.
-            model: Who writes it.
+            model: The model that writes it.
             gives_way: Whether turns of other sessions come first; those of its own always do.
 
         Raises:
@@ -136,7 +136,7 @@ class SummaryWriter:
                 await asyncio.wait({task})
 
     def is_busy(self, session_id: str) -> bool:
-        """Whether a turn of the session runs. Blocks."""
+        """Return whether a turn of the session runs. Blocks."""
         claim = self._repository.claim_of(session_id)
         return claim is not None and claim.alive
 

@@ -1,4 +1,4 @@
-"""``manage.py send``: one turn of a conversation, printed as it comes."""
+"""Runs ``manage.py send``: one turn of a conversation, printed as it comes."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "Stopped before the turn began.", returncode=CANCELLED_BY_SIGNAL
             ) from None
-        except BrokenPipeError:  # whoever read the answer left (`| head`); the rest is nobody's
+        except BrokenPipeError:  # the reader left (`| head`); the rest is dropped
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         if isinstance(last, Failed):
@@ -128,7 +128,7 @@ class Command(BaseCommand):
 
 
 class Interrupt:
-    """What CTRL-C (or SIGTERM) does: it cancels the turn, or the attempt to start one."""
+    """Cancels the turn, or the attempt to start one, on CTRL-C (or SIGTERM)."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -139,7 +139,7 @@ class Interrupt:
             asyncio.get_running_loop().add_signal_handler(number, self._receive)
 
     def stops(self, session_id: str) -> None:
-        """From now on there is a turn to cancel."""
+        """Cancel this session's turn from now on."""
         self._session_id = session_id
 
     def _receive(self) -> None:

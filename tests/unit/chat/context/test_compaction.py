@@ -128,7 +128,7 @@ async def test_a_very_long_history_is_planned_beside_the_event_loop():
     assert threading.main_thread() not in planned_in
 
 
-async def test_what_is_left_out_is_summarised_once_by_the_model_itself():
+async def test_what_is_left_out_is_summarized_once_by_the_model_itself():
     house = House("They counted.")
 
     fitted = await house.fit()
@@ -238,7 +238,7 @@ async def test_a_history_of_a_far_larger_model_is_not_read_for_ever():
     assert "User: 0000" not in read
 
 
-async def test_what_a_model_failed_to_summarise_is_in_the_next_summary():
+async def test_what_a_model_failed_to_summarize_is_in_the_next_summary():
     house = House(OllamaUnreachable("Ollama is not there."), *["They counted."] * 3)
     await house.fit()
     longer = [

@@ -1,4 +1,4 @@
-"""When a conversation is summarised, by whom, and from what."""
+"""When a conversation is summarized, by which model, and from what."""
 
 import pytest
 from hypothesis import given

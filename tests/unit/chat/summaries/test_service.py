@@ -489,7 +489,7 @@ async def test_a_model_that_cannot_is_refused_with_those_that_can(house, name):
     assert refused.value.details == {"field": "model", "allowed": ["m"]}
 
 
-async def test_there_must_be_something_to_summarise_and_somebody_to_do_it(house):
+async def test_there_must_be_something_to_summarize_and_a_model_to_do_it(house):
     empty = house.sessions.create("m").session_id
     with pytest.raises(SummaryNotPossible):
         await house.service.summarize(empty)
