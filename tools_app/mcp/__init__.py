@@ -1,1 +1,1 @@
-"""MCP servers as toolsets: what ``mcp.json`` names, started when somebody asks for its tools."""
+"""Connects to the MCP servers of ``mcp.json``, on demand, and offers their tools."""

@@ -1,14 +1,14 @@
-"""``mcp.json``: which MCP servers there are, and how they are reached.
+"""Reads and validates ``mcp.json``, the configuration of MCP servers.
 
-The form that most MCP clients share::
+The format that most MCP clients share::
 
     {"mcpServers": {
         "time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"KEY": "${KEY}"}},
         "docs": {"url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
     }}
 
-Keys that are not known are ignored. One broken entry costs that server, a broken file costs
-nothing that was read before.
+Unknown keys are ignored. A broken entry disables that server; a broken file leaves what was read
+before.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from sessions_app.store.atomic import UnreadableFileError, read_regular
 MAX_FILE_BYTES = 1 << 20
 NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?"
 SEPARATOR = "__"
-"""Between the server's name and the tool's; neither in a server's name nor begun at its end."""
+"""Separates a server's name from a tool's; a server's name can't contain it or end in ``_``."""
 
 _NAME = re.compile(NAME_PATTERN)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -38,15 +38,15 @@ Transport = Literal["stdio", "http", ""]
 
 
 class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that is a program of this machine, spoken to through its stdin and stdout.
+    """A server that is a local program, connected through stdin and stdout.
 
     Attributes:
         command: The program, found on the server's PATH.
         args: Its arguments.
-        env: Variables beside the few harmless ones that every server gets; ``${VAR}`` expanded.
-        cwd: The directory it starts in.
+        env: Variables in addition to a few harmless ones, with ``${VAR}`` expanded.
+        cwd: Its working directory.
         disabled: Whether it must not be used.
-        trusted: Whether what it says of its tools' effects is believed.
+        trusted: Whether its annotations of tools (read-only, destructive) are believed.
     """
 
     command: str
@@ -59,22 +59,22 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must not be seen in a log or a message."""
+        """Return the values that must not appear in logs and messages."""
         return _secrets(self.env.values())
 
     def __repr__(self) -> str:
-        """Return what shows no secret: arguments and variables may be some."""
+        """Return a text without secrets, which arguments and variables may hold."""
         return f"StdioSpec(command={self.command!r})"
 
 
 class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A server somewhere, spoken to through MCP's "Streamable HTTP".
+    """A remote server, connected through MCP's "Streamable HTTP".
 
     Attributes:
         url: Its address, http or https.
-        headers: Sent with each request; ``${VAR}`` expanded.
+        headers: Headers of each request, with ``${VAR}`` expanded.
         disabled: Whether it must not be used.
-        trusted: Whether what it says of its tools' effects is believed.
+        trusted: Whether its annotations of tools (read-only, destructive) are believed.
     """
 
     url: str
@@ -85,19 +85,19 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must not be seen in a log or a message."""
+        """Return the values that must not appear in logs and messages."""
         parts = urlsplit(self.url)
         tokens = [word for value in self.headers.values() for word in value.split()]
         user = parts.netloc.rpartition("@")[0]
         return _secrets([*self.headers.values(), *tokens, parts.query, user, *user.split(":")])
 
     def __repr__(self) -> str:
-        """Return what shows no secret: an address may hold some, and headers do."""
+        """Return a text without secrets, which URL and headers may hold."""
         return f"HttpSpec(host={urlsplit(self.url).hostname!r})"
 
 
 class BrokenSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that names no server that could be used, and why."""
+    """An unusable entry, with the reason."""
 
     error: str
     transport: Transport = ""
@@ -107,7 +107,7 @@ Spec = StdioSpec | HttpSpec | BrokenSpec
 
 
 class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The servers by name, and what is wrong with the file as a whole."""
+    """The servers by name, and the fault of the file as a whole, if any."""
 
     servers: Mapping[str, Spec] = msgspec.field(default_factory=dict)
     error: str | None = None
@@ -130,11 +130,11 @@ class _Entry(msgspec.Struct):
 
 
 class _EntryError(ValueError):
-    """What is wrong with an entry, as a sentence without any of its values."""
+    """The fault of an entry, as a sentence without any of its values."""
 
 
 class ConfigFile:
-    """Follows the file: what it says now, read again only when it has changed.
+    """Follows the file, and reads it again only when it has changed.
 
     Args:
         path: The file; it need not be there.
@@ -147,13 +147,13 @@ class ConfigFile:
         self._config = McpConfig()
 
     async def current(self) -> McpConfig:
-        """Return what the file says. Where it is broken now, what it said before it broke."""
+        """Return the configuration; for a broken file, the last good one with the error."""
         async with self._reading:
             await asyncio.to_thread(self._follow)
             return self._config
 
     async def unused(self, reason: str) -> McpConfig:
-        """Return what stands for the file while it must not be read: no server, and the reason."""
+        """Return a configuration without servers, for a file that must not be read."""
         there = await asyncio.to_thread(os.path.lexists, self._path)
         return McpConfig(error=reason if there else None)
 
@@ -168,7 +168,7 @@ class ConfigFile:
 
 
 def read_config(path: Path) -> McpConfig:
-    """Read the file; one that is not there names no servers. Blocks."""
+    """Read the file; a missing one has no servers. Blocks."""
     try:
         data = read_regular(path, limit=MAX_FILE_BYTES)
     except FileNotFoundError:
@@ -179,12 +179,12 @@ def read_config(path: Path) -> McpConfig:
 
 
 def read_targets(path: Path) -> Mapping[str, str]:
-    """Return the command line or address of each entry, also of those that can't be used. Blocks.
+    """Return the command line or URL of each entry, unusable ones included. Blocks.
 
     Raises:
         FileNotFoundError: There is no file.
         UnreadableFileError: It can't be read.
-        ValueError: It can't be understood.
+        ValueError: It can't be decoded.
     """
     decoded = _decoded(read_regular(path, limit=MAX_FILE_BYTES))
     return {name: _target(raw) for name, raw in decoded.mcpServers.items()}
@@ -207,8 +207,8 @@ def parse_config(data: bytes, *, directory: Path, environment: Mapping[str, str]
 
     Args:
         data: The content.
-        directory: Where the file is: programs start there, and a relative ``cwd`` begins there.
-        environment: Where ``${VAR}`` in ``env`` and ``headers`` is looked up.
+        directory: The directory of the file: programs start there, and ``cwd`` is relative to it.
+        environment: The values of ``${VAR}`` in ``env`` and ``headers``.
     """
     try:
         decoded = _decoded(data)

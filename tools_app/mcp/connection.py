@@ -1,7 +1,7 @@
-"""Connections to MCP servers, through the SDK.
+"""Connects to MCP servers, through the SDK.
 
 Importing this module imports the SDK, which takes a second: ``server`` imports it in a thread when
-a server is started for the first time.
+the first server starts.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from tools_app.toolset import ToolProgress
 _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
-_SESSION_GONE = "Session terminated"  # what the SDK makes of a 404 within a session
+_SESSION_GONE = "Session terminated"  # the SDK's message for a 404 within a session
 _RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
@@ -53,20 +53,20 @@ async def connect(
     on_end: Callable[[str], None],
     on_change: Callable[[], None],
 ) -> AsyncIterator["SdkConnection"]:
-    """Start or reach the server, and agree with it on a version of the protocol.
+    """Start or reach the server, and negotiate the protocol version.
 
     Must be left in the task that entered it.
 
     Args:
         spec: The server.
-        stderr: Gets what its program prints there.
-        on_end: Told why, when a program has ended by itself. (Over HTTP nothing ends but calls;
-            what can't go on is raised in the task that entered this.)
-        on_change: Told when the server's tools may have changed.
+        stderr: Receives its program's stderr.
+        on_end: Called with the reason when a program has ended by itself. (Over HTTP only calls
+            end; other failures are raised in the task that entered this.)
+        on_change: Called when the server's tools may have changed.
 
     Raises:
         RemoteError: Its program can't be found.
-        Exception: Whatever else the SDK raises, alone or in groups.
+        Exception: Any other error of the SDK, alone or in groups.
     """
 
     async def on_message(message: IncomingMessage) -> None:
@@ -91,13 +91,13 @@ async def connect(
 
 
 class SdkConnection:
-    """A connection made by the SDK's client."""
+    """A connection through the SDK's client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def list_tools(self) -> RemoteListing:
-        """Return what tools there are, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them."""
+        """Return the tools, at most ``MAX_TOOLS`` and ``MAX_LISTING_BYTES`` of them."""
         tools: list[RemoteTool] = []
         size = 0
         cursor: str | None = None
@@ -119,8 +119,8 @@ class SdkConnection:
     ) -> RemoteResult:
         """Call a tool.
 
-        Not through the client's own ``call_tool``: that checks results against a schema of the
-        server's, on the event loop, and a schema can hold a regular expression that never ends.
+        Bypasses the client's ``call_tool``, which validates results against the server's schema on
+        the event loop: a schema may contain a regular expression that never ends.
         """
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -172,7 +172,7 @@ async def _transport(
 
 
 def _find(spec: StdioSpec, path: str | None) -> str:
-    """Return the program's path, so that one that is not there is said to be missing."""
+    """Return the program's path, with an error of our own if it is missing."""
     if not Path(spec.cwd).is_dir():
         raise RemoteError("Its 'cwd' is no directory.")
     command = str(Path(spec.command).expanduser())
@@ -185,7 +185,7 @@ def _find(spec: StdioSpec, path: str | None) -> str:
 
 
 async def _follow(client: Client, on_change: Callable[[], None]) -> None:
-    """Ask a server of the newer protocol to say when its tools change; older ones just say so."""
+    """Subscribe to changes of tools, in newer protocols; in older ones servers just notify."""
     tools = client.server_capabilities.tools
     if not (tools and tools.list_changed):
         return
@@ -198,7 +198,7 @@ async def _follow(client: Client, on_change: Callable[[], None]) -> None:
                 if not subscription.honored.tools_list_changed:
                     return
                 if pause > _FIRST_PAUSE_SECONDS:
-                    on_change()  # what changed in between was not heard
+                    on_change()  # changes in between were missed
                 async for _ in subscription:
                     pause = _FIRST_PAUSE_SECONDS
                     on_change()

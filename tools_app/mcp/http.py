@@ -1,4 +1,4 @@
-"""The transport over HTTP: the SDK's, with bounds on what a server can send and where it can lead.
+"""Bounds the SDK's HTTP transport: no redirects, no endless bodies, no floods.
 
 Importing this module imports the SDK.
 """
@@ -18,22 +18,22 @@ from mcp.shared.message import SessionMessage
 from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
-from tools_app.mcp.pace import Pace
+from tools_app.mcp.rate_limit import RateLimiter
 
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 1.0
 
 _LONGEST_RUN = 64
-# A run of escapes that reaches the end: in it, an escaped backslash and the beginning of an escape
-# can be told apart only from its first one on.
+# A run of escapes up to the end: only from its start on can an escaped backslash and the beginning
+# of an escape be told apart.
 _BEGUN = re.compile(rb"(?:\\(?:u[0-9a-fA-F]{4}|[^u]))*\\(?:u[0-9a-fA-F]{0,4}|[^u])?\Z")
 
 Incoming = SessionMessage | Exception
 
 
 async def http_transport(spec: HttpSpec) -> AbstractAsyncContextManager[TransportStreams]:
-    """Return a transport to the server that follows no redirect and reads no endless body."""
-    # In a thread: it reads the certificates that are trusted.
+    """Return a transport that follows no redirects and reads no endless bodies."""
+    # In a thread: it reads the trusted certificates.
     client = await asyncio.to_thread(_client, spec)
     return _connected(client, spec.url)
 
@@ -47,12 +47,12 @@ async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator[Tran
         sender, receiver = anyio.create_memory_object_stream[Incoming](0)
 
         async def relay() -> None:
-            pace = Pace()
+            limiter = RateLimiter()
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async with sender:
                     async for message in incoming:
                         await sender.send(message)
-                        await pace.keep()
+                        await limiter.wait()
 
         tasks.start_soon(relay)
         try:
@@ -65,7 +65,7 @@ async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator[Tran
 def _client(spec: HttpSpec) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers={**spec.headers, "Accept-Encoding": "identity"},
-        # A call may be silent for as long as it is allowed to take, and a stream for ever.
+        # A call may be silent until its own timeout, and a stream for ever.
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         max_redirects=0,
@@ -74,13 +74,13 @@ def _client(spec: HttpSpec) -> httpx2.AsyncClient:
 
 
 async def _hurry_goodbyes(request: httpx2.Request) -> None:
-    """Let nobody wait for the end of a session to be acknowledged."""
+    """Shorten the wait for the acknowledgement of a session's end."""
     if request.method == "DELETE":
         request.extensions["timeout"] = httpx2.Timeout(_GOODBYE_SECONDS).as_dict()
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Refuse what could unpack to anything; read no more of a body than a message may have."""
+    """Refuse compressed bodies, and limit others to the size of a message."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("The answer is compressed, which was not asked for.")
     stream = _MendedStream(cast("httpx2.AsyncByteStream", response.stream))
@@ -105,7 +105,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 class _MendedStream(httpx2.AsyncByteStream):
-    """JSON in which half of a surrogate pair is replaced, or the SDK would refuse the message."""
+    """Replaces lone surrogates in JSON, for which the SDK would refuse the message."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -126,6 +126,6 @@ class _MendedStream(httpx2.AsyncByteStream):
 
 
 def _begun_escape(data: bytes) -> int:
-    """Return how many bytes at the end may belong to an escape, or pair, that goes on."""
+    """Return how many bytes at the end may belong to an incomplete escape or pair."""
     found = _BEGUN.search(data, max(len(data) - _LONGEST_RUN, 0))
     return len(data) - found.start() if found else 0

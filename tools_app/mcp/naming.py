@@ -1,9 +1,8 @@
-"""What a server says of its tools, made into tools with names of our own. Pure.
+"""Makes tools, with names of our own, of a server's descriptions. Pure.
 
-A server is not trusted to name things well: its names come behind its own prefix, so that it can't
-put itself in the place of another server or of a function, and a name that can't be told apart
-from another is refused. What it says of a tool's effects counts only where ``mcp.json`` marks the
-server as trusted.
+A server's names are not trusted: they get its name as a prefix, so that it can't replace a function
+or another server's tool, and ambiguous names are refused. Its annotations of effects count only if
+``mcp.json`` marks the server as trusted (docs/decisions/0034).
 """
 
 import hashlib
@@ -20,9 +19,9 @@ from tools_app.mcp.remote import RemoteTool
 from tools_app.toolset import InvalidTool, Tool
 
 MAX_NAME_CHARS = 64
-"""What every provider of models accepts in the name of a tool."""
+"""The length of tool names that every provider accepts."""
 MAX_REMOTE_NAME_CHARS = 128
-"""What the protocol asks servers to keep to."""
+"""The length of tool names that the protocol recommends."""
 MAX_DESCRIPTION_CHARS = 16_384
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
@@ -39,7 +38,7 @@ _TYPES = {
 
 
 class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a server by their names here, the server's own names, and what was refused."""
+    """A server's tools by our names, the server's own names, and what was refused."""
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     remote_names: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -47,17 +46,17 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = False) -> NamedTools:
-    """Give every tool of the server its name, or say why it can't have one.
+    """Name each tool of the server, or refuse it with the reason.
 
     Args:
-        server: What ``mcp.json`` calls the server.
+        server: The server's name in ``mcp.json``.
         remote: Its tools, as it describes them.
-        trusted: Whether its word counts for what its tools do.
+        trusted: Whether its annotations of effects count.
     """
     tools: dict[str, Tool] = {}
     remote_names: dict[str, str] = {}
     invalid: list[InvalidTool] = []
-    # Whoever needs no repair comes first: "a.b" can't take the place of "a_b".
+    # Names that need no change come first: "a.b" can't take the place of "a_b".
     for tool in sorted(remote, key=lambda tool: bool(_ODD.search(tool.name))):
         name = f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}"
         reason = _refusal(tool)
@@ -81,7 +80,7 @@ def name_tools(server: str, remote: Sequence[RemoteTool], *, trusted: bool = Fal
 
 
 def server_of(tool_name: str) -> str | None:
-    """Return the only server that can have a tool of this name; None when no server can."""
+    """Return the server that a tool name belongs to; None if it is not an MCP tool's."""
     server, separator, rest = tool_name.partition(SEPARATOR)
     return server if separator and server and rest else None
 
@@ -99,7 +98,7 @@ def _refusal(tool: RemoteTool) -> str | None:
 
 
 def _shortened(server: str, remote_name: str) -> str | None:
-    """Return the beginning of a long name and a digest of the whole; None if that is too long."""
+    """Return the beginning of a long name with a digest; None if that is too long as well."""
     name = f"{server}{SEPARATOR}{_ODD.sub('_', remote_name)}"
     kept = MAX_NAME_CHARS - _DIGEST_CHARS - 1
     if len(server) + len(SEPARATOR) >= kept:

@@ -1,4 +1,4 @@
-"""Keeps secrets and odd characters out of what is logged and told. Pure."""
+"""Removes secrets and control characters from texts for logs and messages. Pure."""
 
 from collections.abc import Iterable
 

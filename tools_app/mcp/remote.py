@@ -1,4 +1,4 @@
-"""What a connection to a server gives, as values that know nothing of the SDK."""
+"""Declares the port to a connected server, and its values, without the SDK."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -9,14 +9,14 @@ from tools_app.toolset import ToolProgress
 
 
 class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as its server describes it: nothing of this is checked yet.
+    """A tool as its server describes it, not validated.
 
     Attributes:
-        name: The name that the server knows it by.
-        description: What the model is told.
+        name: The server's name for it.
+        description: The description for the model.
         input_schema: The JSON schema of its arguments.
-        read_only: Whether the server says that it changes nothing.
-        destructive: Whether it may destroy something; the server can say that it does not.
+        read_only: Whether the server declares it as read-only.
+        destructive: False if the server declares it as not destructive.
     """
 
     name: str
@@ -27,14 +27,14 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a server, and whether there were more than are taken."""
+    """The tools of a server, and whether the list was cut."""
 
     tools: Sequence[RemoteTool] = ()
     cut: bool = False
 
 
 class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call returned, as text, and whether the server calls it a failure."""
+    """The result of a call as text, and whether the server reports a failure."""
 
     text: str
     is_error: bool = False
@@ -44,8 +44,8 @@ class RemoteError(Exception):
     """A request failed, or the server can't be used.
 
     Attributes:
-        message: Why, as a sentence; not redacted yet.
-        lost: Whether the connection is of no use any more.
+        message: The reason as a sentence, not redacted.
+        lost: Whether the connection can't be used any more.
     """
 
     def __init__(self, message: str, *, lost: bool = False) -> None:
@@ -58,22 +58,22 @@ OnProgress = Callable[[ToolProgress], None]
 
 
 class Connection(Protocol):
-    """A server that was started, or reached, and has said who it is."""
+    """A connection to a server, after the handshake."""
 
     async def list_tools(self) -> RemoteListing:
-        """Return what tools there are.
+        """Return the server's tools.
 
         Raises:
-            RemoteError: The server did not say, or not in a form that is one.
+            RemoteError: The server sent no valid list.
         """
         ...
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], on_progress: OnProgress
     ) -> RemoteResult:
-        """Call a tool by the server's own name for it; cancelled, the server is told so first.
+        """Call a tool by the server's name for it; the server is notified of a cancellation.
 
         Raises:
-            RemoteError: The server refused, broke off, or answered with what is no result.
+            RemoteError: The server refused, disconnected, or sent no valid result.
         """
         ...

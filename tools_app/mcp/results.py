@@ -1,4 +1,4 @@
-"""What MCP tools return, as text for a model. Pure.
+"""Converts results of MCP tools to text for a model. Pure.
 
 Importing this module imports the SDK's types.
 """
@@ -13,9 +13,9 @@ from tools_app.text import cut
 
 
 def result_of(result: types.CallToolResult) -> RemoteResult:
-    """Return the result as text: texts as they are, everything else described.
+    """Return the result as text: text blocks unchanged, other blocks described.
 
-    Structured content is shown where there is no text; servers that have both send the same twice.
+    Structured content is used only without text; servers with both send the same twice.
     """
     parts = list(_parts(result.content))
     if result.structured_content is not None and not _has_text(result.content):

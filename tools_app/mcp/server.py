@@ -1,12 +1,12 @@
-"""One MCP server: started when somebody needs it, watched, and started again when it fails.
+"""Supervises one MCP server: starts it on demand, watches it, and restarts it after a failure.
 
-    stopped ──somebody asks──> starting ──> ready ──it ends──> backing_off ──> failed
-                                  │                                 ▲            │
-                                  └────────── it fails ─────────────┘            │
-                                  ▲──────────────── somebody asks ───────────────┘
+    stopped ──needed──> starting ──> ready ──it ends──> backing_off ──> failed
+                           │                                 ▲            │
+                           └────────── it fails ─────────────┘            │
+                           ▲──────────────────── needed ──────────────────┘
 
-``backing_off``: it failed, and is not tried again for a while. ``failed``: that while is over, and
-the next one who asks has it tried again. Nothing is started that nobody asks for.
+``backing_off``: it failed, and is not started again for a while. ``failed``: that while is over,
+and the next caller starts it again. A server that nobody needs is not started.
 """
 
 import asyncio
@@ -45,16 +45,16 @@ class ServerUnavailable(Exception):
         self.reason = reason
 
 
-class ServerOwner:
-    """The owner of one server's connection. Belongs to one event loop.
+class ManagedServer:
+    """One server and its connection. Belongs to one event loop.
 
-    The connection lives in one task, because the SDK's contexts must be left in the task that
-    entered them; calls are made by whoever calls.
+    The connection lives in a task of its own, because the SDK's contexts must be left in the task
+    that entered them; calls run in the tasks of their callers.
 
     Args:
-        name: What ``mcp.json`` calls it.
-        spec: How it is reached.
-        limits: How long things may take.
+        name: Its name in ``mcp.json``.
+        spec: Its validated entry there.
+        limits: Its timeouts.
     """
 
     def __init__(self, name: str, spec: StdioSpec | HttpSpec, limits: McpLimits) -> None:
@@ -65,10 +65,10 @@ class ServerOwner:
         self.named = NamedTools()
         self._limits = limits
         self._connection: Connection | None = None
-        self._owner: asyncio.Task[None] | None = None
+        self._supervisor: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._wake = asyncio.Event()
-        self._moved = asyncio.Event()
+        self._state_changed = asyncio.Event()
         self._closing = False
         self._restarting = False
         self._tools_changed = False
@@ -78,26 +78,26 @@ class ServerOwner:
         self._resumes_at = 0.0
         self._clock: asyncio.Timeout | None = None
 
-    def want(self) -> None:
-        """Have the server started, unless it runs, or failed a moment ago."""
+    def request_start(self) -> None:
+        """Request a start, unless the server runs or is backing off."""
         if self._closing:
             return
         if self.state in ("stopped", "failed"):
-            self._demand()
+            self._start()
         elif self.state == "backing_off":
             self._wanted.set()  # when the pause is over
 
-    async def settled(self, *, within: float) -> bool:
-        """Have the server started, and wait until that succeeded or failed; return whether it did.
+    async def wait_ready(self, *, within: float) -> bool:
+        """Request a start and wait for it; return whether the server is ready.
 
-        A server that started to start long ago, or that pauses for long, is not waited for.
+        Does not wait for a start that began long ago, nor for a long pause.
         """
-        self.want()
+        self.request_start()
         latest = _now() + within
-        while (seconds := min(latest - _now(), self._worth_waiting())) > 0:
+        while (seconds := min(latest - _now(), self._seconds_worth_waiting())) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._moved.wait()
+                    await self._state_changed.wait()
         return self.state == "ready"
 
     async def call_tool(
@@ -108,14 +108,14 @@ class ServerOwner:
         *,
         digest: str | None = None,
     ) -> RemoteResult:
-        """Call a tool by its name here, unless it is not any more what ``digest`` tells.
+        """Call a tool by our name for it, unless it has changed since ``digest``.
 
         Raises:
-            ServerUnavailable: The server does not work now, or has no such tool any more.
+            ServerUnavailable: The server does not work now, or no longer has the tool.
             RemoteError: The call failed.
-            TimeoutError: It took too long; the server was told that nobody waits any more.
+            TimeoutError: It took too long; the server was sent a cancellation.
         """
-        if not await self.settled(within=self._limits.need) or self._connection is None:
+        if not await self.wait_ready(within=self._limits.start_wait) or self._connection is None:
             raise ServerUnavailable(self._why_not())
         remote_name = self.named.remote_names.get(tool_name)
         if remote_name is None:
@@ -124,7 +124,7 @@ class ServerOwner:
             raise RemoteError("It changed this tool after it was offered. The tool did not run.")
         connection, finished = self._connection, False
         loop = asyncio.get_running_loop()
-        latest = loop.time() + self._limits.call * self._limits.calls_at_most
+        latest = loop.time() + self._limits.call * self._limits.call_factor
         try:
             async with asyncio.timeout(self._limits.call) as clock:
 
@@ -142,46 +142,46 @@ class ServerOwner:
             finished = True
 
     async def restart(self) -> None:
-        """End the server if it runs, and start it, without any pause; wait for how that goes."""
+        """End the server if it runs, start it without a pause, and wait for the outcome."""
         if self._closing:
             return
         self._failures = 0
         self._restarting = True
         self._interrupt()
-        self._demand()
-        await self.settled(within=self._limits.need)
+        self._start()
+        await self.wait_ready(within=self._limits.start_wait)
 
     async def aclose(self) -> None:
         """End the server for good, within a bounded time."""
         self._closing = True
         self._interrupt()
         self._wanted.set()
-        owner = self._owner
-        if owner is None:
+        supervisor = self._supervisor
+        if supervisor is None:
             return
-        _, running = await asyncio.wait([owner], timeout=self._limits.close)
+        _, running = await asyncio.wait([supervisor], timeout=self._limits.close)
         if running:
-            owner.cancel()
-            await asyncio.wait([owner], timeout=self._limits.close)
-        self._move("stopped")
+            supervisor.cancel()
+            await asyncio.wait([supervisor], timeout=self._limits.close)
+        self._set_state("stopped")
 
-    def _demand(self) -> None:
+    def _start(self) -> None:
         self._began = _now()
-        self._move("starting")
+        self._set_state("starting")
         self._wanted.set()
-        if self._owner is None:
-            # In a context of its own: it belongs to no turn, whoever asked first.
-            self._owner = asyncio.create_task(
-                self._own(), name=f"mcp-{self.name}", context=contextvars.Context()
+        if self._supervisor is None:
+            # In a context of its own: it outlives the turn that needed it first.
+            self._supervisor = asyncio.create_task(
+                self._supervise(), name=f"mcp-{self.name}", context=contextvars.Context()
             )
 
-    def _worth_waiting(self) -> float:
-        """Return for how many seconds it may be worth to wait for the server to be ready."""
+    def _seconds_worth_waiting(self) -> float:
+        """Return how many seconds to wait for the server at most."""
         if self.state == "starting":
-            return self._began + self._limits.need - _now()
+            return self._began + self._limits.start_wait - _now()
         pause = self._resumes_at - _now()
-        if self.state == "backing_off" and pause <= self._limits.patience:
-            return pause + self._limits.need
+        if self.state == "backing_off" and pause <= self._limits.pause_wait:
+            return pause + self._limits.start_wait
         return 0.0
 
     def _why_not(self) -> str:
@@ -192,8 +192,8 @@ class ServerOwner:
             return f"{self.error} It is tried again in {seconds} s at the earliest."
         return self.error or "It is not running."
 
-    async def _own(self) -> None:
-        """Run the server whenever it is wanted, until this is closed."""
+    async def _supervise(self) -> None:
+        """Run the server whenever it is needed, until it is closed."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -202,35 +202,37 @@ class ServerOwner:
             self._restarting, self._lost, self._tools_changed = False, None, False
             self._wake.clear()
             self._began = _now()
-            self._move("starting")
+            self._set_state("starting")
             stderr = ErrorOutput(self.name, self.spec.secrets)
             try:
                 await self._run(stderr)
-            except Exception as error:  # noqa: BLE001 - whatever a server does costs only itself
-                if not self._shall_end():
+            except Exception as error:  # noqa: BLE001 - a server must not break others
+                if not self._must_end():
                     self._failed(error, stderr)
                     await self._pause()
-        self._move("stopped")
+        self._set_state("stopped")
 
     async def _run(self, stderr: ErrorOutput) -> None:
-        """Start the server and watch it; return when it shall be ended."""
+        """Start the server and watch it; return when it is to be ended."""
         async with AsyncExitStack() as stack:
             async with self._attempt(self._limits.start):
                 sdk = await asyncio.to_thread(_sdk)
                 connection = await stack.enter_async_context(
-                    sdk.connect(self.spec, stderr=stderr, on_end=self._end, on_change=self._changed)
+                    sdk.connect(
+                        self.spec, stderr=stderr, on_end=self._end, on_change=self._note_changes
+                    )
                 )
                 await self._list(connection)
             self._connection = connection
             self.error = None
-            self._move("ready")
+            self._set_state("ready")
             ready_at = _now()
             logger.info("MCP server %s has %d tools.", self.name, len(self.named.tools))
             try:
                 await self._watch(connection)
             finally:
                 self._connection = None
-                if _now() - ready_at >= self._limits.proven:
+                if _now() - ready_at >= self._limits.stable_after:
                     self._failures = 0
 
     async def _watch(self, connection: Connection) -> None:
@@ -241,19 +243,19 @@ class ServerOwner:
                 async with asyncio.timeout(max(0.0, rest) if self._tools_changed else None):
                     await self._wake.wait()
             self._wake.clear()
-            if self._shall_end():
+            if self._must_end():
                 return
             if self._lost is not None:
                 raise RemoteError(self._lost)
             if self._tools_changed and _now() >= listed_at + self._limits.between_listings:
                 self._tools_changed = False
-                async with self._attempt(self._limits.need):
+                async with self._attempt(self._limits.start_wait):
                     await self._list(connection)
                 listed_at = _now()
 
     @asynccontextmanager
     async def _attempt(self, seconds: float) -> AsyncIterator[None]:
-        """Bound what is done, and let ``_interrupt`` break it off."""
+        """Bound the time of the body, and let ``_interrupt`` end it."""
         async with asyncio.timeout(seconds) as clock:
             self._clock = clock
             try:
@@ -281,16 +283,16 @@ class ServerOwner:
             self._limits.longest_pause,
             self._limits.first_pause * 2 ** min(self._failures - 1, 16),
         )
-        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - so that workers do not try all at once
+        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - so that processes do not try all at once
         self._resumes_at = _now() + pause
-        self._move("backing_off")
+        self._set_state("backing_off")
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                while not self._shall_end():
+                while not self._must_end():
                     self._wake.clear()
                     await self._wake.wait()
-        if not self._wanted.is_set() and not self._shall_end():
-            self._move("failed")
+        if not self._wanted.is_set() and not self._must_end():
+            self._set_state("failed")
 
     def _failed(self, error: Exception, stderr: ErrorOutput) -> None:
         self._failures += 1
@@ -299,31 +301,31 @@ class ServerOwner:
         if stderr.last_words:
             self.error = redacted(f"{self.error} It said: {stderr.last_words}", ())
 
-    def _shall_end(self) -> bool:
-        """Whether what runs now is wanted no more, for good or to be started again."""
+    def _must_end(self) -> bool:
+        """Return whether the running server is to be ended, for good or to be restarted."""
         return self._closing or self._restarting
 
     def _end(self, reason: str) -> None:
-        """Take note that the connection is of no use any more."""
+        """Record that the connection is lost."""
         if self._lost is None:
             self._lost = reason
             self._wake.set()
 
-    def _changed(self) -> None:
+    def _note_changes(self) -> None:
         self._tools_changed = True
         self._wake.set()
 
     def _redacted(self, text: str) -> str:
         return redacted(text, self.spec.secrets)
 
-    def _move(self, state: State) -> None:
+    def _set_state(self, state: State) -> None:
         self.state = state
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+        changed, self._state_changed = self._state_changed, asyncio.Event()
+        changed.set()
 
 
 def _cause(error: BaseException) -> str:
-    """Return what went wrong, as a sentence: SDK and transports wrap it in groups."""
+    """Return the cause as a sentence: SDK and transports wrap it in exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, RemoteError):

@@ -1,4 +1,4 @@
-"""What a server prints to its stderr: into the log in detail, and its last words for people."""
+"""Logs a server's stderr at DEBUG, and keeps the last lines for error messages."""
 
 import logging
 import time
@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 class ErrorOutput:
-    """Takes the bytes as they come. Logs at DEBUG only: a server may print what it was asked.
+    """Splits stderr into lines. Logs at DEBUG only: a server may print the calls it gets.
 
     Args:
         server: The server's name.
-        secrets: What is never shown.
+        secrets: Values that are redacted.
     """
 
     def __init__(self, server: str, secrets: frozenset[str]) -> None:
@@ -32,11 +32,11 @@ class ErrorOutput:
 
     @property
     def last_words(self) -> str:
-        """The last lines, on one line; empty when there was nothing."""
+        """Return the last lines, joined; empty if there were none."""
         return " / ".join(self._last)
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed; an empty piece says that there is no more."""
+        """Add output; an empty piece marks the end."""
         *lines, rest = (self._pending + data).split(b"\n")
         if not data or len(rest) > _MAX_LINE_BYTES:
             lines, rest = [*lines, rest], b""

@@ -1,7 +1,7 @@
-"""The stdio transport: JSON-RPC messages, one on each line, to and from a program.
+"""Implements the stdio transport: JSON-RPC messages, one a line, to and from a program.
 
-The SDK has one too. This one bounds what a program can do to the server: the length of a line, the
-messages it sends in a second, the time it may leave its stdin unread, and what outlives it.
+Unlike the SDK's transport it bounds the length of a line, the rate of messages and the time that a
+program may leave its stdin unread, and leaves no process behind.
 
 Importing this module imports the SDK.
 """
@@ -22,7 +22,7 @@ from mcp_types import jsonrpc_message_adapter
 from sessions_app.surrogates import mend_escapes
 from tools_app.command_reaper import reaper_command
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
-from tools_app.mcp.pace import Pace
+from tools_app.mcp.rate_limit import RateLimiter
 from tools_app.mcp.stderr import ErrorOutput
 
 _UNREAD_SECONDS = 30.0
@@ -46,14 +46,14 @@ async def stdio_transport(
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Run the command under a reaper and speak with it; on exit it has ended, with all it started.
+    """Run the command under a reaper; on exit it has ended, with all processes it started.
 
     Args:
         command: The program and its arguments.
         env: Its whole environment.
         cwd: The directory it starts in.
-        stderr: Gets what it prints there.
-        on_end: Told, once, why there will be no more messages.
+        stderr: Receives its stderr.
+        on_end: Called once, with the reason, when no more messages will come.
 
     Raises:
         OSError: The program can't be started at all.
@@ -76,7 +76,7 @@ async def stdio_transport(
         try:
             yield program.streams
         finally:
-            # Whoever is cancelled ends the program all the same; every wait in there is bounded.
+            # The program is ended also when this is cancelled; every wait in there is bounded.
             with anyio.CancelScope(shield=True):
                 await program.stop()
             tasks.cancel_scope.cancel()
@@ -103,34 +103,34 @@ class _Program:
         self.streams: TransportStreams = (incoming, outgoing)
 
     async def read_messages(self) -> None:
-        """Hand on what the program says, until it closes its stdout or breaks a limit."""
-        pace = Pace()
+        """Pass on the program's messages, until it closes its stdout or breaks a limit."""
+        limiter = RateLimiter()
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with self._incoming:
                 try:
                     while True:
                         await self._take(await self._stdout.readuntil(b"\n"))
-                        await pace.keep()
+                        await limiter.wait()
                 except asyncio.IncompleteReadError:
-                    self._tell_end(await self._why_ended())
+                    self._report_end(await self._why_ended())
                 except asyncio.LimitOverrunError:
-                    self._tell_end(f"It sent a message of more than {MAX_MESSAGE_BYTES:,} bytes.")
+                    self._report_end(f"It sent a message of more than {MAX_MESSAGE_BYTES:,} bytes.")
                 except OSError as error:
-                    self._tell_end(f"Its output can't be read: {error}.")
+                    self._report_end(f"Its output can't be read: {error}.")
         while await self._stdout.read(_PIECE):
-            await pace.keep()
+            await limiter.wait()
 
     async def read_stderr(self) -> None:
-        """Hand on what the program prints to its stderr."""
-        pace = Pace()
+        """Pass on the program's stderr."""
+        limiter = RateLimiter()
         with suppress(OSError):
             while data := await self._stderr.read(_PIECE):
                 self._error_output.feed(data)
-                await pace.keep()
+                await limiter.wait()
         self._error_output.feed(b"")
 
     async def write_messages(self) -> None:
-        """Send the program what the session says; one that does not read is given up."""
+        """Send the session's messages to the program; give up one that does not read."""
         try:
             async with self._outgoing:
                 async for message in self._outgoing:
@@ -139,11 +139,11 @@ class _Program:
                     async with asyncio.timeout(_UNREAD_SECONDS):
                         await self._stdin.drain()
         except OSError:  # a TimeoutError is one
-            self._tell_end("It does not read its input.")
+            self._report_end("It does not read its input.")
             await self._incoming.aclose()
 
     async def stop(self) -> None:
-        """End the program: its stdin is closed, and if that does not help, it is killed."""
+        """End the program: close its stdin, and if that does not help, kill it."""
         self._ended = True
         for stream in self.streams:
             await stream.aclose()
@@ -153,7 +153,7 @@ class _Program:
             if not await self._ends_within(_REAPER_SECONDS):
                 logger.warning("Process %d can't be ended; it is left alone.", self._process.pid)
                 self._send(signal.SIGKILL)
-        # It may have left descendants behind that hold the pipes: on macOS, or as somebody else.
+        # Descendants may still hold the pipes: on macOS, or with another owner.
         with anyio.move_on_after(_FLUSH_SECONDS):
             await self._process.wait()
         self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - no other way
@@ -164,10 +164,10 @@ class _Program:
         if not line.strip():
             return
         try:
-            # Half a character would make no message of it, and its call wait for ever.
+            # With a lone surrogate it would be no message, and its call would wait for ever.
             message = jsonrpc_message_adapter.validate_json(mend_escapes(line), by_name=False)
         except ValueError:
-            # Many programs print a banner where only messages belong.
+            # Many programs print a banner to stdout.
             self._error_output.feed(b"(no message) " + line[:_PIECE].rstrip() + b"\n")
             return
         await self._incoming.send(SessionMessage(message))
@@ -191,7 +191,7 @@ class _Program:
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
-    def _tell_end(self, reason: str) -> None:
+    def _report_end(self, reason: str) -> None:
         if not self._ended:
             self._ended = True
             self._on_end(reason)

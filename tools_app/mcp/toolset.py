@@ -1,4 +1,4 @@
-"""The tools of all MCP servers as one toolset."""
+"""Combines the MCP servers of ``mcp.json`` into one toolset."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec, Transp
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.naming import server_of
 from tools_app.mcp.remote import RemoteError, RemoteResult
-from tools_app.mcp.server import ServerOwner, ServerUnavailable
+from tools_app.mcp.server import ManagedServer, ServerUnavailable
 from tools_app.toolset import (
     InvalidTool,
     Tool,
@@ -36,16 +36,16 @@ _HOPEFUL = frozenset({"ready", "starting"})
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of ``mcp.json``, or the file itself where it is broken, for people.
+    """The status of a server of ``mcp.json``, or of the file itself if it is broken.
 
     Attributes:
         name: Its name.
-        transport: ``stdio`` or ``http``; empty where that can't be told.
-        state: ``stopped`` (nobody needed it yet), ``starting``, ``ready``, ``backing_off`` (it
-            failed and is not tried again for a while), ``failed`` (it failed, or its entry is
-            broken) or ``disabled``.
+        transport: ``stdio`` or ``http``; empty if unknown.
+        state: ``stopped`` (not needed yet), ``starting``, ``ready``, ``backing_off`` (it failed
+            and is not started again for a while), ``failed`` (it failed, or its entry is broken)
+            or ``disabled``.
         error: Why it does not work, without secrets; None while it does.
-        tools: The names of its tools, as far as they are known.
+        tools: The known names of its tools.
     """
 
     name: str
@@ -56,17 +56,17 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpTools:
-    """A toolset over the servers that a file configures. Each web process has its own connections.
+    """A toolset of the servers in a file. Each web process has its own connections.
 
-    Nothing is read or started before somebody asks, and a server that nobody asks for is never
-    waited for. The file is looked at with every listing, and followed when it has changed. Belongs
-    to the event loop that uses it first.
+    Nothing is read or started before the first call, and only servers that the caller needs are
+    waited for. Each listing checks the file for changes. Belongs to the event loop that uses it
+    first.
 
     Args:
-        config_path: The ``mcp.json``; it need not be there.
-        timeout_seconds: What a call may take without a sign of progress.
+        config_path: The ``mcp.json``; it need not exist.
+        timeout_seconds: How long a call may take without progress.
         limits: All other times; for tests.
-        gate: Says why the file must not be used, if so.
+        gate: Returns why the file must not be used; None when it may.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class McpTools:
         self._gate = gate
         self._limits = msgspec.structs.replace(limits or McpLimits(), call=timeout_seconds)
         self._config = McpConfig()
-        self._servers: dict[str, ServerOwner] = {}
+        self._servers: dict[str, ManagedServer] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
-        """Return the tools of the servers that the selection concerns; of all if there is none.
+        """Return the tools of the selected servers, or of all without a selection.
 
-        Who sees all tools waits 2 seconds for servers that start; who selected some waits for
-        their servers for 10 at most. A server that has worked keeps its tools while it is down.
+        Waits 2 seconds for servers that start, with a selection at most 10. A server that has
+        worked keeps its tools while it is down.
         """
         concerned = None if selection is None else _concerned(selection)
         if concerned is not None and not concerned:
@@ -100,11 +100,11 @@ class McpTools:
             for name, server in self._servers.items()
             if concerned is None or name in concerned
         ]
-        within = self._limits.glance if selection is None else self._limits.need
+        within = self._limits.listing_wait if selection is None else self._limits.start_wait
         unknown = [server for server in chosen if not server.named.tools]
         for server in chosen:
-            server.want()
-        await asyncio.gather(*(server.settled(within=within) for server in unknown))
+            server.request_start()
+        await asyncio.gather(*(server.wait_ready(within=within) for server in unknown))
         tools: dict[str, Tool] = {}
         for server in chosen:
             tools |= server.named.tools
@@ -118,10 +118,10 @@ class McpTools:
         )
 
     async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
-        """Call a tool; its server is started if it has to be.
+        """Call a tool; its server is started if necessary.
 
-        When the caller is cancelled, the server has been sent ``notifications/cancelled`` before
-        the cancellation goes on; whether it minds, nobody can know.
+        When the caller is cancelled, the server is sent ``notifications/cancelled`` before the
+        cancellation propagates; the server may ignore it.
 
         Raises:
             ToolNotFound: No server of ``mcp.json`` has a tool of this name.
@@ -131,7 +131,7 @@ class McpTools:
         if server is None:
             raise ToolNotFound(invocation.name)
         if not server.named.tools:
-            await server.settled(within=self._limits.need)
+            await server.wait_ready(within=self._limits.start_wait)
         if server.state == "ready" and invocation.name not in server.named.tools:
             raise ToolNotFound(invocation.name)
         try:
@@ -161,7 +161,7 @@ class McpTools:
         return _returned(server, result)
 
     async def servers(self) -> Sequence[McpServer]:
-        """Return every server of the file and how it is; starts none."""
+        """Return the status of every server in the file; starts none."""
         await self._follow()
         return [
             *([_broken_file(self._config.error)] if self._config.error else []),
@@ -169,7 +169,7 @@ class McpTools:
         ]
 
     async def restart(self, name: str) -> McpServer:
-        """End a server if it runs and start it at once; wait for how that goes, 10 s at most.
+        """Restart a server, and wait at most 10 s for the outcome.
 
         Other web processes keep their connections.
 
@@ -194,14 +194,14 @@ class McpTools:
         return status
 
     async def aclose(self) -> None:
-        """End all servers, within a bounded time; nothing can be called afterwards."""
+        """End all servers, within a bounded time; no further calls are possible."""
         self._closed = True
         self._end(list(self._servers))
         if self._ending:
             await asyncio.wait(self._ending)
 
     async def _follow(self) -> None:
-        """Make the servers those of the file: who left it or changed in it is ended."""
+        """Adopt the servers of the file: end those that were removed or changed."""
         reason = await self._gate()
         config = await (self._file.current() if reason is None else self._file.unused(reason))
         if config is self._config or self._closed:
@@ -210,7 +210,7 @@ class McpTools:
         wanted = {name: spec for name, spec in config.servers.items() if _usable(spec)}
         self._end([n for n, server in self._servers.items() if wanted.get(n) != server.spec])
         self._servers = {
-            name: self._servers.get(name) or ServerOwner(name, spec, self._limits)
+            name: self._servers.get(name) or ManagedServer(name, spec, self._limits)
             for name, spec in wanted.items()
             if not isinstance(spec, BrokenSpec)
         }
@@ -261,11 +261,11 @@ def _broken_file(error: str) -> McpServer:
     return McpServer(name=FILE, transport="", state="failed", error=error)
 
 
-def _returned(server: ServerOwner, result: RemoteResult) -> ToolResult:
+def _returned(server: ManagedServer, result: RemoteResult) -> ToolResult:
     if result.is_error:
         return _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
     return ToolResult(success=True, result=result.text, server=server.name)
 
 
-def _failure(server: ServerOwner, message: str, code: str) -> ToolResult:
+def _failure(server: ManagedServer, message: str, code: str) -> ToolResult:
     return ToolResult(success=False, error_message=message, error_code=code, server=server.name)

@@ -167,7 +167,7 @@ async def test_a_flood_on_stderr_is_drained(lab):
 
 
 async def test_a_server_that_hangs_is_waited_for_by_nobody_else(lab):
-    lab.start(need=0.5, glance=0.2)
+    lab.start(start_wait=0.5, listing_wait=0.2)
     await lab.configure(srv=lab.raw("silent"), ok=lab.raw("plain"))
     await lab.eventually(lambda: has_tools(lab, "ok"))
 
@@ -190,7 +190,7 @@ async def test_a_server_that_hangs_is_given_up(lab):
 
 
 async def test_a_slow_start_is_waited_for_by_those_who_need_the_server(lab):
-    lab.start(glance=0.1)
+    lab.start(listing_wait=0.1)
     await lab.configure(srv=lab.raw("slow", "0.7"))
 
     assert not (await lab.tools.listing()).tools
@@ -246,7 +246,7 @@ async def test_a_crash_costs_the_calls_that_ran_and_the_server_comes_again(lab):
 
 
 async def test_each_further_failure_makes_the_pause_longer(lab):
-    lab.start(first_pause=0.2, patience=0.0)
+    lab.start(first_pause=0.2, pause_wait=0.0)
     await lab.configure(srv=lab.raw("exits", env={"KEY": "x"}))
     pauses = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Bounds how much of the processor's time a server that floods us can take."""
+"""Limits the rate of messages from a server, and so the processor time that it can take."""
 
 import asyncio
 
@@ -6,15 +6,15 @@ _SPAN_SECONDS = 0.1
 _PER_SPAN = 200
 
 
-class Pace:
-    """Lets 2,000 messages (or pieces of bytes) a second through, and those who send more wait."""
+class RateLimiter:
+    """Lets 2,000 messages (or pieces of bytes) a second through, and delays the rest."""
 
     def __init__(self) -> None:
         self._began = 0.0
         self._count = 0
 
-    async def keep(self) -> None:
-        """Count one, and wait if there were too many lately."""
+    async def wait(self) -> None:
+        """Count one message, and wait if there were too many in this span."""
         self._count += 1
         if self._count % _PER_SPAN:
             return
