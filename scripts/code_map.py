@@ -1,6 +1,6 @@
 """Lists the folders of each app for ``docs/architecture.md``, and the recorded decisions.
 
-Floors are the layers of the import contracts in ``pyproject.toml``; a description is the first
+Layers are those of the import contracts in ``pyproject.toml``; a description is the first
 paragraph of a docstring.
 """
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def folder_tables() -> str:
-    """Return a table for each app that has floors, the app that others build upon last."""
+    """Return a table for each app, its folders and modules from the highest layer to the lowest."""
     return "\n".join(
         f"### `{app}`\n\n{_description(ROOT / app)}\n\n{_table(app, layers)}"
         for app, layers in _layers_of_apps().items()
@@ -40,9 +40,9 @@ def _layers_of_apps() -> dict[str, list[str]]:
 
 
 def _table(app: str, layers: Sequence[str]) -> str:
-    lines = ["| Floor | Where | What it does |", "| --- | --- | --- |"]
-    for floor, names in zip(range(len(layers), 0, -1), layers, strict=True):
-        lines += [f"| {floor} | `{shown}` | {does} |" for shown, does in _entries(app, names)]
+    lines = ["| Layer | Where | What it does |", "| --- | --- | --- |"]
+    for layer, names in zip(range(len(layers), 0, -1), layers, strict=True):
+        lines += [f"| {layer} | `{shown}` | {does} |" for shown, does in _entries(app, names)]
     return "\n".join(lines) + "\n"
 
 
