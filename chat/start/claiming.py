@@ -167,6 +167,7 @@ class TurnClaimer:
         turns: Sequence[str] = ()
         jobs: list[TurnJob] = []
         writers: list[JournalWriter] = []
+        owner = self._repository.owners.mine()
 
         def open_turn(session: Session) -> Session:
             """May be called again, with a newer session: the last job counts."""
@@ -179,7 +180,7 @@ class TurnClaimer:
             opened = open_session(jobs[-1].session, jobs[-1], now=utc_now())
             # Before the claim: a claim whose journal nobody writes is that of a turn which is over.
             if not writers:
-                writers.append(self._journal.open(session_id, turn_id))
+                writers.append(self._journal.open(session_id, turn_id, owner=owner))
             return opened
 
         self._expect(turn_id)
@@ -187,7 +188,7 @@ class TurnClaimer:
             session = self._repository.claim(
                 session_id,
                 turn_id,
-                owner=self._repository.owners.mine(),
+                owner=owner,
                 recover=self._recovery.recover,
                 change=open_turn,
             )

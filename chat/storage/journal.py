@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from sessions_app.errors import StorageError
+
 PASSAGE_BYTES = 256 * 1024
 
 
@@ -40,6 +42,12 @@ def do_nothing() -> None:
 
 class Fenced(OSError):
     """The journal was taken over: another process ends the turn, and this one has to stop."""
+
+
+class OwnerCondemned(StorageError):
+    """The process was taken for dead, so that its turns must not go on under its old id."""
+
+    code = "SERVICE_UNAVAILABLE"
 
 
 class JournalWriter(Protocol):
@@ -138,8 +146,13 @@ class TurnJournal(JournalReader, JournalQuarantine, Protocol):
     is in no list but ``all_turns``, and is left alone.
     """
 
-    def open(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Begin the journal of a new turn; ``StorageError`` when the disk takes none."""
+    def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
+        """Begin the journal of a new turn, of the process that owns its claim.
+
+        Raises:
+            OwnerCondemned: Others took the owner for dead, and may have sealed its turns.
+            StorageError: No journal can be begun.
+        """
 
     def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
         """Go on with a journal whose writer died, after keeping that writer out for good.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from chat.storage.journal import PASSAGE_BYTES, Entry, Fenced, Passage, do_nothing
+from chat.storage.journal import PASSAGE_BYTES, Entry, Fenced, OwnerCondemned, Passage, do_nothing
 
 
 class Lines:
@@ -96,8 +96,11 @@ class MemoryJournal:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self.writers: list[MemoryWriter] = []
+        self.condemned: set[str] = set()
 
-    def open(self, session_id: str, turn_id: str) -> MemoryWriter:
+    def open(self, session_id: str, turn_id: str, *, owner: str) -> MemoryWriter:
+        if owner in self.condemned:
+            raise OwnerCondemned(owner)
         with self._lock:
             if (session_id, turn_id) in self._turns:
                 raise FileExistsError(turn_id)

@@ -14,6 +14,7 @@ from chat.storage.journal import (
     PASSAGE_BYTES,
     Fenced,
     JournalWriter,
+    OwnerCondemned,
     Passage,
     TurnJournal,
     line,
@@ -33,7 +34,7 @@ from importlib import import_module
 from pathlib import Path
 from chat.storage.journal import line
 module, adapter, place, session_id, turn_id = sys.argv[1:]
-writer = getattr(import_module(module), adapter)(Path(place)).open(session_id, turn_id)
+writer = getattr(import_module(module), adapter)(Path(place)).open(session_id, turn_id, owner='me')
 for order in sys.stdin:
     number, _, text = order.strip().partition(" ")
     data = '{"content":"' + text + '"}'
@@ -88,7 +89,7 @@ def elsewhere(journal: TurnJournal, tmp_path: Path):
 def write(
     journal: TurnJournal, *events: tuple[str, str], turn_id: str = TURN, **where: str
 ) -> None:
-    writer = journal.open(where.get("session_id", SESSION), turn_id)
+    writer = journal.open(where.get("session_id", SESSION), turn_id, owner="me")
     for number, (name, data) in enumerate(events, 1):
         writer.append(line(number, name, data))
     writer.close()
@@ -115,7 +116,7 @@ def test_events_come_back_in_order_byte_for_byte(journal: TurnJournal) -> None:
 
 
 def test_notes_are_kept_but_not_counted(journal: TurnJournal) -> None:
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     writer.append(line(0, "round", '{"message_id":"m"}'))
     writer.append(line(1, *delta("a")) + line(0, "round", "{}") + line(2, *delta("b")))
     writer.close()
@@ -123,7 +124,7 @@ def test_notes_are_kept_but_not_counted(journal: TurnJournal) -> None:
 
 
 def test_reading_goes_on_from_a_position(journal: TurnJournal) -> None:
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     writer.append(line(1, *delta("a")))
     first = journal.read(SESSION, TURN)
     assert journal.read(SESSION, TURN, first.position).entries == []
@@ -149,7 +150,7 @@ def test_several_readers_do_not_disturb_each_other(journal: TurnJournal) -> None
 def test_a_turn_can_not_have_two_journals(journal: TurnJournal) -> None:
     write(journal, delta("first"))
     with pytest.raises(FileExistsError):
-        journal.open(SESSION, TURN)
+        journal.open(SESSION, TURN, owner="me")
     assert read(journal) == [(1, *delta("first"))]
 
 
@@ -190,7 +191,7 @@ def test_whether_somebody_writes_is_known_until_its_process_dies(
 
 
 def test_closing_a_writer_lets_go_of_its_journal(journal: TurnJournal) -> None:
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     assert journal.is_being_written(SESSION, TURN)
     writer.close()
     writer.close()
@@ -215,7 +216,7 @@ def test_after_a_dead_writer_its_torn_line_is_cut_off(
 
 
 def test_only_done_ends_a_journal(journal: TurnJournal) -> None:
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     writer.append(line(1, *delta('\\"event\\":\\"done\\"')))
     assert not journal.has_ended(SESSION, TURN)
     # The arguments of a tool are whatever a model says.
@@ -294,7 +295,7 @@ def test_a_long_journal_is_read_in_passages(journal: TurnJournal) -> None:
 
 
 def test_a_passage_without_entries_is_the_end(journal: TurnJournal) -> None:
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     writer.append("no entry\n" * (PASSAGE_BYTES // 4))
     writer.append(line(1, *DONE))
     writer.append('{"n":2,"event":"torn' + "x" * PASSAGE_BYTES)
@@ -306,7 +307,7 @@ def test_a_passage_without_entries_is_the_end(journal: TurnJournal) -> None:
 
 async def open_and_write(journal: TurnJournal, texts: str) -> tuple[JournalWriter, list[str]]:
     """Append each text, and return which were kept already when that returned."""
-    writer = await asyncio.to_thread(journal.open, SESSION, TURN)
+    writer = await asyncio.to_thread(journal.open, SESSION, TURN, owner="me")
     kept: list[str] = []
     for number, text in enumerate(texts, 1):
         writer.append(line(number, *delta(text)), partial(kept.append, text))
@@ -324,7 +325,7 @@ async def test_lines_are_kept_in_order_and_can_be_read_then(journal: TurnJournal
 
 @pytest.mark.allow_blocking
 async def test_what_is_kept_can_be_read_the_moment_that_it_is(journal: TurnJournal) -> None:
-    writer = await asyncio.to_thread(journal.open, SESSION, TURN)
+    writer = await asyncio.to_thread(journal.open, SESSION, TURN, owner="me")
     seen: list[int] = []
 
     def look() -> None:
@@ -372,7 +373,7 @@ def test_taking_over_what_is_not_there_makes_nothing(journal: TurnJournal) -> No
 def test_who_is_fenced_off_can_not_write() -> None:
     """With files the sessions' lock sees to that: a dead process writes nothing more."""
     journal = MemoryJournal()
-    owner = journal.open(SESSION, TURN)
+    owner = journal.open(SESSION, TURN, owner="me")
     owner.append(line(1, *delta("a")))
     first = journal.take_over(SESSION, TURN)
     second = journal.take_over(SESSION, TURN)
@@ -381,3 +382,12 @@ def test_who_is_fenced_off_can_not_write() -> None:
             late.append(line(2, *DONE))
     second.append(line(2, *DONE))
     assert [entry[:2] for entry in read(journal)] == [(1, "content_delta"), (2, "done")]
+
+
+def test_a_process_that_was_given_up_begins_no_journal() -> None:
+    """With files nothing condemns a process that lives."""
+    journal = MemoryJournal()
+    journal.condemned.add("me")
+    with pytest.raises(OwnerCondemned):
+        journal.open(SESSION, TURN, owner="me")
+    assert journal.turns(SESSION) == []

@@ -81,8 +81,8 @@ class FileTurnJournal:
     def _header(self) -> str:
         return Header(journal=VERSION, sessions=self._sessions).line
 
-    def open(self, session_id: str, turn_id: str) -> JournalWriter:
-        """Begin the journal of a new turn."""
+    def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:  # noqa: ARG002
+        """Begin the journal of a new turn; its lock says that its owner lives, whoever that is."""
         path = self._path(session_id, turn_id)
         try:
             while True:

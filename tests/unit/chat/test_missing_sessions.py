@@ -180,7 +180,7 @@ async def test_deleting_leaves_a_journal_that_is_being_written(house):
         session_id = house.sessions.create(model="m").session_id
         repository = house.sessions.repository
         repository.claim(session_id, turn_id, owner=repository.owners.mine())
-        writer = house.journal.open(session_id, turn_id)
+        writer = house.journal.open(session_id, turn_id, owner="me")
         repository.release(session_id, turn_id)
         repository.delete(session_id)
         house.journal.discard_session(session_id)
@@ -204,7 +204,7 @@ async def test_a_session_that_came_back_after_it_was_deleted_is_not_deleted_agai
         repository.delete(session_id)
         path.write_bytes(backup)
         repository.claim(session_id, "fffff3a2b4c50000abcd", owner=repository.owners.mine())
-        house.journal.open(session_id, "fffff3a2b4c50000abcd").close()
+        house.journal.open(session_id, "fffff3a2b4c50000abcd", owner="me").close()
         path.rename(path.with_suffix(".new"))
         keep_house(house)
         return house.journal.turns(session_id)

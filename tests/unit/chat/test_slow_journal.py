@@ -11,6 +11,7 @@ from chat.turn.state_machine import State
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionBusy
 from tests.contract.memory_journal import MemoryJournal
+from tests.unit.chat.listening import read_all
 from tests.unit.chat.test_registry import HELLO, WAIT, Calculator, call, listen, names, run
 
 
@@ -28,11 +29,9 @@ async def test_every_event_is_in_the_journal_before_a_listener_has_it(house, jou
     house.model.say_text(*"abcdefgh")
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, HELLO)
-    shown = b""
-    while chunk := await turn.first_subscription.next():
-        shown += chunk
-        kept = [entry for entry in journal.read(session_id, turn.turn_id).entries if entry.n]
-        assert len(kept) >= shown.count(b"\nevent: ")
+    while shown := await turn.first_subscription.next():
+        kept = [entry.n for entry in journal.read(session_id, turn.turn_id).entries]
+        assert {event.number for event in shown} <= set(kept)
     assert (await turn.finished()).state is State.COMPLETED
     assert journal.has_ended(session_id, turn.turn_id)
     assert (await house.messages(session_id))[-1].content == "abcdefgh"
@@ -62,17 +61,13 @@ async def test_a_journal_that_fails_ends_the_turn_and_nothing_of_it_is_shown(hou
     house.model.say([TextDelta("kept")], [TextDelta("lost")], WAIT, [TextDelta("never")])
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, HELLO)
-    first = await turn.first_subscription.next()
-    while b"kept" not in first:
-        first += await turn.first_subscription.next()
+    while (await turn.first_subscription.next())[-1].name != "content_delta":
+        pass
     journal.writers[-1].fail(OSError(errno.ENOSPC, "full"))
     await house.model.asked.wait()
     house.model.go_on.set()
-    rest = b""
-    while chunk := await turn.first_subscription.next():
-        rest += chunk
-    assert b"never" not in rest
-    assert rest.count(b"event: error") == rest.count(b"event: done") == 1
+    rest = await read_all(turn.first_subscription)
+    assert [event.name for event in rest] == ["error", "done"]
     assert (await turn.finished()).state is State.FAILED
 
 
@@ -92,13 +87,10 @@ async def test_who_attaches_elsewhere_follows_the_journal(house):
     await house.model.asked.wait()
     follower = await house.turns._remote.listen(session_id, turn.turn_id)
     house.model.go_on.set()
-    received = b""
     async with asyncio.timeout(20):
-        while chunk := await follower.next():
-            received += chunk
-    follower.close()
-    assert received.count(b"event: content_delta") == 2
-    assert received.count(b"event: done") == 1
+        received = [event.name for event in await read_all(follower)]
+    assert received.count("content_delta") == 2
+    assert received[-1] == "done"
 
 
 async def test_two_who_seal_the_same_turn_end_it_once(house, journal):
@@ -139,7 +131,7 @@ async def test_a_sealer_that_is_fenced_off_leaves_the_turn_to_the_other_one(make
     house.model.say_text("Half")
     session_id = await house.new_session()
     session = await asyncio.to_thread(house.sessions.repository.load, session_id)
-    writer = journal.open(session_id, "0" * 20)
+    writer = journal.open(session_id, "0" * 20, owner="me")
     writer.append(line(1, "turn_started", "{}"))
     await writer.flushed()
     writer.close()

@@ -52,7 +52,7 @@ async def test_a_follower_that_waits_reads_no_session(house, monkeypatch):
 
 
 def begin_journal(house, session_id):
-    writer = house.journal.open(session_id, "0" * 20)
+    writer = house.journal.open(session_id, "0" * 20, owner="me")
     writer.append(line(1, "turn_started", "{}"))
     writer.close()
 

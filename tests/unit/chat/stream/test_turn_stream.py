@@ -29,7 +29,7 @@ STARTED = TurnStarted(turn_id="t1", session_id="s", model="m")
 @pytest.fixture
 async def turn_stream(tmp_path):
     journal = FileTurnJournal(tmp_path)
-    writer = await asyncio.to_thread(journal.open, "s", "t1")
+    writer = await asyncio.to_thread(journal.open, "s", "t1", owner="me")
     made = TurnStream(
         "t1",
         writer=writer,

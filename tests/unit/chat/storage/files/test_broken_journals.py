@@ -206,7 +206,7 @@ async def test_deleting_a_session_deletes_what_was_put_aside(dead):
 def test_what_is_put_aside_stays_when_its_journal_is_swept(tmp_path):
     journal = FileTurnJournal(tmp_path)
     session_id, turn_id = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
-    writer = journal.open(session_id, turn_id)
+    writer = journal.open(session_id, turn_id, owner="me")
     writer.append('garbage\n{"n":1,"event":"done","data":{}}\n')
     writer.close()
     assert journal.set_aside(session_id, turn_id, is_sound)
@@ -220,7 +220,7 @@ def test_putting_aside_writes_and_reads_through_no_link(tmp_path):
     """A folder that somebody else filled may have links wherever we write."""
     session_id, turn_id = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
     journal = FileTurnJournal(tmp_path / "turns")
-    writer = journal.open(session_id, turn_id)
+    writer = journal.open(session_id, turn_id, owner="me")
     writer.append("garbage\n")
     writer.close()
     precious = tmp_path / "precious"
@@ -243,7 +243,7 @@ def test_halves_of_characters_in_older_journals_are_joined(tmp_path):
     call = r'{"tool_name":"\ud83d","tool_call_id":"c","call_index":0,"arguments":{"\ude00":[]}}'
     session_id, turn_id = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
     journal = FileTurnJournal(tmp_path)
-    writer = journal.open(session_id, turn_id)
+    writer = journal.open(session_id, turn_id, owner="me")
     writer.append(line(0, "round", '{"message_id":"m"}'))
     writer.append(line(1, "content_delta", r'{"content":"a\ud83d"}'))
     writer.append(line(2, "content_delta", r'{"content":"\ude00b\ud83d"}'))

@@ -27,7 +27,7 @@ INTRUDERS: dict[str, Callable[[Path], object]] = {
 @pytest.fixture
 def journal(tmp_path: Path) -> FileTurnJournal:
     journal = FileTurnJournal(tmp_path)
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     writer.append(line(1, "content_delta", '{"content":"kept"}') + DONE)
     writer.close()
     return journal
@@ -140,7 +140,7 @@ def test_a_writer_whose_new_file_was_taken_for_a_dead_ones_makes_another(tmp_pat
 
     patched = patch("fcntl.flock", discard_first)
     patched.start()
-    writer = journal.open(SESSION, TURN)
+    writer = journal.open(SESSION, TURN, owner="me")
     writer.append(line(1, "done", "{}"))
     writer.close()
     assert journal.has_ended(SESSION, TURN)
@@ -150,7 +150,7 @@ def test_one_journal_that_can_not_be_looked_at_does_not_end_the_sweep(
     journal: FileTurnJournal,
 ) -> None:
     other = "0123456789"
-    journal.open(other, FOREIGN_TURN).close()
+    journal.open(other, FOREIGN_TURN, owner="me").close()
     has_ended = journal.has_ended
 
     def fails(session_id: str, turn_id: str) -> bool:
