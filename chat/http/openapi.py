@@ -1,6 +1,9 @@
 """Describes event streams in the OpenAPI document."""
 
+from inspect import cleandoc
 from typing import Any
+
+import msgspec
 
 from chat.http.sse import EVENT_ID_PATTERN
 from chat.stream.events import EVENTS
@@ -25,17 +28,7 @@ data: {"session_id":"a1b2c3d4e5"}
 
 """
 
-# One event as a client parses it. A keyword of OpenAPI 3.2, which readers of 3.1 pass over.
-_EVENT: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "pattern": EVENT_ID_PATTERN},
-        "event": {"enum": [event.event for event in EVENTS]},
-        "data": {"type": "string", "contentMediaType": "application/json"},
-        "retry": {"type": "integer"},
-    },
-    "required": ["id", "event", "data"],
-}
+_COMPONENT = "#/components/schemas/{name}"
 
 STREAM: dict[str, Any] = {
     "responses": {
@@ -43,10 +36,36 @@ STREAM: dict[str, Any] = {
             "description": "Server-sent events; see docs/events.md for every event.",
             "content": {
                 "text/event-stream": {
-                    "itemSchema": _EVENT,
+                    # A keyword of OpenAPI 3.2, which readers of 3.1 pass over.
+                    "itemSchema": {"$ref": _COMPONENT.format(name="TurnEvent")},
                     "example": _EXAMPLE,
                 }
             },
         }
     }
 }
+
+
+def event_schemas() -> dict[str, Any]:
+    """Return the components that describe one event as a client parses it, and every payload."""
+    payloads, components = msgspec.json.schema_components(EVENTS, ref_template=_COMPONENT)
+    for component in components.values():
+        component["description"] = cleandoc(component["description"])
+    variants = [
+        {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "pattern": EVENT_ID_PATTERN},
+                "event": {"const": event.event},
+                "data": {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": payload,
+                },
+                "retry": {"type": "integer"},
+            },
+            "required": ["id", "event", "data"],
+        }
+        for event, payload in zip(EVENTS, payloads, strict=True)
+    ]
+    return {**components, "TurnEvent": {"oneOf": variants}}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
+from chat.http.openapi import event_schemas
 from chat.http.sse import EVENT_ID_PATTERN
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
@@ -92,6 +93,7 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
     error_schema = ErrorResponse.model_json_schema(ref_template=_REF)
     components["schemas"].update(error_schema.pop("$defs"))
     components["schemas"]["ErrorResponse"] = error_schema
+    components["schemas"].update(event_schemas())
     components["responses"] = {name: _response(*entry) for name, entry in _COMMON.items()}
     components.setdefault("securitySchemes", {})["bearer"] = {
         "type": "http",
