@@ -16,7 +16,7 @@ The tree::
         * NetworkError            NETWORK_ERROR (retryable)
         * ServiceUnavailable      SERVICE_UNAVAILABLE (retryable, unless the request is at fault)
         * OllamaUnreachable       OLLAMA_UNREACHABLE (retryable)
-        * OllamaError             OLLAMA_ERROR (retryable or not, as the server's answer tells)
+        * OllamaError             OLLAMA_ERROR (retryable or not, depending on the answer)
 
 ``details.provider`` names the provider; the message carries the provider's own words. Ollama has
 codes of its own; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'. Their ``details``

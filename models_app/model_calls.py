@@ -37,7 +37,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """A model call that has ended.
 
     Attributes:
-        provider: Who ran the model: ``ollama``, or a vendor's name.
+        provider: The provider: ``ollama``, or a vendor's name.
         model: The model's name, without a provider in front.
         purpose: What it was asked for.
         outcome: ``ok``, ``cancelled`` (the caller stopped it), or the code of the error.
@@ -156,7 +156,7 @@ class ObservedModel:
 
     Args:
         model: The model; all its calls go through here.
-        provider: Who runs it: ``ollama``, or a vendor's name.
+        provider: The provider: ``ollama``, or a vendor's name.
         observer: Sees its calls.
     """
 

@@ -26,25 +26,25 @@ _SHOWN: JsonDict = {"base_url": None, "api_key_env": None, **_WORK}
 
 
 class ParametersOut(Schema):
-    """How a profile's model answers; what is null is left to the provider."""
+    """Parameters of a profile's model; null leaves one to the provider."""
 
     temperature: float | None = Field(None, description="0 to 2")
     max_tokens: int | None = Field(None, description="Longest answer in tokens")
     top_p: float | None = Field(None, description="0 to 1")
-    top_k: int | None = Field(None, description="How many candidates count")
-    seed: int | None = Field(None, description="For answers that can be repeated")
+    top_k: int | None = Field(None, description="Candidates to sample from")
+    seed: int | None = Field(None, description="Makes answers repeatable")
     stop: list[str] | None = Field(None, description="Texts that end the answer, 16 at most")
     presence_penalty: float | None = Field(None, description="-2 to 2")
     frequency_penalty: float | None = Field(None, description="-2 to 2")
     thinking: bool | Literal["low", "medium", "high"] | None = Field(
-        None, description="Whether and how hard to reason when a request does not say"
+        None, description="Whether to think, and with which effort, if a request does not say"
     )
     thinking_budget: int | None = Field(
         None, description="Tokens of reasoning; 10000 where `thinking` is true"
     )
     reasoning_effort: str | None = Field(None, description="Strength of reasoning")
     context_limit: int | None = Field(
-        None, description="Most tokens of a request before its history is made to fit"
+        None, description="Most tokens of a request before its history is compacted"
     )
 
 
@@ -56,10 +56,10 @@ class ProfileOut(Schema):
     name: str = Field(description="Its name, which is the file's")
     provider: str = Field(description="`ollama`, a provider's name, or `custom`")
     model: str = Field(description="The model's name there")
-    base_url: str | None = Field(None, description="Where it is, when not where configured")
+    base_url: str | None = Field(None, description="Its URL, if not the configured one")
     api_key_env: str | None = Field(None, description="Environment variable that holds the key")
     system_prompt: str | None = Field(
-        None, description="Told to the model where a session has no prompt of its own"
+        None, description="System prompt for sessions without one of their own"
     )
     parameters: ParametersOut = Field(description="How the model answers")
 

@@ -41,9 +41,9 @@ class ModelOut(Schema):
         description="What the model can do: `completion`, `tools`, `thinking`, `vision`, ..."
     )
     context_length: int | None = Field(
-        description="Longest context that the model was made for, in tokens; null if unknown"
+        description="Longest context that the model was trained for, in tokens; null if unknown"
     )
-    provider: str = Field(description="Who runs it")
+    provider: str = Field(description="Name of the provider")
 
 
 class UnavailableProviderOut(Schema):

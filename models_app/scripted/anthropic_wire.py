@@ -148,7 +148,7 @@ class AnthropicReply:
                 self._open = ToolCallChunk
 
     def closing(self, completion_tokens: int) -> bytes:
-        """Return the end: the block is closed, the reason and the counts are told."""
+        """Return the end: the block's stop, the stop reason and the token counts."""
         return self._end("tool_use" if self._called else "end_turn", completion_tokens)
 
     def cut(self, completion_tokens: int) -> bytes:

@@ -118,7 +118,7 @@ def models() -> dict[str, Any]:
 
 
 def openrouter_models() -> dict[str, Any]:
-    """Return the body of OpenRouter's ``GET /api/v1/models``, which tells more than OpenAI's."""
+    """Return the body of OpenRouter's ``GET /api/v1/models``; it has more fields than OpenAI's."""
     return {
         "data": [
             {

@@ -152,7 +152,7 @@ class VendorInventory:
 
 
 def unknown(vendor: Vendor, model: str) -> ModelInfo:
-    """Return what is said of a model of which nothing is told: nothing is ruled out."""
+    """Return the facts about a model that the vendor states nothing about: it may do anything."""
     return ModelInfo(
         name=f"{vendor.name}:{model}",
         size_mb=0.0,

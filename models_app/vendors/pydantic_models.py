@@ -24,7 +24,7 @@ def open_models(vendor: Vendor, key: str | None, http_client: httpx2.AsyncClient
         key: Its key; None for a server that needs none.
         http_client: The connections to use; their owner closes them.
     """
-    # A setting that a model does not have is left out; a warning for each request helps nobody.
+    # A setting that a model does not have is left out; a warning for each request would be noise.
     warnings.filterwarnings("ignore", category=UnsupportedSettingWarning)
     return vendor.open_models(key or NO_KEY, http_client)
 
