@@ -113,7 +113,7 @@ def test_nothing_of_a_strange_folder_runs_and_everything_else_works(
 
 
 def wait_for_worker(server: Any) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not server.get("/api/v1/health").json()["worker_alive"]:
         assert time.monotonic() < deadline, "no worker"
         time.sleep(0.05)

@@ -7,7 +7,7 @@ import time
 import psutil
 
 
-def until(condition, seconds=40):
+def until(condition, seconds=90):
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it took too long"

@@ -26,7 +26,7 @@ Server(uvicorn.Config(create_app(background_worker=True), host="127.0.0.1", port
 """
 
 
-def until(condition, seconds=40):
+def until(condition, seconds=90):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it took too long"

@@ -20,7 +20,7 @@ STATE_DIR = settings.MOCHI.resolved_state_dir
 DATABASE = Path(settings.DATABASES["default"]["NAME"])
 
 
-def until(condition, seconds=30):
+def until(condition, seconds=90):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it took too long"
