@@ -11,7 +11,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.context.history import Continuation
 from chat.remote.recovery import TurnRecovery
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
-from chat.storage.journal import JournalWriter, TurnJournal
+from chat.storage.journal import JournalWriter, OwnerCondemned, TurnJournal
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
 from chat.turn.session_writer import SessionRecorder, open_session
@@ -156,6 +156,8 @@ class TurnClaimer:
                 return self._claim_as(turn_id, session_id, prepare, announce)
             except _Overtaken as newer:
                 turn_id = new_turn_id(after=newer.turn_id)
+            except OwnerCondemned:  # this process has another id by now
+                continue
 
     def _claim_as(
         self,

@@ -5,8 +5,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sessions_app.errors import StorageError
-
 PASSAGE_BYTES = 256 * 1024
 
 
@@ -44,10 +42,8 @@ class Fenced(OSError):
     """The journal was taken over: another process ends the turn, and this one has to stop."""
 
 
-class OwnerCondemned(StorageError):
-    """The process was taken for dead, so that its turns must not go on under its old id."""
-
-    code = "SERVICE_UNAVAILABLE"
+class OwnerCondemned(OSError):
+    """Others took the process for dead: its turns must not begin under its old id."""
 
 
 class JournalWriter(Protocol):
@@ -150,7 +146,7 @@ class TurnJournal(JournalReader, JournalQuarantine, Protocol):
         """Begin the journal of a new turn, of the process that owns its claim.
 
         Raises:
-            OwnerCondemned: Others took the owner for dead, and may have sealed its turns.
+            OwnerCondemned: Others took the owner for dead; it has a new id by now.
             StorageError: No journal can be begun.
         """
 

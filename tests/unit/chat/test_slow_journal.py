@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from chat.storage.journal import Fenced, line
+from chat.storage.journal import Fenced, OwnerCondemned, line
 from chat.stream import turn_stream
 from chat.turn.state_machine import State
 from models_app.language_model import Finished, TextDelta
@@ -139,3 +139,26 @@ async def test_a_sealer_that_is_fenced_off_leaves_the_turn_to_the_other_one(make
         await asyncio.to_thread(house.recovery.end_journals, session)
     assert journal.broken() == []
     assert journal.turns(session_id) == ["0" * 20]
+
+
+class CondemningJournal(MemoryJournal):
+    """A journal that takes the first process that begins a turn for dead."""
+
+    def __init__(self):
+        super().__init__()
+        self.refused = 0
+
+    def open(self, session_id, turn_id, *, owner):
+        if not self.refused:
+            self.refused += 1
+            raise OwnerCondemned(owner)
+        return super().open(session_id, turn_id, owner=owner)
+
+
+async def test_a_process_that_was_given_up_begins_its_turn_under_its_new_id(make_house):
+    journal = CondemningJournal()
+    house = make_house(journal=journal)
+    house.model.say_text("Hello")
+    _, outcome = await run(house, await house.new_session())
+    assert outcome.state is State.COMPLETED
+    assert journal.refused == 1
