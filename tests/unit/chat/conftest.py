@@ -121,6 +121,8 @@ class SeenTurns:
 class House:
     """Everything a test of turns needs."""
 
+    repository_type = FileSessionRepository
+
     def __init__(
         self,
         data_dir: Path,
@@ -140,7 +142,7 @@ class House:
         self.journal = journal or FileTurnJournal(
             data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
         )
-        repository = FileSessionRepository(self.sessions_dir, is_over=self.journal.was_closed)
+        repository = self.repository_type(self.sessions_dir, is_over=self.journal.was_closed)
         keys = self.keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = self.recovery = TurnRecovery(
             repository=repository, journal=self.journal, keys=keys
