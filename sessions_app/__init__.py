@@ -1,1 +1,1 @@
-"""Sessions: messages, settings, and the files they are kept in. The lowest app."""
+"""Keeps sessions: their messages, their settings, their files. The lowest app."""

@@ -1,4 +1,4 @@
-"""The ``/sessions`` routes: parse, call, encode."""
+"""Serves the ``/sessions`` routes: parses, calls, encodes."""
 
 import asyncio
 from typing import Annotated, Any, get_args
@@ -24,6 +24,7 @@ from sessions_app.http.request_schemas import (
     SessionCreateIn,
     SessionUpdateIn,
     SystemPromptIn,
+    VariantIn,
 )
 from sessions_app.http.schemas import (
     MessageEditOut,
@@ -32,8 +33,8 @@ from sessions_app.http.schemas import (
     SessionListOut,
     SessionOut,
     SystemPromptOut,
+    VariantOut,
 )
-from sessions_app.http.variant_schemas import VariantIn, VariantOut
 from sessions_app.session import ContextStrategy
 
 router = Router(tags=["sessions"])
@@ -310,7 +311,7 @@ async def _prompt_text(filename: str) -> str:
 
 
 async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
-    """Refuse what would be of no effect: models, strategies and agents that can't be used."""
+    """Refuse names of models, strategies and agents that can't be used."""
     for agent in body.agent_settings.enabled_agents if body.agent_settings else ():
         await get_services().agents.usable(agent)
     if body.summary_model is not None:

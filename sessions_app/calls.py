@@ -1,4 +1,4 @@
-"""Tool calls of a history, and the results that answer them. Pure."""
+"""Pairs the tool calls of a history with their results. Pure."""
 
 from collections.abc import Sequence
 

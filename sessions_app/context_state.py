@@ -1,4 +1,4 @@
-"""Which messages of a session a model is not sent any more, and what it is sent in their place."""
+"""Records which messages of a session are not sent to the model any more. Pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,16 @@ from sessions_app.messages import NO_EXTRA, Message
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
-    """What making a long history fit has left out: one span of messages, oldest first.
-
-    The session keeps the messages; this only says that they are not sent.
+    """The span of messages that compaction dropped from requests; the session keeps them.
 
     Attributes:
-        strategy: The strategy that left them out; another one starts afresh.
-        first_id: The message id of the first message that is left out.
+        strategy: The strategy that dropped them; another one starts afresh.
+        first_id: The message id of the first dropped message.
         last_id: The message id of the last one.
         count: How many there are.
         digest: Of these messages (``digest_of``): when one of them changes, the state is void.
-        created_at: When they were left out (UTC, ISO 8601).
-        summary: What the model is sent instead; None leaves them out without a word.
+        created_at: When they were dropped (UTC, ISO 8601).
+        summary: Is sent to the model in their place; None sends nothing.
         model: The model that wrote the summary.
         extra: Unknown keys of the file, kept for the next write.
     """
@@ -38,7 +36,7 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest_of(messages: Sequence[Message]) -> str:
-    """Return what changes when a message is edited, added or removed: ids, times and lengths."""
+    """Return a digest of ids, times and lengths, to detect edited, added and removed messages."""
     marks = ((m.message_id, m.timestamp, str(len(m.content))) for m in messages)
     text = "\n".join("|".join(mark) for mark in marks)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

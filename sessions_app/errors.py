@@ -1,4 +1,4 @@
-"""The errors of the domain, and those of sessions.
+"""Declares the base of all domain errors, and the errors of sessions.
 
 The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
 
@@ -26,10 +26,10 @@ from typing import Any, ClassVar
 
 
 class MochiError(Exception):
-    """Something a caller can be told about.
+    """An error with a code, made to be shown to a caller.
 
     Attributes:
-        code: The stable, machine-readable name of what happened.
+        code: The stable, machine-readable name of the error.
         retryable: Whether the same request may succeed later without being changed.
         message: A sentence for people that says what to change.
         details: JSON-compatible facts for programs (``field``, ``provider``, ...).
@@ -45,31 +45,31 @@ class MochiError(Exception):
 
 
 class ValidationFailed(MochiError):
-    """What was sent has the wrong shape or value; ``details.field`` names it."""
+    """A value of the request is wrong; ``details.field`` names it."""
 
     code = "VALIDATION_ERROR"
 
 
 class StorageError(MochiError):
-    """The disk takes nothing at the moment; what was on it before is intact."""
+    """The disk can't be written to at the moment; the data on it is intact."""
 
     retryable = True
 
 
 class StorageFull(StorageError):
-    """The disk is full (or the quota is used up); what was on disk before is intact."""
+    """The disk is full, or the quota used up; the data on it is intact."""
 
     code = "STORAGE_FULL"
 
 
 class StorageReadOnly(StorageError):
-    """The data directory can't be written to; what was on disk before is intact."""
+    """The data directory is read-only; the data in it is intact."""
 
     code = "STORAGE_READ_ONLY"
 
 
 class SessionError(MochiError):
-    """Something about one session."""
+    """An error about one session."""
 
 
 class SessionNotFound(SessionError):

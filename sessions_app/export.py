@@ -1,4 +1,4 @@
-"""A session as Markdown, for people to read. Pure."""
+"""Renders a session as Markdown. Pure."""
 
 import json
 

@@ -45,7 +45,7 @@ ExportFormat = Literal["json", "markdown"]
 
 
 class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of editing a message.
+    """The result of editing a message.
 
     Attributes:
         session_id: The session.
@@ -63,7 +63,7 @@ class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether every session can be read: how many files there are, and what is wrong with some."""
+    """The result of reading every session: the number of files, and those that can't be read."""
 
     checked: int
     problems: Sequence[Unreadable]
@@ -191,7 +191,7 @@ class SessionManager:
     def edit_message(
         self, session_id: str, index: int, content: str, *, message_id: str | None = None
     ) -> MessageEdit:
-        """Change what the user said, and cut off every message after it.
+        """Replace the text of a user message, and cut off every message after it.
 
         Args:
             session_id: The session.
@@ -267,7 +267,7 @@ class SessionManager:
         self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
 
     def fork(self, session_id: str, *, message_index: int | None = None) -> Session:
-        """Copy a session up to and including a message (the last one unless told otherwise).
+        """Copy a session up to and including a message (the last one by default).
 
         Raises:
             InvalidMessageIndex: There is no message at the index.

@@ -44,7 +44,7 @@ ContextStrategy = Literal[
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools a session offers to its model, and who is asked before they run.
+    """The tools that a session offers to its model, and which of them need approval.
 
     Attributes:
         tools: Names of single tools.
@@ -52,8 +52,8 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         execution_policy: An ``ExecutionPolicy``. A file may hold a policy that a newer tool knows;
             it is kept, and counts as ``always_confirm``.
         tool_policies: Policies of single tools, which override ``execution_policy``.
-        tool_digests: What tools of MCP servers were like when they were enabled, by name.
-        digested_group: The group of whose tools ``tool_digests`` tells: others came later.
+        tool_digests: Digests of MCP servers' tools as they were when they were enabled, by name.
+        digested_group: The group whose tools have digests; later ones are new (decision 34).
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -67,7 +67,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which agents a session's model may call."""
+    """The agents that a session's model may call."""
 
     enabled_agents: Sequence[str] = ()
     selection_metadata: Mapping[str, Any] | None = None
@@ -95,7 +95,7 @@ class WindowConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a session but its messages. Times are UTC, ISO 8601 with microseconds.
+    """A session without its messages. Times are UTC, ISO 8601 with microseconds.
 
     Attributes:
         session_id: Ten hex digits; the name of the session's file.
@@ -105,13 +105,13 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         message_count: All messages, system prompt included.
         summary: ``{"summary": str, "topics": [str]}``, once there is one.
         summary_model: The model that wrote the summary, or shall where ``model`` can't.
-        summary_due: When the last answer was given that no summary tells of yet.
+        summary_due: When the last answer was given that no summary covers yet.
         format_version: Version of the file's format; newer ones are kept as they are.
         tool_settings: Tools offered to the model; None counts as none.
         agent_settings: Agents offered to the model; None counts as none.
         context_window_config: The context window; None counts as ``WindowConfig()``.
         context_strategy: How a history that is too long is made to fit; None: the server's way.
-        context_state: What of the history is not sent any more.
+        context_state: The messages that are not sent any more.
         options: Sampling options (temperature, seed, ...), passed on as they are.
         preview: The first user message, ``PREVIEW_LENGTH`` characters at most.
         forked_from: ``{"session_id": str, "message_index": int}`` of a copy.
@@ -205,7 +205,7 @@ def append_messages(session: Session, *messages: Message, now: str) -> Session:
 def edit_user_message(
     session: Session, index: int, content: str, *, now: str, message_id: str | None = None
 ) -> Session:
-    """Change what a person said, and cut off everything after it.
+    """Replace the text of a user message, and cut off everything after it.
 
     The message keeps its id; its timestamp is renewed. A summary of the conversation goes too: it
     tells of what was cut off, and the next one would repeat it.
@@ -269,7 +269,7 @@ def remove_system_prompt(session: Session, *, now: str) -> Session:
 def fork(
     session: Session, *, session_id: str, now: str, message_index: int | None = None
 ) -> Session:
-    """Copy a session up to and including a message (the last one unless told otherwise).
+    """Copy a session up to and including a message (the last one by default).
 
     Messages keep their ids. A summary is copied only where the whole conversation is.
 

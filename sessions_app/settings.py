@@ -79,7 +79,7 @@ def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> 
 
 
 def replace_tool_settings(session: Session, settings: ToolSettings, *, now: str) -> Session:
-    """Set which tools are offered; what is known of those that stay enabled is kept."""
+    """Replace the tool settings; the digests of tools that stay enabled are kept."""
     known = session.metadata.tool_settings or ToolSettings()
     if known.tool_group is not None and settings.tool_group == known.tool_group:
         digests, group = known.tool_digests, known.digested_group

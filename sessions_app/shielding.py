@@ -1,4 +1,4 @@
-"""Waiting for what must not be left half-way, however often the waiting is cancelled."""
+"""Waits for tasks that must finish, however often the wait is cancelled."""
 
 import asyncio
 from functools import partial
@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 async def to_the_end(task: "asyncio.Future[Result]") -> Result:
-    """Await a task to its end; if that was cancelled meanwhile, the cancellation goes on then.
+    """Await a task to its end, as a shield; a cancellation goes on once the task has finished.
 
     Raises:
         BaseException: What the task raised, unless the waiting was cancelled.

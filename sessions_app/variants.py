@@ -1,8 +1,8 @@
-"""Variants of answers: an answer keeps those it replaced (docs/decisions/0030). Pure.
+"""Replaces answers, which keep the replaced ones as variants (docs/decisions/0030). Pure.
 
 An answer is everything after the last user message: what a model said, the tools that it called,
 their results. Its first assistant message holds the answers that it replaced, as ``variants``,
-newest first. They count nowhere else: no model is sent them, and they are no messages of the
+newest first. They count nowhere else: they are not sent to models, and are no messages of the
 session.
 """
 

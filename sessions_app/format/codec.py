@@ -1,8 +1,8 @@
-"""Session files: JSON bytes <-> values (seed 000 section 12.1, format 1.3). Pure.
+"""Converts session files (JSON, format 1.3) to values and back. Pure.
 
 Reading is generous and writing exact: older versions are migrated in memory (the file changes with
-the next write only), newer ones keep their version, and keys that nobody here knows survive at
-every level in the ``extra`` of their value.
+the next write only), newer ones keep their version, and unknown keys survive at every level
+in the ``extra`` of their value (docs/decisions/0027).
 
 ``encode`` says what a file is; ``sessions_app.format.rewriting`` makes the same bytes for less.
 """
@@ -26,7 +26,7 @@ from sessions_app.session import FORMAT_VERSION, KNOWN_MAJOR, Session, SessionMe
 from sessions_app.surrogates import mend_json
 
 NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What reading raises where there is no JSON."""
+"""The errors of parsing what is no JSON."""
 
 READABLE = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 

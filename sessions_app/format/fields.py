@@ -1,4 +1,4 @@
-"""Reading typed fields out of the objects of a session's file. Pure."""
+"""Reads typed fields from the JSON objects of a session's file. Pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ Raw = dict[str, Any]
 
 
 class Malformed(Exception):
-    """Why the file is no session, as a phrase that can stand in brackets."""
+    """The file is no session; the message says why, as a phrase that fits in brackets."""
 
 
 def take(raw: Raw, key: str, kind: type, where: str) -> Any:
-    """Take a value that must be there out of ``raw``; what is left in the end is ``extra``."""
+    """Remove a required value from ``raw`` and return it; what stays in the end is ``extra``."""
     value = raw.pop(key, None)
     if not isinstance(value, kind):
         found = "missing" if value is None else f"not {_KINDS[kind]}"
@@ -30,7 +30,7 @@ def take(raw: Raw, key: str, kind: type, where: str) -> Any:
 
 
 def take_optional(raw: Raw, key: str, kind: type, where: str, default: Any = None) -> Any:
-    """Take a value that may be missing, or null, out of ``raw``."""
+    """Remove a value that may be missing, or null, from ``raw`` and return it."""
     value = raw.pop(key, None)
     if value is None:
         return default
@@ -40,7 +40,7 @@ def take_optional(raw: Raw, key: str, kind: type, where: str, default: Any = Non
 
 
 def take_names(raw: Raw, key: str, where: str) -> tuple[str, ...]:
-    """Take a list of texts out of ``raw``; a missing one is empty."""
+    """Remove a list of texts from ``raw`` and return it; a missing one is empty."""
     names = take_optional(raw, key, list, where, [])
     if not all(isinstance(name, str) for name in names):
         raise Malformed(f"{_place(where, key)} holds something that is not text")

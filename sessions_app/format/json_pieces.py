@@ -1,4 +1,4 @@
-"""JSON of large documents, made and read bit by bit. Pure.
+"""Encodes large documents to JSON in pieces. Pure.
 
 One call of a JSON library on 60 MB holds the interpreter for hundreds of milliseconds, in whichever
 thread it is made: every stream of the process stands still. Here no call takes more than a few

@@ -1,4 +1,4 @@
-"""Where the messages stand in a session's file that is laid out as ours. Pure.
+"""Finds the messages in a session's file that this server wrote. Pure.
 
 Nothing of ours is found inside of a text: in JSON, no string holds the end of a line.
 """

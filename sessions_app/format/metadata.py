@@ -1,7 +1,7 @@
-"""The metadata of a session's file, of any version of its format, as a value. Pure.
+"""Reads the metadata of a session's file, of any version of the format. Pure.
 
-Metadata as we write them are checked by msgspec at once. All others (older versions, keys that
-nobody knows, wrong types) are read field by field, and tell what is wrong.
+Metadata as we write them are checked by msgspec at once. All others (older versions, unknown
+keys, wrong types) are read field by field, and an error says what is wrong where.
 """
 
 from collections.abc import Callable, Mapping
@@ -116,7 +116,7 @@ def _read_tool_settings(raw: Raw | None) -> ToolSettings | None:
 
 
 def _take_digests(raw: Raw) -> tuple[Mapping[str, str], str | None]:
-    """Take what is known of tools; what makes no sense as that stays, as any unknown key does."""
+    """Remove the digests and return them; a value of a wrong type stays, as unknown keys do."""
     digests, group = raw.get("tool_digests"), raw.get("digested_group")
     if not isinstance(digests, dict) or not all(isinstance(d, str) for d in digests.values()):
         return NO_EXTRA, None

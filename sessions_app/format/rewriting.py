@@ -1,4 +1,4 @@
-"""Writing a session's file again for the price of what is new in it. Pure.
+"""Encodes a changed session by reusing the unchanged part of its file. Pure.
 
 A message is a value, so its text stays the same: where a session's messages are those that a file
 was read into, their text is taken from that file, and none of it is decoded again.
@@ -22,7 +22,7 @@ _BETWEEN = b",\n"
 
 
 class SessionFile(msgspec.Struct, frozen=True, eq=False):
-    """A session and the very bytes of its file.
+    """A session and the bytes of its file.
 
     Attributes:
         session: What ``decode`` makes of the bytes.
@@ -44,7 +44,7 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
 
 
 class WrittenFile(msgspec.Struct, frozen=True, eq=False):
-    """The very bytes of a file that we wrote, of which what is new was not read yet.
+    """The bytes of a file that this process wrote, not yet read back.
 
     Attributes:
         data: The bytes.

@@ -1,4 +1,4 @@
-"""Values of sessions as JSON-compatible objects: as they stand in files, and in HTTP answers. Pure.
+"""Converts sessions to JSON values for files and HTTP answers. Pure.
 
 Keys of the format are always written; optional keys of ours only where they are set.
 """
@@ -62,7 +62,7 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
 def tool_settings_to_json(
     settings: ToolSettings | None, *, with_group: bool = True, with_digests: bool = False
 ) -> dict[str, Any] | None:
-    """Return tool settings as they stand in a file; clients are not told of digests."""
+    """Return tool settings as they stand in a file; digests are not for clients."""
     if settings is None:
         return None
     document: dict[str, Any] = {"tools": list(settings.tools)}
@@ -106,7 +106,7 @@ def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
 def many_messages(messages: Sequence[Message], *, variants: bool = False) -> Many:
     """Return messages as a list of a document that is encoded bit by bit.
 
-    Of variants it tells how many there are, unless they are wanted too.
+    Variants are only counted, unless they are wanted too.
     """
     if variants:
         return Many(messages, _with_variants, size_of_message)

@@ -1,4 +1,4 @@
-"""The one error envelope, which the routes of every app declare."""
+"""Declares the error envelope of all routes."""
 
 from typing import Any
 

@@ -1,10 +1,10 @@
-"""What is sent to the ``/sessions`` routes."""
+"""Declares the request bodies of the ``/sessions`` routes."""
 
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic.config import JsonDict
 
-from sessions_app.http.option_schemas import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 from sessions_app.session import (
     MODEL_NAME_LENGTH,
@@ -23,7 +23,7 @@ _TOOLS: dict[str, Any] = {
 
 
 def _request(example: dict[str, Any], **rules: Any) -> ConfigDict:
-    """A body's configuration: a misspelt field is refused, not ignored."""
+    """Return a body's configuration: an unknown field is refused, not ignored."""
     return ConfigDict(extra="forbid", json_schema_extra={"example": example, **rules})
 
 
@@ -44,6 +44,45 @@ Name = Annotated[str, Field(min_length=1, max_length=300)]
 # Whole numbers as in JSON Schema: 3 and 3.0, but neither "3" nor true.
 WindowSize = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_number)]
 MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
+
+
+_WHOLE = frozenset(
+    ["seed", "top_k", "max_tokens", "num_predict", "num_keep", "repeat_last_n", "thinking_budget"]
+)
+_NUMBERS = _WHOLE | {
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+}
+
+
+def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Refuse what would fail with every answer, or do nothing; other names are the provider's."""
+    for name, value in (options or {}).items():
+        if name == "num_ctx":
+            raise ValueError("`num_ctx` is what the session's `context_window` sets")
+        if name not in _NUMBERS or value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"`{name}` is a number")  # noqa: TRY004 - pydantic's way to refuse
+        if name in _WHOLE and isinstance(value, float) and not value.is_integer():
+            raise ValueError(f"`{name}` is a whole number")
+    return options
+
+
+# Numbers in which nothing stands behind the point are whole ones, here as in JSON Schema.
+_PROPERTIES: JsonDict = {
+    name: {"type": ["integer" if name in _WHOLE else "number", "null"]} for name in sorted(_NUMBERS)
+}
+Options = Annotated[
+    dict[str, Any] | None,
+    AfterValidator(_check_options),
+    Field(json_schema_extra={"properties": {**_PROPERTIES, "num_ctx": False}}),
+]
 
 
 class ToolSettingsIn(BaseModel, extra="forbid"):
@@ -148,6 +187,14 @@ class MessageEditIn(BaseModel):
     message_id: str | None = Field(
         None, description="The message that is meant; 409 if another stands at the index"
     )
+
+
+class VariantIn(BaseModel):
+    """The variant that shall be the answer."""
+
+    model_config = _request({"message_id": "f1e2d3c4b5"})
+
+    message_id: str = Field(description="The `message_id` of a message of the variant")
 
 
 class SystemPromptIn(BaseModel):

@@ -1,4 +1,4 @@
-"""What the ``/sessions`` routes answer."""
+"""Declares the response bodies of the ``/sessions`` routes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -278,6 +278,24 @@ class MessageEditOut(BaseModel):
     message: MessageOut
     message_count: int = Field(description="How many messages there are now")
     removed: int = Field(description="How many messages after it were cut off")
+
+
+class VariantOut(BaseModel):
+    """The answer as it is now."""
+
+    model_config = _example(
+        {
+            "session_id": "a1b2c3d4e5",
+            "message_index": 1,
+            "messages": [{**_ANSWER, "variant_count": 1}],
+            "message_count": 2,
+        }
+    )
+
+    session_id: str
+    message_index: int = Field(description="Where its first assistant message stands")
+    messages: list[MessageOut] = Field(description="The answer, with its tool calls and results")
+    message_count: int = Field(description="How many messages the session has now")
 
 
 class SystemPromptOut(BaseModel):

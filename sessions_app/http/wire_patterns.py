@@ -1,6 +1,6 @@
-"""JSON Schema patterns of checks made in code, for the OpenAPI document.
+"""Declares JSON Schema patterns for the OpenAPI document.
 
-They promise nothing by themselves: whoever uses one enforces the same with a message of its own.
+They check nothing by themselves: the code checks the same, with error messages of its own.
 """
 
 from pydantic.config import JsonDict

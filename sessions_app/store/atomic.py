@@ -1,7 +1,7 @@
-"""Single files, read and written so that nothing is half-written, followed or waited for.
+"""Reads and writes single files: atomically, without following links or waiting.
 
-Shared by every room that keeps its data in files of its own. Linux and macOS. Paths are text in
-here: pathlib took 450 of the 1,730 calls that a turn made in threads.
+Shared by all that is kept in files. Linux and macOS. Paths are text in here: pathlib took 450 of
+the 1,730 calls that a turn made in threads.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def write_atomically(
     exclusive: bool = False,
     durable: bool = True,
 ) -> None:
-    """Put ``data`` at ``path``, whole and on disk, or leave what was there untouched.
+    """Replace the file at ``path`` as a whole, and sync it, or leave it untouched.
 
     The file gets mode 0600. Missing directories are made with mode 0700. A symbolic link at
     ``path`` is replaced, never followed.
@@ -86,9 +86,9 @@ def write_atomically(
 
 
 def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
-    """Remove what writers left in the directory when they were cut off; return how many files.
+    """Remove the temporary files of interrupted writers; return how many.
 
-    Only regular files with names that ``write_atomically`` gives, and of that age: whoever writes
+    Only regular files with names that ``write_atomically`` gives, and of that age: writing
     one takes milliseconds. A directory that is not there is an empty one.
     """
     newest = time.time() - older_than_seconds
@@ -171,7 +171,7 @@ def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
 
 
 def sync_data(descriptor: int) -> None:
-    """Put what was written to a file on disk, so that it survives a power cut."""
+    """Sync a file's data to disk, so that it survives a power cut."""
     if sys.platform == "darwin":
         _sync(descriptor)
     else:
@@ -179,7 +179,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def sync_directory(directory: StrPath) -> None:
-    """Put the directory's entries on disk, so that a new name or a removal survives a power cut."""
+    """Sync a directory's entries to disk, so that new and removed names survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

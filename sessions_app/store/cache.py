@@ -1,4 +1,4 @@
-"""The sessions that this process read or wrote last."""
+"""Caches the sessions that this process read or wrote last (docs/decisions/0020)."""
 
 import os
 import threading
@@ -11,22 +11,20 @@ MOST_BYTES = 8 * 1024 * 1024
 
 
 class RecentSessions:
-    """Recognises files by their bytes, so that no session is decoded twice.
+    """A cache of decoded files, keyed by their bytes, so that no session is decoded twice.
 
-    Nothing in here can be out of date: a file is read each time, and what is kept counts only if
-    the file still holds exactly these bytes, whoever wrote it. So it does not matter how a file was
-    changed, by which process, or within which tick of the clock. Reading costs little of what
-    decoding costs.
+    An entry can't be out of date: the file is read each time, and the entry counts only if the file
+    still holds exactly these bytes. So it does not matter how a file was changed, by which process,
+    or within which tick of the clock. Reading costs little of what decoding costs.
 
-    What is kept is handed out to many: it is made of values, and nobody changes what is in them.
-    Safe to use from several threads.
+    Entries are shared: they are values, which never change. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
         self._begin()
 
     def recognise(self, session_id: str, data: bytes) -> SessionFile | None:
-        """Return the session of these bytes, if they were kept."""
+        """Return the session of these bytes, if they are in the cache."""
         file = self._files.get(session_id)
         if file is None or file.data != data:
             return None
@@ -38,15 +36,15 @@ class RecentSessions:
         return file.session if isinstance(file, SessionFile) else None
 
     def read_ahead(self, session_id: str) -> None:
-        """Read what was kept unread, so that whoever needs the session next need not."""
+        """Decode what was kept undecoded, so that the next reader need not."""
         file = self._files.get(session_id)
         if isinstance(file, WrittenFile):
             self._read(session_id, file)
 
     def keep(self, session_id: str, file: SessionFile | WrittenFile) -> None:
-        """Keep a session and its bytes, in place of others that were not used for longest.
+        """Keep a session and its bytes, and drop those that were kept first beyond the limits.
 
-        What was only written is read when it is needed.
+        A file that was only written is decoded when it is needed.
         """
         if self._process != os.getpid():
             self._begin()

@@ -44,7 +44,7 @@ class TurnClaims:
     def read(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
 
-        A claim that makes no sense is nobody's, so its owner is dead.
+        The owner of a claim that makes no sense counts as dead.
         """
         text = self._text(session_id)
         if text is None:
@@ -123,7 +123,7 @@ class TurnClaims:
             return os.readlink(path)
         except FileNotFoundError:
             return None
-        except OSError:  # somebody put something else there, or a newer server
+        except OSError:  # something else lies there, perhaps of a newer server
             pass
         try:
             return read_regular(path, limit=RECORD_LIMIT).decode("ascii", "replace")

@@ -147,7 +147,7 @@ class FileSessionRepository:
             session = self._save(self._read_to_change(session_id), change)
             if release:
                 self._claims.remove(session_id)
-        if release:  # before somebody waits for the next turn
+        if release:  # before the next turn waits for it
             self._recent.read_ahead(session_id)
         return session
 
@@ -156,7 +156,7 @@ class FileSessionRepository:
     ) -> Session:
         """Like ``update``, but only while no turn runs; a dead turn is recovered first.
 
-        Without ``recover`` a dead turn's claim stays for somebody who can.
+        Without ``recover`` a dead turn's claim stays.
 
         Raises:
             SessionBusy: A turn is running.
@@ -257,11 +257,11 @@ class FileSessionRepository:
         return [claim for name in ids if (claim := self._claim_on(name)) is not None]
 
     def sweep(self) -> int:
-        """Remove what dead processes left behind, and return how many files that were.
+        """Remove files that dead processes left behind, and return how many.
 
-        That is temporary files of writes that were cut off, liveness files, and claims on sessions
-        that were deleted. Other claims stay, also while their session's file is missing: their
-        turns run, or wait to be recovered.
+        Those are temporary files of writes that were cut off, liveness files, and claims on deleted
+        sessions. Other claims stay, also while their session's file is missing: their turns run,
+        or wait to be recovered.
         """
         swept = self.owners.sweep()
         for claim in self.claims():
@@ -278,14 +278,14 @@ class FileSessionRepository:
         with suppress(FileNotFoundError):
             for name in os.listdir(self._directory):
                 if match := _TEMPORARY.fullmatch(name):
-                    # Whoever writes holds the lock: with it in hand, the file is nobody's.
+                    # A writer holds the lock: with it in hand, the file is left over.
                     with self._locked(match[1]), suppress(FileNotFoundError):
                         os.unlink(f"{self._directory}/{name}")
                     swept += 1
         return swept
 
     def _path(self, session_id: str) -> str:
-        """Return the session's file; whoever was given the id has checked it."""
+        """Return the path of the session's file; the id was checked by the caller."""
         return f"{self._directory}/{session_id}.json"
 
     def _read(self, session_id: str) -> SessionFile:
@@ -353,7 +353,7 @@ class FileSessionRepository:
         return claim
 
     def _claim_on(self, session_id: str) -> Claim | None:
-        """Return the claim, which binds nobody once its process is dead or its turn over."""
+        """Return the claim, which counts as dead once its process is or its turn is over."""
         claim = self._claims.read(session_id)
         if claim is None or not (claim.alive and claim.is_known):
             return claim

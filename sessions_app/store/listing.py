@@ -1,4 +1,4 @@
-"""Listing a directory of sessions without reading what has not changed."""
+"""Lists a directory of sessions without reading again what has not changed."""
 
 import bisect
 import os
@@ -28,13 +28,13 @@ Found = SessionMetadata | Unreadable
 
 
 class CachedListing:
-    """What the session files of a directory say of themselves.
+    """A cache of the metadata of a directory's session files.
 
     A file is read again when its inode, size or times change, and no more of it than its head where
     that suffices. Names are looked for again when the directory's own times change. Safe to use
     from several threads.
 
-    What is left to pay for every file is one ``stat``: nothing else tells of an edit in place.
+    Every listing still costs a ``stat`` of each file: nothing else shows an edit in place.
     """
 
     def __init__(

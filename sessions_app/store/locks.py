@@ -1,8 +1,7 @@
-"""Locks that hold across threads and processes, for milliseconds.
+"""Provides locks across threads and processes, held for milliseconds (docs/decisions/0008).
 
-``flock`` on files that stay open: a lock costs two system calls. (A well-kept library, filelock
-4.2, took 100 us of processor time for the same, four times a turn; that was a fifth of a turn.)
-The system drops a lock with its process, so nobody has to clean up.
+``flock`` on files that stay open: a lock costs two system calls. The system drops a lock with its
+process, so that none is ever left over.
 """
 
 import errno
@@ -25,10 +24,10 @@ _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, er
 
 @contextmanager
 def try_lock(path: StrPath, *, exclusive: bool = False) -> Iterator[bool | None]:
-    """Try a file's lock without waiting, and keep it for the block if nobody held it.
+    """Try a file's lock without waiting, and keep it for the block if it was free.
 
-    The outcome is True when the lock was free, False when somebody holds it, and None when there
-    is no such file any more, or something else in its place.
+    The outcome is True when the lock was free, False when it is held, and None when there is no
+    such file any more, or something else in its place.
 
     Args:
         path: The file, which is not made.
@@ -67,7 +66,7 @@ class HeldLock:
     __slots__ = ("_descriptor", "_locks", "_thread_lock")
 
     def __init__(self, locks: "FileLocks", thread_lock: threading.Lock, descriptor: int) -> None:
-        self._locks = locks  # who closes the file with its own end
+        self._locks = locks  # closes the file with its own end
         self._thread_lock = thread_lock
         self._descriptor = descriptor
 
@@ -103,7 +102,7 @@ class FileLocks:
         """Take the lock of this name, for a ``with`` block that follows at once.
 
         Raises:
-            TimeoutError: Somebody else held it all the time.
+            TimeoutError: It was held elsewhere all the time.
             OSError: The lock's file can't be made.
         """
         if self._process != os.getpid():
@@ -149,7 +148,7 @@ class FileLocks:
                 continue
             if os.fstat(descriptor).st_nlink:
                 return descriptor
-            # Somebody removed the file: others lock a new one by that name.
+            # The file was removed: others lock a new one by that name.
             os.close(self._descriptors.pop(name))
 
     def _open(self, name: str) -> int:

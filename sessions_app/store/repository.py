@@ -19,7 +19,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         started_at: When the turn began (UTC, ISO 8601); empty likewise.
         begun: The calls that were about to run, where the claim keeps them; files leave it to the
             turn's journal.
-        alive: Whether the owner still lives and runs the turn; else the claim binds nobody.
+        alive: Whether the owner still lives and runs the turn; else the claim is void.
         is_known: Whether the record's version is known here. If not, only an owner that lives can
             be told from it, and a turn as far as it can be guessed.
     """

@@ -27,7 +27,7 @@ class Tombstones:
         self._directory = directory
 
     def write(self, session_id: str, *, deleted_at: str) -> None:
-        """Note down that the session is about to be deleted."""
+        """Record that the session is about to be deleted."""
         self.remove(session_id)
         with suppress(FileNotFoundError):
             self._path(session_id).symlink_to(f"{deleted_at}|{VERSION}")
@@ -36,7 +36,7 @@ class Tombstones:
         """Return when the session was deleted; None when it was not."""
         try:
             target = str(self._path(session_id).readlink())
-        except OSError:  # there is none, or somebody put something else there
+        except OSError:  # there is none, or something else lies there
             return None
         return target.partition("|")[0]
 

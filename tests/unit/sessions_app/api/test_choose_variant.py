@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app.http import schemas, variant_schemas
+from sessions_app.http import schemas
 from sessions_app.messages import AssistantMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
@@ -60,7 +60,7 @@ async def test_a_variant_is_made_the_answer_and_back(client: AsyncClient, regene
         chosen = shaped(
             await choose(client, regenerated, 3, message_id="0000000003"),
             200,
-            variant_schemas.VariantOut,
+            schemas.VariantOut,
         )
         assert (chosen["message_index"], chosen["message_count"]) == (3, 4)
         assert [message["content"] for message in chosen["messages"]] == ["answer"]
