@@ -23,31 +23,23 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
     SessionNotFound,
-    ValidationFailed,
 )
-from sessions_app.format.codec import decode
-from sessions_app.format.rewriting import SessionFile, rewrite
+from sessions_app.format.rewriting import SessionFile
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id, utc_now
 from sessions_app.session import Session, counted, require_known_format
 from sessions_app.store.atomic import (
-    UnreadableFileError,
     raise_if_unwritable,
-    read_regular,
     sync_directory,
-    write_atomically,
 )
-from sessions_app.store.cache import MOST_BYTES, RecentSessions
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.listing import CachedListing
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Claim, Listing, Recover
+from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
 
-SIZE_LIMIT = 64 * 1024 * 1024
-RESERVE = 64
-"""One in so many bytes of ``SIZE_LIMIT`` is kept for what dead turns left."""
 LOCK_TIMEOUT_SECONDS = 30.0
 
 _TEMPORARY = re.compile(rf"\.({SESSION_ID})\.json\.[0-9a-f]+\.tmp", re.ASCII)
@@ -84,7 +76,7 @@ class FileSessionRepository:
         self._tombstones = Tombstones(sessions_dir / ".claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
-        self._recent = RecentSessions()
+        self._files = SessionFiles(self._directory)
 
     def create(self, session: Session) -> None:
         """Keep a new session.
@@ -98,10 +90,10 @@ class FileSessionRepository:
         require_known_format(session)
         with self._locked(session_id):
             try:
-                self._write(session_id, counted(session))
+                self._files.write(counted(session))
             except FileExistsError as error:
                 raise SessionExists(session_id) from error
-        self._recent.read_ahead(session_id)
+        self._files.recent.read_ahead(session_id)
 
     def load(self, session_id: str) -> Session:
         """Return the session.
@@ -111,14 +103,14 @@ class FileSessionRepository:
             SessionCorrupt: Its file can't be read.
         """
         _require_id(session_id)
-        return self._read(session_id).session
+        return self._files.read(session_id).session
 
     def recall(self, session_id: str) -> Session | None:
         """Return the session as this process read or wrote it last, at once; None if it did not.
 
         It may be out of date.
         """
-        return self._recent.recall(session_id)
+        return self._files.recent.recall(session_id)
 
     def update(
         self,
@@ -144,11 +136,11 @@ class FileSessionRepository:
                 holder = self._claims.turn_of(session_id)
                 if holder != turn_id:
                     raise self._busy(session_id, holder)
-            session = self._save(self._read_to_change(session_id), change)
+            session = self._files.change(self._read_to_change(session_id), change)
             if release:
                 self._claims.remove(session_id)
         if release:  # before the next turn waits for it
-            self._recent.read_ahead(session_id)
+            self._files.recent.read_ahead(session_id)
         return session
 
     def update_idle(
@@ -162,8 +154,8 @@ class FileSessionRepository:
             SessionBusy: A turn is running.
         """
         with self._locked_existing(session_id):
-            session = self._save(self._settle(session_id, recover), change)
-        self._recent.read_ahead(session_id)
+            session = self._files.change(self._settle(session_id, recover), change)
+        self._files.recent.read_ahead(session_id)
         return session
 
     def delete(self, session_id: str) -> None:
@@ -176,7 +168,7 @@ class FileSessionRepository:
         """
         with self._locked_existing(session_id):
             self._refuse_running(session_id)
-            path = self._path(session_id)
+            path = self._files.path(session_id)
             try:
                 if stat.S_ISDIR(os.lstat(path).st_mode):
                     raise SessionCorrupt(session_id, "not a regular file")
@@ -189,20 +181,16 @@ class FileSessionRepository:
                 raise
             sync_directory(self._directory)
             self._claims.remove(session_id)
-            self._recent.forget(session_id)
+            self._files.recent.forget(session_id)
 
     def can_hold(self, session: Session) -> bool:
         """Whether the session as it is now can be saved by a recovery, and read again."""
-        try:
-            before = self._read(session.session_id)
-            return rewrite(counted(session), before).size <= SIZE_LIMIT
-        except ValidationFailed:
-            return False
+        return self._files.can_hold(session)
 
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted, lately; None when it is not known to have been."""
         _require_id(session_id)
-        if os.path.lexists(self._path(session_id)):
+        if self._files.exists(session_id):
             return None
         return self._tombstones.read(session_id)
 
@@ -231,7 +219,7 @@ class FileSessionRepository:
         """
         with self._locked_existing(session_id):
             file = self._settle(session_id, recover)
-            session = file.session if change is None else self._save(file, change)
+            session = file.session if change is None else self._files.change(file, change)
             self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=self._now())
             return session
 
@@ -270,7 +258,7 @@ class FileSessionRepository:
                     if self.deleted_at(claim.session_id) is not None:
                         self._claims.remove(claim.session_id)
                         swept += 1
-        swept += self._tombstones.sweep(lambda name: os.path.lexists(self._path(name)))
+        swept += self._tombstones.sweep(self._files.exists)
         return swept + self._sweep_temporary_files()
 
     def _sweep_temporary_files(self) -> int:
@@ -283,67 +271,6 @@ class FileSessionRepository:
                         os.unlink(f"{self._directory}/{name}")
                     swept += 1
         return swept
-
-    def _path(self, session_id: str) -> str:
-        """Return the path of the session's file; the id was checked by the caller."""
-        return f"{self._directory}/{session_id}.json"
-
-    def _read(self, session_id: str) -> SessionFile:
-        """Return the session and its file, decoded only if it is not one that we know."""
-        try:
-            data = read_regular(self._path(session_id), limit=SIZE_LIMIT)
-        except FileNotFoundError as error:
-            raise SessionNotFound(session_id) from error
-        except UnreadableFileError as error:
-            raise SessionCorrupt(session_id, error.reason) from error
-        file = self._recent.recognise(session_id, data)
-        if file is None:
-            file = SessionFile(decode(data, session_id), data)
-            self._recent.keep(session_id, file)
-        return file
-
-    def _read_to_change(self, session_id: str) -> SessionFile:
-        """Return the session and its file, unless it may only be read."""
-        file = self._read(session_id)
-        require_known_format(file.session)
-        return file
-
-    def _save(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
-        changed = change(file.session)
-        if changed is file.session:
-            return changed
-        changed = counted(changed)
-        self._write(file.session.session_id, changed, before=file, recovers=recovers)
-        return changed
-
-    def _write(
-        self,
-        session_id: str,
-        session: Session,
-        *,
-        before: SessionFile | None = None,
-        recovers: bool = False,
-    ) -> None:
-        """Write the session, in the place of the file ``before`` or of none."""
-        path = self._path(session_id)
-        new = rewrite(session, before)
-        size = new.size
-        limit = SIZE_LIMIT if recovers else SIZE_LIMIT - SIZE_LIMIT // RESERVE
-        if size > limit and (before is None or size > len(before.data) or size > SIZE_LIMIT):
-            raise ValidationFailed(
-                f"The session would be larger than {limit >> 20} MiB, and could soon be read "
-                "no more. Go on in a new one, or fork it from an earlier message."
-            )
-        if size > MOST_BYTES:
-            write_atomically(path, new.pieces(), exclusive=before is None)
-            self._recent.forget(session_id)
-            return
-        data = b"".join(new.parts)
-        write_atomically(path, data, exclusive=before is None)
-        if (written := new.written(data)) is not None:
-            self._recent.keep(session_id, written)
-        elif before is None and not session.messages:  # its first turn is near
-            self._recent.keep(session_id, SessionFile(decode(data, session_id), data))
 
     def _refuse_running(self, session_id: str) -> Claim | None:
         """Return the claim of a turn that died, if there is one."""
@@ -363,7 +290,7 @@ class FileSessionRepository:
 
     def _busy(self, session_id: str, turn_id: str | None) -> SessionBusy | SessionNotFound:
         """Return why a turn can't have the session: another has it, or it is gone."""
-        if os.path.lexists(self._path(session_id)):
+        if self._files.exists(session_id):
             return SessionBusy(session_id, turn_id)
         return SessionNotFound(session_id)
 
@@ -373,15 +300,21 @@ class FileSessionRepository:
         file = self._read_to_change(session_id)
         if dead is None or recover is None:
             return file
-        self._save(file, lambda found: recover(found, dead), recovers=True)
+        self._files.change(file, lambda found: recover(found, dead), recovers=True)
         self._claims.remove(session_id)
-        return self._read(session_id)
+        return self._files.read(session_id)
+
+    def _read_to_change(self, session_id: str) -> SessionFile:
+        """Return the session and its file, unless it may only be read."""
+        file = self._files.read(session_id)
+        require_known_format(file.session)
+        return file
 
     def _locked_existing(self, session_id: str) -> HeldLock:
         _require_id(session_id)
         # Asking for what does not exist must not leave directories behind. Where the lock was
         # used before, nothing is left: there it is the reading of the file that tells.
-        if not self._locks.is_made(session_id[:2]) and not os.path.lexists(self._path(session_id)):
+        if not self._locks.is_made(session_id[:2]) and not self._files.exists(session_id):
             raise SessionNotFound(session_id)
         return self._locked(session_id)
 

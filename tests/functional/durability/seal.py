@@ -12,8 +12,9 @@ from chat.remote.recovery import TurnRecovery
 from chat.storage.files import journals
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journal_file import FileJournalWriter, TakenOverJournal
-from sessions_app.store import file_repository as sessions
+from sessions_app.store import session_files
 from sessions_app.store.claims import TurnClaims
+from sessions_app.store.file_repository import FileSessionRepository
 
 
 def die(*_: object, **__: object) -> None:
@@ -32,7 +33,7 @@ def die_before_the_last_line(self: FileJournalWriter, lines: str, kept: object) 
 
 POINTS = {
     "nowhere": lambda: None,
-    "before the save": lambda: setattr(sessions, "write_atomically", die),
+    "before the save": lambda: setattr(session_files, "write_atomically", die),
     "before the claim is given up": lambda: setattr(TurnClaims, "remove", die),
     "before the journal is ended": lambda: setattr(TakenOverJournal, "append", die),
     "in the middle of a line": lambda: setattr(FileJournalWriter, "append", die_half_way),
@@ -42,7 +43,7 @@ POINTS = {
 
 def main() -> None:
     data_dir, point = Path(sys.argv[1]), sys.argv[2]
-    repository = sessions.FileSessionRepository(data_dir / "chat_sessions")
+    repository = FileSessionRepository(data_dir / "chat_sessions")
     journal = journals.FileTurnJournal(data_dir / ".mochi" / "turns")
     POINTS[point]()
     print("ready", flush=True)

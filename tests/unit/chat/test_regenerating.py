@@ -186,7 +186,7 @@ async def test_an_answer_that_can_not_be_saved_leaves_the_old_one(house, monkeyp
     def full(*args, **how):
         raise StorageFull("No space is left.")
 
-    monkeypatch.setattr("sessions_app.store.file_repository.write_atomically", full)
+    monkeypatch.setattr("sessions_app.store.session_files.write_atomically", full)
     house.model.go_on.set()
     assert (await turn.finished()).state is State.UNSAVED
     monkeypatch.undo()

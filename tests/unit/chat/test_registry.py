@@ -36,7 +36,7 @@ from models_app.language_model import (
 from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
 from sessions_app.session import with_messages
-from sessions_app.store import file_repository
+from sessions_app.store import session_files
 from tests.unit.chat.listening import read_all
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import Tool, ToolListing, ToolResult
@@ -79,7 +79,7 @@ async def test_an_answer_that_its_session_can_not_hold_ends_with_an_error_and_is
 ):
     house.model.say_text("word " * 2000)
     session_id = await house.new_session()
-    monkeypatch.setattr(file_repository, "SIZE_LIMIT", 5000)
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 5000)
     events, outcome = await run(house, session_id)
     assert names(events)[-2:] == ["error", "done"]
     assert outcome.error.code == "VALIDATION_ERROR"

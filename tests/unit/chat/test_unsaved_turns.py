@@ -10,7 +10,7 @@ from chat.turn.state_machine import Action, Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.errors import StorageError
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
-from sessions_app.store import file_repository
+from sessions_app.store import session_files
 from tests.unit.chat.disk import FailingDisk
 from tests.unit.chat.listening import read_all
 from tests.unit.chat.test_registry import HELLO, listen, names, run
@@ -82,7 +82,7 @@ async def test_a_result_too_large_for_its_session_is_answered_for_and_not_made_a
     house = make_house(tools)
     house.model.say([call("c1"), call("c2")], [Finished()])
     session_id = await house.new_session(tools=["count"])
-    monkeypatch.setattr(file_repository, "SIZE_LIMIT", 4000)
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 4000)
     events, _ = await run(house, session_id)
     assert dict(events)["error"]["code"] == "VALIDATION_ERROR"
     house.model.say_text("So be it.")

@@ -16,7 +16,7 @@ from sessions_app.format.codec import encode
 from sessions_app.format.rewriting import SessionFile, WrittenFile, rewrite
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
-from sessions_app.store import cache, file_repository
+from sessions_app.store import cache, session_files
 from sessions_app.store.cache import RecentSessions
 from sessions_app.store.file_repository import FileSessionRepository
 
@@ -47,13 +47,13 @@ def path(repository: FileSessionRepository, sessions_dir: Path, make_session: Ma
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the ids of the sessions whose whole files were decoded."""
     ids: list[str] = []
-    decode = file_repository.decode
+    decode = session_files.decode
 
     def count(data: bytes, session_id: str) -> Session:
         ids.append(session_id)
         return decode(data, session_id)
 
-    monkeypatch.setattr(file_repository, "decode", count)
+    monkeypatch.setattr(session_files, "decode", count)
     return ids
 
 
@@ -221,7 +221,7 @@ def test_a_session_beyond_what_is_kept_is_read_and_written_all_the_same(
     decoded: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(file_repository, "MOST_BYTES", 100)
+    monkeypatch.setattr(session_files, "MOST_BYTES", 100)
     for number in range(3):
         repository.update(SESSION_ID, say(f"text {number}"))
     assert decoded == [SESSION_ID] * 2

@@ -13,7 +13,7 @@ import pytest
 from sessions_app.errors import SessionBusy, SessionCorrupt, StorageFull, ValidationFailed
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
-from sessions_app.store import file_repository
+from sessions_app.store import file_repository, session_files
 from sessions_app.store.file_repository import FileSessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -70,7 +70,7 @@ def test_a_session_does_not_become_too_large_to_be_read(
 ) -> None:
     session = make_session("hello")
     repository.create(session)
-    monkeypatch.setattr(file_repository, "SIZE_LIMIT", 3000)
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 3000)
     long = UserMessage(content="x" * 3000, message_id="0123456789", timestamp="")
 
     def grow(session: Session) -> Session:
@@ -96,7 +96,7 @@ def make_broken(path: Path, kind: str) -> None:
             path.write_text('{"name": "a package", "version": 3}')
         case "huge":
             with path.open("wb") as file:
-                file.truncate(file_repository.SIZE_LIMIT + 1)
+                file.truncate(session_files.SIZE_LIMIT + 1)
         case "symlink":
             target = path.parent.parent / "secret.json"
             target.write_text('{"metadata": {"model": "m", "created_at": "x"}, "messages": []}')

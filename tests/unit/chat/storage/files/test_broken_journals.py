@@ -15,7 +15,7 @@ from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import line
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import INTERRUPTED_CALL, ToolCall
-from sessions_app.store import file_repository
+from sessions_app.store import session_files
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.remote.test_recovery import Sleeper, run
 
@@ -155,7 +155,7 @@ async def test_a_text_that_its_session_can_not_hold_is_kept_aside(house, after_a
     await house.turns.start(session_id, HELLO)
     await house.model.asked.wait()
     found = await after_a_kill(house)
-    monkeypatch.setattr(file_repository, "SIZE_LIMIT", 8000)
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 8000)
 
     assert [message.content for message in await found.messages(session_id)] == ["Hello!"]
     assert names(await read_all(await found.turns.attach(session_id, None)))[-2:] == [
@@ -181,8 +181,8 @@ async def test_there_is_room_left_for_the_results_of_calls_that_were_interrupted
     again = Sleeper()
     found = await after_a_kill(house, again)
     status = await asyncio.to_thread((found.sessions_dir / f"{session_id}.json").stat)
-    monkeypatch.setattr(file_repository, "SIZE_LIMIT", status.st_size + 600)
-    monkeypatch.setattr(file_repository, "RESERVE", 2)
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", status.st_size + 600)
+    monkeypatch.setattr(session_files, "RESERVE", 2)
 
     assert (await found.messages(session_id))[-1].content == INTERRUPTED_CALL
     await house.turns.shutdown(grace_seconds=0)

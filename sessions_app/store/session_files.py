@@ -1,0 +1,103 @@
+"""Reads and writes the files of sessions, decoding and encoding only what is new in them."""
+
+import os
+
+from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
+from sessions_app.format.codec import decode
+from sessions_app.format.rewriting import SessionFile, rewrite
+from sessions_app.session import Session, counted
+from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
+from sessions_app.store.cache import MOST_BYTES, RecentSessions
+from sessions_app.store.repository import Change
+
+SIZE_LIMIT = 64 * 1024 * 1024
+RESERVE = 64
+"""One in so many bytes of ``SIZE_LIMIT`` is kept for what dead turns left."""
+
+
+class SessionFiles:
+    """The session files of one directory. Ids were checked by the caller, who also locks."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.recent = RecentSessions()
+
+    def path(self, session_id: str) -> str:
+        """Return the path of the session's file."""
+        return f"{self._directory}/{session_id}.json"
+
+    def exists(self, session_id: str) -> bool:
+        """Whether anything stands at the file's path."""
+        return os.path.lexists(self.path(session_id))
+
+    def read(self, session_id: str) -> SessionFile:
+        """Return the session and its file, decoded only if it is not in the cache.
+
+        Raises:
+            SessionNotFound: There is none.
+            SessionCorrupt: It can't be read.
+        """
+        try:
+            data = read_regular(self.path(session_id), limit=SIZE_LIMIT)
+        except FileNotFoundError as error:
+            raise SessionNotFound(session_id) from error
+        except UnreadableFileError as error:
+            raise SessionCorrupt(session_id, error.reason) from error
+        file = self.recent.recognise(session_id, data)
+        if file is None:
+            file = SessionFile(decode(data, session_id), data)
+            self.recent.keep(session_id, file)
+        return file
+
+    def change(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
+        """Write what the session becomes, unless that is the session itself, and return it."""
+        changed = change(file.session)
+        if changed is file.session:
+            return changed
+        changed = counted(changed)
+        self.write(changed, before=file, recovers=recovers)
+        return changed
+
+    def write(
+        self, session: Session, *, before: SessionFile | None = None, recovers: bool = False
+    ) -> None:
+        """Write the session, in the place of the file ``before`` or of none.
+
+        Args:
+            session: The session.
+            before: Its file so far.
+            recovers: Whether it may use the room that is kept for recoveries.
+
+        Raises:
+            FileExistsError: Something is there, and ``before`` is not given.
+            ValidationFailed: The session is too large, or can't be written as JSON.
+            StorageFull, StorageReadOnly: By the disk.
+        """
+        session_id = session.session_id if before is None else before.session.session_id
+        path = self.path(session_id)
+        new = rewrite(session, before)
+        size = new.size
+        limit = SIZE_LIMIT if recovers else SIZE_LIMIT - SIZE_LIMIT // RESERVE
+        if size > limit and (before is None or size > len(before.data) or size > SIZE_LIMIT):
+            raise ValidationFailed(
+                f"The session would be larger than {limit >> 20} MiB, and could soon be read "
+                "no more. Go on in a new one, or fork it from an earlier message."
+            )
+        if size > MOST_BYTES:
+            write_atomically(path, new.pieces(), exclusive=before is None)
+            self.recent.forget(session_id)
+            return
+        data = b"".join(new.parts)
+        write_atomically(path, data, exclusive=before is None)
+        if (written := new.written(data)) is not None:
+            self.recent.keep(session_id, written)
+        elif before is None and not session.messages:  # its first turn is near
+            self.recent.keep(session_id, SessionFile(decode(data, session_id), data))
+
+    def can_hold(self, session: Session) -> bool:
+        """Whether the session could be written by a recovery."""
+        try:
+            before = self.read(session.session_id)
+            return rewrite(counted(session), before).size <= SIZE_LIMIT
+        except ValidationFailed:
+            return False
