@@ -17,6 +17,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "changed_tools",
         "half_characters",
         "keyed_turns",
+        "lost_swaps",
         "missing_sessions",
         "power_cuts",
         "regenerating",
