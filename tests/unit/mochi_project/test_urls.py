@@ -1,0 +1,17 @@
+"""Each documented path has its own route; Django takes the first that fits."""
+
+import re
+
+import pytest
+from django.urls import resolve
+
+from mochi_project.api import api
+
+PATHS = sorted(api.get_openapi_schema()["paths"])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_other_route_takes_a_documented_path(path: str) -> None:
+    match = resolve(re.sub(r"{\w+}", "sample", path))
+
+    assert "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", match.route) == path
