@@ -10,13 +10,11 @@ from chat.context.processors import (
     TruncateHistory,
 )
 from chat.context.tokens import Calibration, calibrate, estimate_messages
-from chat.context.window import Decision
-from chat.context.window_service import DynamicContextWindowService
+from chat.context.window import DynamicContextWindowService, WindowChoice
 
 __all__ = [
     "Calibration",
     "ChainedProcessor",
-    "Decision",
     "DynamicContextWindowService",
     "FilterHistory",
     "FnProcessor",
@@ -24,6 +22,7 @@ __all__ = [
     "SummarizeHistory",
     "TruncateByTokens",
     "TruncateHistory",
+    "WindowChoice",
     "calibrate",
     "estimate_messages",
 ]

@@ -1,4 +1,4 @@
-"""Makes each request of a turn fit what its model can hold, and the window fit the request."""
+"""Compacts requests: makes each fit what its model can hold, and the window fit the request."""
 
 import asyncio
 import logging
@@ -9,10 +9,9 @@ from functools import partial
 
 import msgspec
 
-from chat.context.plan import ContextPlan, Cutting, plan_request
+from chat.context.plan import Compaction, ContextPlan, plan_request
 from chat.context.strategy import STRATEGIES, Strategy
-from chat.context.window import Decision, grow
-from chat.context.window_service import limit_of
+from chat.context.window import WindowChoice, grow, limit_of
 from chat.errors import SummaryTimedOut
 from chat.summaries.prompt import (
     ANSWER_TOKENS,
@@ -34,22 +33,22 @@ from sessions_app.session import Session
 logger = logging.getLogger(__name__)
 
 LEAST_ROOM = 500
-"""Characters of a transcript; what is cut further says nothing any more."""
+"""Characters of a transcript; a shorter one is of no use."""
 
 MOST_PIECES = 16
 """Requests for one summary; a history that a far larger model had could take hundreds."""
 
 PLANNED_HERE = 1000
-"""Messages that are planned with on the event loop; that takes 0.3 ms, and others wait for it."""
+"""Messages up to which a request is planned on the event loop, in 0.3 ms at most."""
 
 KeepState = Callable[[ContextState | None], Awaitable[Session]]
 
 
 class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn must know to make its requests fit.
+    """The facts and settings by which a turn's requests are compacted.
 
     Attributes:
-        strategy: What is done to a history that is too long.
+        strategy: How a history that is too long is shortened.
         max_context: The model's longest context in tokens; None when it is unknown.
         context_limit: The limit of the session's profile, if it has one.
         can_think: Whether the model reasons unless it is told not to.
@@ -62,11 +61,11 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FittedRequest:
-    """The messages of a request that fits, as a model is sent them, and its window."""
+class CompactedRequest:
+    """A request that fits: its messages as a model is sent them, and its window."""
 
     messages: Sequence[Message]
-    window: Decision
+    window: WindowChoice
 
 
 def plan_with(
@@ -80,7 +79,7 @@ def plan_with(
     """Plan a request of a turn.
 
     Args:
-        rules: What the turn knows of its model and its session.
+        rules: Facts of the model and settings of the session.
         messages: The history that the request continues.
         session: Whose settings hold.
         tools: What is offered.
@@ -99,12 +98,12 @@ def plan_with(
     )
 
 
-class RequestFitter:
-    """Fits the requests of one turn.
+class RequestCompactor:
+    """Compacts the requests of one turn.
 
     Args:
-        rules: What the turn knows of its model and its session.
-        language_model: Who answers, and summarises what is left out.
+        rules: Facts of the model and settings of the session.
+        language_model: Answers, and summarizes what is dropped.
         model: The model's name as the provider knows it.
         tools: What is offered with every request.
         first: The plan of the first request, where it was made when the turn began.
@@ -128,15 +127,15 @@ class RequestFitter:
         self._first = first
         self._now = now
 
-    async def fit(
+    async def compact(
         self,
         session: Session,
-        window: Decision,
+        window: WindowChoice,
         *,
         keep: KeepState,
         announce: Callable[[], None],
-    ) -> FittedRequest:
-        """Return what to send; leaves out more of the history first where that is needed.
+    ) -> CompactedRequest:
+        """Return what to send, after dropping more of the history where that is needed.
 
         Args:
             session: The session as it is now.
@@ -149,15 +148,15 @@ class RequestFitter:
         """
         first, self._first = self._first, None
         plan = first or await self._plan(session)
-        if plan.cutting is not None:
-            if plan.cutting.summarise:
+        if plan.compaction is not None:
+            if plan.compaction.summarize:
                 announce()
             window = self._grown(window, plan)
-            session = await keep(await self._told(plan.cutting, window, session))
+            session = await keep(await self._state_after(plan.compaction, window, session))
             plan = await self._plan(session)
         elif plan.state is not session.metadata.context_state:
             await keep(None)
-        return FittedRequest(messages=plan.messages, window=self._grown(window, plan))
+        return CompactedRequest(messages=plan.messages, window=self._grown(window, plan))
 
     async def _plan(self, session: Session) -> ContextPlan:
         plan = partial(
@@ -172,18 +171,20 @@ class RequestFitter:
             return await asyncio.to_thread(plan)
         return plan()
 
-    def _grown(self, window: Decision, plan: ContextPlan) -> Decision:
+    def _grown(self, window: WindowChoice, plan: ContextPlan) -> WindowChoice:
         return grow(window, max_context=self._rules.max_context, usage_tokens=plan.estimate.tokens)
 
-    async def _told(self, cutting: Cutting, window: Decision, session: Session) -> ContextState:
-        """Return the state to keep, with a summary where one is wanted and can be had."""
-        if not cutting.summarise:
-            return cutting.state
-        summary = cutting.previous
+    async def _state_after(
+        self, compaction: Compaction, window: WindowChoice, session: Session
+    ) -> ContextState:
+        """Return the state to save, with a summary if one is wanted and the model gives one."""
+        if not compaction.summarize:
+            return compaction.state
+        summary = compaction.previous
         failure = None
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                async with aclosing(self._summaries(cutting, window)) as summaries:
+                async with aclosing(self._summaries(compaction, window)) as summaries:
                     async for made in summaries:
                         summary = made
         except ModelError as error:
@@ -192,22 +193,22 @@ class RequestFitter:
             failure = SummaryTimedOut.code
         if failure is not None:
             logger.warning(
-                "the left out part of a conversation was not summarised",
+                "the dropped part of a conversation was not summarized",
                 extra={"session_id": session.session_id, "code": failure},
             )
         return msgspec.structs.replace(
-            cutting.state, summary=summary, model=session.metadata.model if summary else None
+            compaction.state, summary=summary, model=session.metadata.model if summary else None
         )
 
     async def _summaries(
-        self, cutting: Cutting, window: Decision
+        self, compaction: Compaction, window: WindowChoice
     ) -> AsyncGenerator[str | None, None]:
-        """Summarise what is left out piece by piece; yield the summary of all pieces so far.
+        """Summarize what is dropped piece by piece; yield the summary of all pieces so far.
 
-        A piece that does not fit, for the text has more tokens than estimated, is read in smaller
-        ones. What is not read at all is told to the model.
+        A piece that does not fit, because its text has more tokens than estimated, is read in
+        smaller ones. The model is told how many messages are not read at all.
         """
-        summary, messages, room = cutting.previous, cutting.messages, _room(window)
+        summary, messages, room = compaction.previous, compaction.messages, _room(window)
         while messages:
             pieces = await asyncio.to_thread(_pieces, messages, room)
             messages = ()
@@ -229,7 +230,7 @@ class RequestFitter:
         self,
         previous: str | None,
         messages: Sequence[Message],
-        window: Decision,
+        window: WindowChoice,
         room: int,
         unread: int,
     ) -> str | None:
@@ -253,13 +254,13 @@ class RequestFitter:
         return text.strip()[:COMPACTION_LENGTH] or previous
 
 
-def _room(window: Decision) -> int:
-    """Return how many characters a transcript may have, so that the model can read it at once."""
+def _room(window: WindowChoice) -> int:
+    """Return how many characters of a transcript fit into one request."""
     return readable_tokens(window.window) * CHARACTERS_PER_TOKEN
 
 
 def _pieces(messages: Sequence[Message], characters: int) -> list[Sequence[Message]]:
-    """Return the messages in as many pieces as it takes to read them all."""
+    """Split the messages into pieces of at most this many characters, or of one message."""
     pieces: list[list[Message]] = [[]]
     used = 0
     for message in messages:

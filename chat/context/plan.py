@@ -36,7 +36,7 @@ MESSAGES_LEFT = 40
 Reason = Literal["summarized", "truncated", "filtered", "without_text"]
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class DroppedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that is not sent, and why."""
 
     message_id: str
@@ -44,7 +44,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
 
 
-class Cutting(msgspec.Struct, frozen=True, kw_only=True):
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """What must be left out before the request is sent.
 
     Attributes:
@@ -52,13 +52,13 @@ class Cutting(msgspec.Struct, frozen=True, kw_only=True):
             wanted.
         messages: The messages that are left out from now on, oldest first.
         previous: The summary of those that were left out before.
-        summarise: Whether a summary of both is wanted.
+        summarize: Whether a summary of both is wanted.
     """
 
     state: ContextState
     messages: Sequence[Message]
     previous: str | None
-    summarise: bool
+    summarize: bool
 
 
 class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +70,9 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
         limit: Tokens that the request and its answer may take; None when nobody knows.
         threshold: Tokens of a request from which on messages are left out.
         calibration: The model's measure.
-        left_out: The messages that are not sent, oldest first.
+        dropped: The messages that are not sent, oldest first.
         state: The session's context state as far as it holds.
-        cutting: What must be done first; None when the request can be sent.
+        compaction: What must be done first; None when the request can be sent.
     """
 
     messages: Sequence[Message]
@@ -80,9 +80,9 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None
     threshold: int | None
     calibration: Calibration
-    left_out: Sequence[LeftOut]
+    dropped: Sequence[DroppedMessage]
     state: ContextState | None
-    cutting: Cutting | None = None
+    compaction: Compaction | None = None
 
 
 def plan_request(
@@ -124,14 +124,14 @@ def plan_request(
         limit=limit,
         threshold=threshold,
         calibration=calibration,
-        left_out=history.left_out(sent, filtered=filtered),
+        dropped=history.dropped(sent, filtered=filtered),
         state=history.state,
     )
     if limit is None or threshold is None or estimate.tokens <= threshold:
         return plan
     budget = int(limit * TARGET_SHARE / calibration.factor) - estimate_tools(tools)
-    cutting = history.cut(_to_leave_out(sent, strategy, budget), now=now)
-    return msgspec.structs.replace(plan, cutting=cutting) if cutting else plan
+    compaction = history.cut(_to_drop(sent, strategy, budget), now=now)
+    return msgspec.structs.replace(plan, compaction=compaction) if compaction else plan
 
 
 class _History:
@@ -156,7 +156,7 @@ class _History:
         kept = for_model([*self._messages[: span.start], *asked, *self._messages[span.stop :]])
         return with_summary(kept, self.state.summary) if self.state.summary else kept
 
-    def cut(self, gone: Sequence[Message], *, now: str) -> Cutting | None:
+    def cut(self, gone: Sequence[Message], *, now: str) -> Compaction | None:
         """Return what to leave out so that these messages are; None if there is nothing."""
         ids = {message.message_id for message in gone} - {""}
         places = [at for at, message in enumerate(self._messages) if message.message_id in ids]
@@ -171,9 +171,9 @@ class _History:
         previous = self.state.summary if self.state else None
         # What has no summary because the model failed gets it now. The question of a long turn is
         # still sent itself; one day only the summary will tell it.
-        told = self._span if previous or not self._strategy.summarises else range(0)
+        told = self._span if previous or not self._strategy.summarizes else range(0)
         new = [at for at in range(start, stop) if at not in told]
-        return Cutting(
+        return Compaction(
             state=ContextState(
                 strategy=self._strategy.name,
                 first_id=covered[0].message_id,
@@ -184,10 +184,10 @@ class _History:
             ),
             messages=for_model([self._messages[at] for at in new]),
             previous=previous,
-            summarise=self._strategy.summarises,
+            summarize=self._strategy.summarizes,
         )
 
-    def left_out(self, sent: Sequence[Message], *, filtered: bool) -> list[LeftOut]:
+    def dropped(self, sent: Sequence[Message], *, filtered: bool) -> list[DroppedMessage]:
         """Return which messages are not among those that are sent, and why."""
         if self.state is None and len(sent) == len(self._messages):
             return []
@@ -195,7 +195,7 @@ class _History:
         covered: Reason = "summarized" if self.state and self.state.summary else "truncated"
         otherwise: Reason = "filtered" if filtered else "without_text"
         return [
-            LeftOut(
+            DroppedMessage(
                 message_id=message.message_id,
                 role=message.role,
                 reason=covered if at in self._span else otherwise,
@@ -227,13 +227,13 @@ def _uncounted(
     return Estimate(tokens=tokens, counted=0, estimated=tokens)
 
 
-def _to_leave_out(sent: Sequence[Message], strategy: Strategy, budget: int) -> list[Message]:
+def _to_drop(sent: Sequence[Message], strategy: Strategy, budget: int) -> list[Message]:
     by_tokens = TruncateByTokens(limit=budget)
     if strategy.cut == "messages":
         by_count = TruncateHistory(max_messages=MESSAGES_LEFT)
         if estimate_messages(by_count(sent)) <= budget * TRIGGER_SHARE / TARGET_SHARE:
-            return by_count.left_out(sent)
-    return by_tokens.left_out(sent) if strategy.cut is not None else []
+            return by_count.dropped(sent)
+    return by_tokens.dropped(sent) if strategy.cut is not None else []
 
 
 def _last_user(messages: Sequence[Message]) -> int:

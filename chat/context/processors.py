@@ -45,9 +45,9 @@ class TruncateByTokens(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is kept."""
-        return _without(messages, self.left_out(messages))
+        return _without(messages, self.dropped(messages))
 
-    def left_out(self, messages: Sequence[Message]) -> list[Message]:
+    def dropped(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is left out: one span, but for the last user message within it."""
         per_token = self.chars_per_token
 
@@ -66,9 +66,9 @@ class TruncateHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is kept."""
-        return _without(messages, self.left_out(messages))
+        return _without(messages, self.dropped(messages))
 
-    def left_out(self, messages: Sequence[Message]) -> list[Message]:
+    def dropped(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is left out: one span, but for the last user message within it."""
         return _cut(messages, lambda _: 1, self.max_messages, self)
 
@@ -118,7 +118,7 @@ class SummarizeHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limit: Tokens that may be left beside the summary.
-        summary: What is said in the place of ``left_out``; who calls a model has made it. Without
+        summary: What is said in the place of ``dropped``; who calls a model has made it. Without
             one they are left out without a word.
         keep_first: Whether the system prompt is kept.
         keep_first_message: Whether the first message after it is kept too.
@@ -133,18 +133,18 @@ class SummarizeHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is kept, with the summary; the history itself where nothing is left out."""
-        left_out = self.left_out(messages)
-        kept = _without(messages, left_out)
-        return with_summary(kept, self.summary) if left_out and self.summary else kept
+        dropped = self.dropped(messages)
+        kept = _without(messages, dropped)
+        return with_summary(kept, self.summary) if dropped and self.summary else kept
 
-    def left_out(self, messages: Sequence[Message]) -> list[Message]:
+    def dropped(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is left out, and has to be told of by the summary."""
         return TruncateByTokens(
             limit=self.limit,
             keep_first=self.keep_first,
             keep_first_message=self.keep_first_message,
             chars_per_token=self.chars_per_token,
-        ).left_out(messages)
+        ).dropped(messages)
 
 
 class FnProcessor(msgspec.Struct, frozen=True):
@@ -243,8 +243,8 @@ def _last_user(messages: Sequence[Message]) -> int:
     return max(at, 0)
 
 
-def _without(messages: Sequence[Message], left_out: Sequence[Message]) -> list[Message]:
-    gone = {id(message) for message in left_out}
+def _without(messages: Sequence[Message], dropped: Sequence[Message]) -> list[Message]:
+    gone = {id(message) for message in dropped}
     return [message for message in messages if id(message) not in gone]
 
 

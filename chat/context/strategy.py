@@ -18,13 +18,13 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
         name: What it is called in settings and files.
         filters: Whether tool rounds and broken answers of earlier turns go first.
         cut: By what the oldest messages are left out; None leaves none out.
-        summarises: Whether the model tells itself what they said.
+        summarizes: Whether the model tells itself what they said.
     """
 
     name: str
     filters: bool = False
     cut: Cut | None = None
-    summarises: bool = False
+    summarizes: bool = False
 
 
 _CUTS: dict[str, Cut] = {
@@ -41,7 +41,7 @@ def _parse(name: str) -> Strategy:
         name=name,
         filters="filter_history" in steps,
         cut=next((_CUTS[step] for step in steps if step in _CUTS), None),
-        summarises="summarize_history" in steps,
+        summarizes="summarize_history" in steps,
     )
 
 

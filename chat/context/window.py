@@ -1,4 +1,4 @@
-"""The context window: how many tokens Ollama is asked to hold. Pure.
+"""Chooses the context window: how many tokens Ollama is asked to hold. Pure.
 
 It grows in the steps of ``models_app.window_sizes``; within a model it never shrinks by itself.
 """
@@ -9,7 +9,7 @@ import msgspec
 
 from models_app.window_sizes import fit, safe_limit
 from sessions_app.messages import AssistantMessage
-from sessions_app.session import Session, WindowConfig
+from sessions_app.session import Session, WindowConfig, with_metadata
 from sessions_app.settings import adjust_window
 
 FIRST_WINDOW = 8192
@@ -20,14 +20,14 @@ Reason = Literal[
 ]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The window for the next request, in tokens; None sends no ``num_ctx`` at all."""
+class WindowChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The window of the next request in tokens, None to send no ``num_ctx``, and the reason."""
 
     window: int | None
     reason: Reason
 
 
-def decide(
+def choose_window(
     *,
     dynamic_enabled: bool,
     manual_override: bool,
@@ -35,64 +35,127 @@ def decide(
     model_changed: bool,
     max_context: int | None,
     usage_tokens: int,
-) -> Decision:
+) -> WindowChoice:
     """Choose the window of the next request.
 
     Args:
         dynamic_enabled: Whether the window may grow by itself.
         manual_override: Whether ``current_window`` was set by hand.
         current_window: What was sent last time, or None before the first request.
-        model_changed: Whether the session's model is another than at the last decision.
+        model_changed: Whether the session's model is another than at the last choice.
         max_context: The model's maximum in tokens, or None when it is unknown.
         usage_tokens: Tokens that the next request will use.
     """
     if manual_override and current_window is not None:
         # It may have been set for a model that can hold more.
         window = min(current_window, max_context or current_window)
-        return Decision(window=window, reason="manual_override")
+        return WindowChoice(window=window, reason="manual_override")
     if not dynamic_enabled:
-        return Decision(window=None, reason="no_adjustment")
+        return WindowChoice(window=None, reason="no_adjustment")
     limit = safe_limit(max_context) if max_context else FIRST_WINDOW
     needed = fit(max(int(usage_tokens * BUFFER), min(limit, FIRST_WINDOW)), limit)
     if current_window is None:
-        return Decision(window=needed, reason="initial_setup")
+        return WindowChoice(window=needed, reason="initial_setup")
     if model_changed:
-        return Decision(window=needed, reason="model_change")
+        return WindowChoice(window=needed, reason="model_change")
     if needed > current_window:
-        return Decision(window=needed, reason="usage_threshold")
-    return Decision(window=current_window, reason="no_adjustment")
+        return WindowChoice(window=needed, reason="usage_threshold")
+    return WindowChoice(window=current_window, reason="no_adjustment")
 
 
-def grow(decision: Decision, *, max_context: int | None, usage_tokens: int) -> Decision:
-    """Return a decision of the same turn again, now that it uses more.
+def grow(choice: WindowChoice, *, max_context: int | None, usage_tokens: int) -> WindowChoice:
+    """Choose again within a turn that uses more by now.
 
-    A window that was set by hand, or is none of ours, stays.
+    A window that was set by hand, or that is left to Ollama, stays.
     """
-    if decision.window is None or decision.reason == "manual_override":
-        return decision
-    chosen = decide(
+    if choice.window is None or choice.reason == "manual_override":
+        return choice
+    chosen = choose_window(
         dynamic_enabled=True,
         manual_override=False,
-        current_window=decision.window,
+        current_window=choice.window,
         model_changed=False,
         max_context=max_context,
         usage_tokens=usage_tokens,
     )
-    return decision if chosen.window == decision.window else chosen
+    return choice if chosen.window == choice.window else chosen
 
 
 def model_changed(session: Session) -> bool:
-    """Whether another model than the session's gave the last answer."""
+    """Return whether another model than the session's gave the last answer."""
     for message in reversed(session.messages):
         if isinstance(message, AssistantMessage):
             return message.model != session.metadata.model
     return False
 
 
-def record_decision(
-    config: WindowConfig, decision: Decision, *, model: str, now: str
+def record_choice(
+    config: WindowConfig, choice: WindowChoice, *, model: str, now: str
 ) -> WindowConfig:
-    """Return the session's window settings after a decision."""
-    if decision.window is None or decision.window == config.current_window:
+    """Return the session's window settings, with the choice noted down."""
+    if choice.window is None or choice.window == config.current_window:
         return config
-    return adjust_window(config, decision.window, reason=decision.reason, model=model, now=now)
+    return adjust_window(config, choice.window, reason=choice.reason, model=model, now=now)
+
+
+def limit_of(
+    config: WindowConfig, *, max_context: int | None, context_limit: int | None = None
+) -> int | None:
+    """Return how many tokens a request and its answer may take together; None when unknown.
+
+    It is never more than the model can hold.
+
+    Args:
+        config: The session's window: one set by hand is a limit.
+        max_context: The model's longest context in tokens.
+        context_limit: The limit of the session's profile, which comes first.
+    """
+    if context_limit is not None:
+        return min(context_limit, max_context or context_limit)
+    if config.manual_override and config.current_window is not None:
+        return min(config.current_window, max_context or config.current_window)
+    return safe_limit(max_context) if max_context else None
+
+
+class DynamicContextWindowService:
+    """Chooses how many tokens a model is asked to hold.
+
+    Args:
+        enabled: Whether windows may grow by themselves at all.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+
+    def calculate(
+        self,
+        config: WindowConfig,
+        *,
+        max_context: int | None,
+        usage_tokens: int = 0,
+        model_changed: bool = False,
+    ) -> WindowChoice:
+        """Choose the window of the next request.
+
+        The reason is ``initial_setup``, ``usage_threshold``, ``model_change``, ``no_adjustment`` or
+        ``manual_override``.
+
+        Args:
+            config: The session's settings.
+            max_context: The model's longest context in tokens; None when it is unknown.
+            usage_tokens: Tokens that the next request will use.
+            model_changed: Whether another model gave the last answer.
+        """
+        return choose_window(
+            dynamic_enabled=self._enabled and config.dynamic_enabled,
+            manual_override=config.manual_override,
+            current_window=config.current_window,
+            model_changed=model_changed,
+            max_context=max_context,
+            usage_tokens=usage_tokens,
+        )
+
+    def record(self, session: Session, choice: WindowChoice, *, now: str) -> Session:
+        """Return the session with the window, and with the change among the last ten."""
+        config = record_choice(session.window, choice, model=session.metadata.model, now=now)
+        return with_metadata(session, now=now, context_window_config=config)

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
-from chat.context.plan import ContextPlan, LeftOut, plan_request
+from chat.context.plan import ContextPlan, DroppedMessage, plan_request
 from chat.context.strategy import Strategy
 from chat.context.tokens import estimate_message, estimate_tools
-from chat.context.window import decide, model_changed
-from chat.context.window_service import limit_of
+from chat.context.window import choose_window, limit_of, model_changed
 from sessions_app.format.json_pieces import Many
 from sessions_app.messages import AssistantMessage, Message, ToolSpec
 from sessions_app.session import Session
@@ -66,7 +65,7 @@ def context_of(
         "estimate": msgspec.structs.asdict(plan.estimate),
         "last_count": _last_count(session, strategy, tools, now),
         "tokens_per_estimated_token": round(plan.calibration.factor, 3),
-        "will_compress": plan.cutting is not None,
+        "will_compress": plan.compaction is not None,
     }
 
 
@@ -74,7 +73,7 @@ def _window(
     session: Session, plan: ContextPlan, max_context: int | None, *, dynamic_allowed: bool
 ) -> int | None:
     window = session.window
-    return decide(
+    return choose_window(
         dynamic_enabled=dynamic_allowed and window.dynamic_enabled,
         manual_override=window.manual_override,
         current_window=window.current_window,
@@ -97,10 +96,10 @@ def _sent(plan: ContextPlan, places: Mapping[str, int]) -> Many:
 
 
 def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> Many:
-    def shown(item: LeftOut) -> dict[str, Any]:
+    def shown(item: DroppedMessage) -> dict[str, Any]:
         return {"index": places[item.message_id], **msgspec.structs.asdict(item)}
 
-    return Many(plan.left_out, shown, lambda _: _ENTRY_BYTES)
+    return Many(plan.dropped, shown, lambda _: _ENTRY_BYTES)
 
 
 def _last_count(

@@ -12,7 +12,7 @@ from chat.context.compaction import ContextRules, plan_with
 from chat.context.history import Continuation, continue_from
 from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
-from chat.context.window import Decision, decide, model_changed
+from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import NothingToContinue
 from chat.turn.delegation import Delegate
 from chat.turn.job import TurnJob
@@ -126,11 +126,11 @@ class TurnPreparer:
                 return wanted, await self.models.look_up(wanted)
         return otherwise, await self.models.look_up(otherwise)
 
-    def window(self, session: Session, info: ModelInfo | None, tokens: int) -> Decision:
+    def window(self, session: Session, info: ModelInfo | None, tokens: int) -> WindowChoice:
         """Decide the context window of the next request, which takes so many tokens."""
         config = session.window
         takes_window = info is None or info.takes_window
-        return decide(
+        return choose_window(
             dynamic_enabled=self.dynamic_window and config.dynamic_enabled and takes_window,
             manual_override=config.manual_override,
             current_window=config.current_window,

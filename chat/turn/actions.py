@@ -19,7 +19,7 @@ from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
 from chat.turn.delegation import CallingTurn, Running
 from chat.turn.job import TurnJob
-from chat.turn.model_call import Round
+from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
 from chat.turn.outcome import Outcome, completed, failed, tokens_of
 from chat.turn.session_writer import SessionRecorder
@@ -64,7 +64,7 @@ class TurnActions:
         self._tools = tools
         self._is_stopped = is_stopped
         self._rounds = rounds
-        self._round: Round | None = None
+        self._answer: ModelAnswer | None = None
         self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()
@@ -99,7 +99,7 @@ class TurnActions:
 
     async def ask_model(self, *, planning: bool = False) -> Input:
         """Ask the model, and report what kind of answer it gave."""
-        answer = self._round = Round(new_message_id(), self._tools.next_index)
+        answer = self._answer = ModelAnswer(new_message_id(), self._tools.next_index)
         await self._caller.ask(answer, planning=planning)
         if answer.calls:
             return Input.ASKED_FOR_TOOLS
@@ -107,17 +107,17 @@ class TurnActions:
 
     async def drop_calls(self) -> None:
         """Forget the calls of an answer to which no tools were offered."""
-        self._current_round().calls.clear()
+        self._current_answer().calls.clear()
 
     # Tools
 
     async def save_round(self) -> None:
         """Save an answer after which the turn goes on."""
-        answer = self._current_round()
+        answer = self._current_answer()
         self._open_calls, self._asking_id = answer.calls, answer.message_id
         saved = self._message(answer)
         await self.recorder.append(saved)
-        self._round, self.outcome.message = None, saved
+        self._answer, self.outcome.message = None, saved
 
     async def ask_approval(self) -> Input:
         """Have the calls decided, by the session's policy or a person."""
@@ -197,14 +197,14 @@ class TurnActions:
 
     async def save_answer(self) -> None:
         """Save the final answer."""
-        await self.finish(self._message(self._current_round()))
+        await self.finish(self._message(self._current_answer()))
 
     async def save_cancelled(self) -> None:
         """Save what there is of a turn that was cancelled."""
         self.commit_point.commit()
         if self._open_calls:  # their message was being saved, which a cancellation waits for
-            self._round = None
-        answer = self._round or Round(new_message_id())
+            self._answer = None
+        answer = self._answer or ModelAnswer(new_message_id())
         await self.approver.withdraw()
         given_up = self._tools.unanswered("The call was cancelled.", *self._open_calls)
         await self.recorder.append(*given_up)
@@ -212,7 +212,7 @@ class TurnActions:
 
     async def save_interrupted(self) -> None:
         """Save what there is of a turn that broke off."""
-        answer = self._round
+        answer = self._answer
         await self.recorder.append(*self._tools.unanswered(INTERRUPTED_CALL))
         partial = answer if answer is not None and answer.text else None
         await self.finish(self._message(partial, interrupted=True) if partial else None)
@@ -257,7 +257,7 @@ class TurnActions:
         if message is None:
             raise TurnCrashed
         self._stream.note(Stopped(**self.outcome.stopped))
-        answer = self._round
+        answer = self._answer
         await self.close(
             Cancelled(
                 content=answer.text if answer else "",
@@ -290,12 +290,12 @@ class TurnActions:
         """Send the last events, and ``done`` after them."""
         await self.commit_point.finish([*last, Done(session_id=self._job.session.session_id)])
 
-    def _current_round(self) -> Round:
-        if self._round is None:
+    def _current_answer(self) -> ModelAnswer:
+        if self._answer is None:
             raise TurnCrashed
-        return self._round
+        return self._answer
 
-    def _message(self, answer: Round, **how: bool) -> AssistantMessage:
+    def _message(self, answer: ModelAnswer, **how: bool) -> AssistantMessage:
         return answer.message(
             model=self._job.session.metadata.model, timestamp=self.recorder.now(), **how
         )

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from chat.context.compaction import ContextRules, RequestFitter
+from chat.context.compaction import ContextRules, RequestCompactor
 from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
-from chat.context.window import Decision
+from chat.context.window import WindowChoice
 from chat.stream.events import TurnStarted
 from chat.turn.phases import Phases
 from models_app.language_model import LanguageModel, Purpose, Think
@@ -46,7 +46,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     purpose: Purpose = "chat"
     think: Think | None
-    window: Decision
+    window: WindowChoice
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS
     max_rounds: int = 25
     phases: Phases | None = None
@@ -63,9 +63,9 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             model=self.session.metadata.model,
         )
 
-    def fitter(self, now: Callable[[], str]) -> RequestFitter:
+    def compactor(self, now: Callable[[], str]) -> RequestCompactor:
         """Return what makes this turn's requests fit."""
-        return RequestFitter(
+        return RequestCompactor(
             self.rules,
             language_model=self.language_model,
             model=self.model,

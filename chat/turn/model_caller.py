@@ -9,14 +9,14 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from chat.context.window import Decision, grow
+from chat.context.window import WindowChoice, grow
 from chat.errors import TurnLimitReached
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import StatusChanged
 from chat.stream.notes import RoundBegan
 from chat.stream.turn_stream import TurnStream
 from chat.turn.job import TurnJob
-from chat.turn.model_call import Round
+from chat.turn.model_answer import ModelAnswer
 from chat.turn.session_writer import SessionRecorder
 from models_app.errors import ModelError
 from models_app.language_model import Delta, ModelRequest
@@ -61,9 +61,9 @@ class ModelCaller:
         self._commit_point = commit_point
         self._recorder = recorder
         self._is_stopped = is_stopped
-        self._fitter = job.fitter(recorder.now)
+        self._compactor = job.compactor(recorder.now)
 
-    async def ask(self, answer: Round, *, planning: bool = False) -> None:
+    async def ask(self, answer: ModelAnswer, *, planning: bool = False) -> None:
         """Ask for an answer, which fills as it arrives; ask once more if it stays empty.
 
         Args:
@@ -92,7 +92,7 @@ class ModelCaller:
             await self._stream_answer(answer, asked_again(request, self.window.window))
             self._note_growth(answer)
 
-    async def _go_on_in_larger_windows(self, answer: Round, request: ModelRequest) -> None:
+    async def _go_on_in_larger_windows(self, answer: ModelAnswer, request: ModelRequest) -> None:
         """Go on with an answer that came to the end of the window, where the model can hold more.
 
         The model goes on from its own last message. If it can't be asked, the answer ends there.
@@ -115,7 +115,7 @@ class ModelCaller:
             self.window = larger
             self._note_growth(answer)
 
-    def _larger_window(self, answer: Round) -> Decision | None:
+    def _larger_window(self, answer: ModelAnswer) -> WindowChoice | None:
         """Return the next window if this one was filled by the answer, and may grow."""
         done, window = answer.finished, self.window.window
         if done is None or done.done_reason != "length" or answer.calls:
@@ -129,13 +129,13 @@ class ModelCaller:
         )
         return larger if (larger.window or 0) > (window or 0) else None
 
-    def _note_growth(self, answer: Round) -> None:
+    def _note_growth(self, answer: ModelAnswer) -> None:
         """Keep the window that the provider grew to, if it did."""
         grown, answer.context_window = answer.context_window, None
         if grown is not None:
-            self.window = Decision(window=grown, reason="usage_threshold")
+            self.window = WindowChoice(window=grown, reason="usage_threshold")
 
-    async def _stream_answer(self, answer: Round, request: ModelRequest) -> None:
+    async def _stream_answer(self, answer: ModelAnswer, request: ModelRequest) -> None:
         loading = asyncio.get_running_loop().call_later(
             LOADING_SECONDS, self._commit_point.send_or_hold, [StatusChanged(state="loading_model")]
         )
@@ -151,15 +151,15 @@ class ModelCaller:
         finally:
             loading.cancel()
 
-    async def _request(self, answer: Round, *, planning: bool) -> ModelRequest:
-        fitted = await self._fitter.fit(
+    async def _request(self, answer: ModelAnswer, *, planning: bool) -> ModelRequest:
+        compacted = await self._compactor.compact(
             self._recorder.session,
             self.window,
             keep=self._recorder.keep_context,
             announce=self._announce_compression,
         )
-        self.window = fitted.window
-        messages, phases = fitted.messages, self._job.phases
+        self.window = compacted.window
+        messages, phases = compacted.messages, self._job.phases
         if phases is not None:
             messages = phases.planning(messages) if planning else phases.executing(messages)
         return ModelRequest(
@@ -173,7 +173,7 @@ class ModelCaller:
             sink=partial(self._take_at_once, answer),
         )
 
-    def _take(self, answer: Round, batch: Sequence[Delta]) -> bool:
+    def _take(self, answer: ModelAnswer, batch: Sequence[Delta]) -> bool:
         """Take in a batch and pass its events on; return whether the answer has any output."""
         events = answer.absorb(batch)
         if len(answer.calls) > MAX_CALLS_AT_ONCE:
@@ -190,7 +190,7 @@ class ModelCaller:
         self._stream.require_room()
         return True
 
-    def _take_at_once(self, answer: Round, batch: Sequence[Delta]) -> bool:
+    def _take_at_once(self, answer: ModelAnswer, batch: Sequence[Delta]) -> bool:
         """Pass text on from where it arrived; what may decide anything goes through the loop."""
         if not (self._commit_point.is_committed and answer.has_output and self._stream.has_room):
             return False
@@ -205,7 +205,9 @@ class ModelCaller:
         self._commit_point.send_or_hold([StatusChanged(state="compressing_context")])
 
 
-def rest_of(request: ModelRequest, answer: Round, larger: Decision) -> ModelRequest | None:
+def rest_of(
+    request: ModelRequest, answer: ModelAnswer, larger: WindowChoice
+) -> ModelRequest | None:
     """Return the request for the rest of an answer; None if the session's limit is used up."""
     options = dict(request.options)
     said = answer.finished.eval_count if answer.finished else None

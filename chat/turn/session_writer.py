@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from chat.context.window import Decision, record_decision
+from chat.context.window import WindowChoice, record_choice
 from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
 from chat.work_threads import InThread, run_to_end
@@ -75,7 +75,7 @@ class SessionRecorder:
         if messages:
             await self._write(lambda session: self._extended(session, *messages))
 
-    async def finish(self, message: AssistantMessage | None, window: Decision) -> None:
+    async def finish(self, message: AssistantMessage | None, window: WindowChoice) -> None:
         """Append the last message, if there is one, and release the session.
 
         A message that can't be saved leaves the session claimed: what remains of it may be tried.
@@ -146,6 +146,6 @@ def _with_approved(session: Session, tools: Sequence[Tool]) -> Session:
     return with_metadata(session, now=session.metadata.updated_at, tool_settings=approved)
 
 
-def _with_window(session: Session, decision: Decision, now: str) -> Session:
-    config = record_decision(session.window, decision, model=session.metadata.model, now=now)
+def _with_window(session: Session, decision: WindowChoice, now: str) -> Session:
+    config = record_choice(session.window, decision, model=session.metadata.model, now=now)
     return with_metadata(session, now=now, context_window_config=config)

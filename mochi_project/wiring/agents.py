@@ -14,7 +14,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
-from mochi_project.wiring.tools import ToolRoom, host_limits
+from mochi_project.wiring.tools import ToolServices, host_limits
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
@@ -22,7 +22,7 @@ from tools_app.storage.files.generations import FileGenerations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRoom:
+class AgentServices:
     """The services of agents."""
 
     catalogue: AgentCatalogue
@@ -34,11 +34,11 @@ class AgentRoom:
 def build_agents(
     settings: MochiSettings,
     *,
-    tools: ToolRoom,
+    tools: ToolServices,
     preparer: TurnPreparer,
     confirmations: ConfirmationStore,
     threads: WorkThreads,
-) -> AgentRoom:
+) -> AgentServices:
     """Build the agents; nothing of them runs before somebody asks for agents."""
     state_dir = settings.resolved_state_dir
     catalogue = AgentCatalogue(
@@ -74,4 +74,4 @@ def build_agents(
         recover=storage.recovery.recover,
         on_delete=storage.journal.discard_session,
     )
-    return AgentRoom(catalogue=catalogue, chats=chats, storage=storage, delegate=delegate)
+    return AgentServices(catalogue=catalogue, chats=chats, storage=storage, delegate=delegate)

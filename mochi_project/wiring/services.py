@@ -24,11 +24,11 @@ from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
-from mochi_project.wiring.agents import AgentRoom, build_agents
+from mochi_project.wiring.agents import AgentServices, build_agents
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.storage import ConversationStorage, build_questions, build_storage
 from mochi_project.wiring.summaries import build_summaries
-from mochi_project.wiring.tools import ToolRoom, build_tools
+from mochi_project.wiring.tools import ToolServices, build_tools
 from mochi_project.wiring.turns import build_turns
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallLog
@@ -129,7 +129,7 @@ def build_services(settings: MochiSettings) -> Services:
     )
 
 
-async def _close(tools: ToolRoom, threads: WorkThreads) -> None:
+async def _close(tools: ToolServices, threads: WorkThreads) -> None:
     await tools.aclose()
     await asyncio.to_thread(threads.close)
 
@@ -165,7 +165,7 @@ def _build_sessions(
 def _build_housekeeper(
     settings: MochiSettings,
     storage: ConversationStorage,
-    agents: AgentRoom,
+    agents: AgentServices,
     signals: Signals,
     questions: ConfirmationStore,
 ) -> Housekeeper:

@@ -20,7 +20,7 @@ from tools_app.storage.files.generations import FileGenerations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRoom:
+class ToolServices:
     """The services of tools."""
 
     catalogue: ToolCatalogue
@@ -36,7 +36,7 @@ class ToolRoom:
         await self.executions.aclose()
 
 
-def build_tools(settings: MochiSettings) -> ToolRoom:
+def build_tools(settings: MochiSettings) -> ToolServices:
     """Build the toolsets; nothing of them is started before somebody asks for tools."""
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
@@ -59,7 +59,7 @@ def build_tools(settings: MochiSettings) -> ToolRoom:
         gate=TrustGate(settings.trust, MCP),
     )
     executions = ExecutionLog(FileCallLog(settings.resolved_state_dir / "executions.jsonl"))
-    return ToolRoom(
+    return ToolServices(
         catalogue=ToolCatalogue([folder, mcp], executions),
         folder=folder,
         mcp=mcp,

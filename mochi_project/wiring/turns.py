@@ -21,7 +21,7 @@ some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRoom:
+class TurnServices:
     """The services of turns: of this process, of others, and the signals between them."""
 
     registry: TurnRegistry
@@ -38,7 +38,7 @@ def build_turns(
     questions: ConfirmationStore,
     on_answer: Callable[[str], None] | None,
     threads: WorkThreads,
-) -> TurnRoom:
+) -> TurnServices:
     """Build the registry of turns and what reaches turns of other processes.
 
     Args:
@@ -78,4 +78,6 @@ def build_turns(
         signals=signals,
         notice=registry.notice_decision,
     )
-    return TurnRoom(registry=registry, remote=remote, signals=signals, confirmations=confirmations)
+    return TurnServices(
+        registry=registry, remote=remote, signals=signals, confirmations=confirmations
+    )

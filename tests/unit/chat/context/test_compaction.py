@@ -12,11 +12,11 @@ from chat.context.compaction import (
     MOST_PIECES,
     PLANNED_HERE,
     ContextRules,
-    RequestFitter,
+    RequestCompactor,
     plan_with,
 )
 from chat.context.strategy import STRATEGIES
-from chat.context.window import Decision
+from chat.context.window import WindowChoice
 from chat.summaries.prompt import ANSWER_TOKENS, COMPACTION_LENGTH
 from models_app.errors import ContextOverflow, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
@@ -25,7 +25,7 @@ from sessions_app.session import Session, SessionMetadata, with_metadata
 
 MAX_CONTEXT = 4000  # a limit of 3600, a threshold of 2520
 FOR_EVER = "for ever"
-STEADY = Decision(window=3600, reason="no_adjustment")
+STEADY = WindowChoice(window=3600, reason="no_adjustment")
 
 
 class Summariser:
@@ -71,7 +71,7 @@ class House:
         )
         self.kept, self.announced = [], 0
         rules = ContextRules(strategy=STRATEGIES[strategy], max_context=MAX_CONTEXT)
-        self.fitter = RequestFitter(
+        self.compactor = RequestCompactor(
             rules, language_model=self.model, model="bare", tools=(), now=lambda: "9"
         )
 
@@ -83,17 +83,19 @@ class House:
     def announce(self):
         self.announced += 1
 
-    async def fit(self, window=STEADY):
-        return await self.fitter.fit(self.session, window, keep=self.keep, announce=self.announce)
+    async def compact(self, window=STEADY):
+        return await self.compactor.compact(
+            self.session, window, keep=self.keep, announce=self.announce
+        )
 
 
 async def test_a_request_that_fits_asks_nobody():
     house = House(turns=3)
 
-    fitted = await house.fit()
+    compacted = await house.compact()
 
-    assert fitted.messages == list(house.session.messages)
-    assert fitted.window == STEADY
+    assert compacted.messages == list(house.session.messages)
+    assert compacted.window == STEADY
     assert (house.kept, house.announced, house.model.requests) == ([], 0, [])
 
 
@@ -102,12 +104,12 @@ async def test_a_plan_that_was_made_when_the_turn_began_serves_its_first_request
     plan = plan_with(
         ContextRules(), house.session.messages[:1], session=house.session, tools=(), now="9"
     )
-    house.fitter = RequestFitter(
+    house.compactor = RequestCompactor(
         ContextRules(), language_model=house.model, model="bare", tools=(), first=plan
     )
 
-    first = await house.fit()
-    second = await house.fit()
+    first = await house.compact()
+    second = await house.compact()
 
     assert first.messages is plan.messages
     assert second.messages == list(house.session.messages)
@@ -122,7 +124,7 @@ async def test_a_very_long_history_is_planned_beside_the_event_loop():
         return plan_with(*given, **named)
 
     with patch("chat.context.compaction.plan_with", plan):
-        await house.fit()
+        await house.compact()
 
     assert planned_in
     assert threading.main_thread() not in planned_in
@@ -131,12 +133,12 @@ async def test_a_very_long_history_is_planned_beside_the_event_loop():
 async def test_what_is_left_out_is_summarized_once_by_the_model_itself():
     house = House("They counted.")
 
-    fitted = await house.fit()
-    again = await house.fit()
+    compacted = await house.compact()
+    again = await house.compact()
 
-    assert fitted.messages[0].content.endswith("They counted.\n</summary>")
-    assert again.messages == fitted.messages
-    assert fitted.messages[-1] == house.session.messages[-1]
+    assert compacted.messages[0].content.endswith("They counted.\n</summary>")
+    assert again.messages == compacted.messages
+    assert compacted.messages[-1] == house.session.messages[-1]
     (request,) = house.model.requests
     assert (request.model, request.tools, request.context_window) == ("bare", (), 3600)
     assert "0000" in request.messages[1].content
@@ -149,18 +151,18 @@ async def test_what_is_left_out_is_summarized_once_by_the_model_itself():
 async def test_what_is_longer_than_the_window_is_read_in_pieces():
     house = House("One.", *["More."] * 20, turns=30, size=1000)
 
-    fitted = await house.fit(Decision(window=3600, reason="manual_override"))
+    compacted = await house.compact(WindowChoice(window=3600, reason="manual_override"))
 
     assert len(house.model.requests) > 1
     for request in house.model.requests:
         assert sum(len(message.content) for message in request.messages) < 3600 * 4
     assert "What was left out before:\nOne." in house.model.requests[1].messages[1].content
-    assert fitted.messages[0].content.endswith("More.\n</summary>")
+    assert compacted.messages[0].content.endswith("More.\n</summary>")
 
 
 async def test_a_summary_is_bounded_and_reloads_no_model():
     house = House("They counted.")
-    await house.fit()
+    await house.compact()
     (request,) = house.model.requests
     assert request.keeps_window
     assert request.options == {"num_predict": ANSWER_TOKENS}
@@ -170,7 +172,7 @@ async def test_what_has_more_tokens_than_estimated_is_read_in_smaller_pieces():
     overflow = ContextOverflow("request (9000 tokens) exceeds the available context size")
     house = House(overflow, overflow, *["They counted."] * 30, turns=12)
 
-    await house.fit()
+    await house.compact()
 
     said = [request.messages[1].content for request in house.model.requests]
     assert len(said[0]) > 1.5 * len(said[1]) > 2 * len(said[2])
@@ -181,7 +183,7 @@ async def test_what_has_more_tokens_than_estimated_is_read_in_smaller_pieces():
 
 async def test_what_never_fits_is_left_out_without_a_summary():
     house = House(*[ContextOverflow("too long")] * 30)
-    await house.fit()
+    await house.compact()
     assert house.kept[0].summary is None
     assert len(house.model.requests) < 10
 
@@ -189,27 +191,27 @@ async def test_what_never_fits_is_left_out_without_a_summary():
 async def test_without_a_summary_the_conversation_goes_on_all_the_same():
     house = House(OllamaUnreachable("Ollama is not there."))
 
-    fitted = await house.fit()
+    compacted = await house.compact()
 
     assert house.kept[0].summary is None
-    assert fitted.messages[0] == house.session.messages[0]
-    assert len(fitted.messages) < 14
+    assert compacted.messages[0] == house.session.messages[0]
+    assert len(compacted.messages) < 14
 
 
 async def test_an_endless_summary_is_cut_and_an_empty_one_is_none():
     house = House("x" * 10_000)
-    await house.fit()
+    await house.compact()
     assert len(house.kept[0].summary) == COMPACTION_LENGTH
 
     house = House("  ")
-    await house.fit()
+    await house.compact()
     assert house.kept[0].summary is None
 
 
 async def test_a_model_that_does_not_stop_is_stopped():
     house = House(FOR_EVER)
 
-    await house.fit()
+    await house.compact()
 
     assert len(house.kept[0].summary) == COMPACTION_LENGTH
     assert house.model.said < COMPACTION_LENGTH
@@ -219,16 +221,16 @@ async def test_a_model_that_never_answers_costs_a_limited_time(monkeypatch):
     monkeypatch.setattr(fitting, "LONGEST_SECONDS", 0.05)
     house = House(...)
 
-    fitted = await house.fit()
+    compacted = await house.compact()
 
     assert house.kept[0].summary is None
-    assert len(fitted.messages) < 14
+    assert len(compacted.messages) < 14
 
 
 async def test_a_history_of_a_far_larger_model_is_not_read_for_ever():
     house = House(*["More."] * MOST_PIECES, turns=300, size=4000)
 
-    await house.fit()
+    await house.compact()
 
     assert len(house.model.requests) == MOST_PIECES
     read = "".join(request.messages[1].content for request in house.model.requests)
@@ -240,7 +242,7 @@ async def test_a_history_of_a_far_larger_model_is_not_read_for_ever():
 
 async def test_what_a_model_failed_to_summarize_is_in_the_next_summary():
     house = House(OllamaUnreachable("Ollama is not there."), *["They counted."] * 3)
-    await house.fit()
+    await house.compact()
     longer = [
         AssistantMessage(content="y" * 800, message_id=f"b{turn}", timestamp="1", model="m")
         if turn % 2 == 0
@@ -251,7 +253,7 @@ async def test_what_a_model_failed_to_summarize_is_in_the_next_summary():
         house.session, messages=(*house.session.messages, *longer)
     )
 
-    await house.fit()
+    await house.compact()
 
     assert house.kept[1].summary == "They counted."
     assert "0000" in house.model.requests[1].messages[1].content
@@ -260,7 +262,7 @@ async def test_what_a_model_failed_to_summarize_is_in_the_next_summary():
 async def test_truncation_asks_no_model():
     house = House(strategy="truncate_by_tokens")
 
-    await house.fit()
+    await house.compact()
 
     assert (house.announced, house.model.requests) == (0, [])
     assert house.kept[0].summary is None
@@ -268,32 +270,34 @@ async def test_truncation_asks_no_model():
 
 async def test_another_strategy_forgets_what_was_left_out():
     house = House("They counted.")
-    await house.fit()
+    await house.compact()
     longer = house.session
     house = House(strategy="none")
     house.session = longer
 
-    fitted = await house.fit()
+    compacted = await house.compact()
 
     assert house.kept == [None]
-    assert len(fitted.messages) == len(longer.messages)
+    assert len(compacted.messages) == len(longer.messages)
 
 
 async def test_a_window_grows_with_what_is_sent_and_one_set_by_hand_stays():
     house = House(turns=5)  # about 1900 tokens, and half of that again
-    small = Decision(window=2048, reason="no_adjustment")
+    small = WindowChoice(window=2048, reason="no_adjustment")
 
-    assert (await house.fit(small)).window == Decision(window=3600, reason="usage_threshold")
+    assert (await house.compact(small)).window == WindowChoice(
+        window=3600, reason="usage_threshold"
+    )
     by_hand = msgspec.structs.replace(small, reason="manual_override")
-    assert (await house.fit(by_hand)).window == by_hand
-    nobodys = Decision(window=None, reason="no_adjustment")
-    assert (await house.fit(nobodys)).window == nobodys
+    assert (await house.compact(by_hand)).window == by_hand
+    nobodys = WindowChoice(window=None, reason="no_adjustment")
+    assert (await house.compact(nobodys)).window == nobodys
 
 
 async def test_a_turn_that_is_stopped_over_a_summary_keeps_nothing():
     house = House(...)
 
-    fitting = asyncio.create_task(house.fit())
+    fitting = asyncio.create_task(house.compact())
     while not house.model.requests:
         await asyncio.sleep(0)
     fitting.cancel()

@@ -69,9 +69,9 @@ def plan(messages, state=None, name="truncate_by_tokens", limit=LIMIT, now="999"
 def carried_out(messages, name="truncate_by_tokens", summary="They talked.", **how):
     """Plan, do what the plan asks for, and plan again."""
     first = plan(messages, name=name, **how)
-    assert first.cutting
-    state = first.cutting.state
-    if first.cutting.summarise:
+    assert first.compaction
+    state = first.compaction.state
+    if first.compaction.summarize:
         state = msgspec.structs.replace(state, summary=summary, model="m")
     return state, plan(messages, state=state, name=name, **how)
 
@@ -82,8 +82,8 @@ def test_a_short_history_is_sent_whole():
     planned = plan(messages)
 
     assert planned.messages == for_model(messages)
-    assert planned.cutting is None
-    assert planned.left_out == []
+    assert planned.compaction is None
+    assert planned.dropped == []
     assert planned.estimate.tokens == estimate_messages(messages)
 
 
@@ -94,16 +94,16 @@ def test_a_history_over_seven_tenths_is_cut_to_half_of_that():
     assert planned.estimate.tokens > planned.threshold == int(LIMIT * TRIGGER_SHARE)
     state, again = carried_out(messages)
 
-    assert again.cutting is None
+    assert again.compaction is None
     assert again.estimate.tokens <= LIMIT * TARGET_SHARE
     assert again.messages[0] == PROMPT
     assert isinstance(again.messages[1], UserMessage)
     assert again.messages[-1] == messages[-1]
-    assert [item.message_id for item in again.left_out] == [
+    assert [item.message_id for item in again.dropped] == [
         message.message_id for message in messages if message not in again.messages
     ]
-    assert {item.reason for item in again.left_out} == {"truncated"}
-    assert state.count == len(again.left_out)
+    assert {item.reason for item in again.dropped} == {"truncated"}
+    assert state.count == len(again.dropped)
 
 
 def test_turns_after_a_cut_send_the_same_beginning_until_the_next_one():
@@ -113,7 +113,7 @@ def test_turns_after_a_cut_send_the_same_beginning_until_the_next_one():
     longer = [*messages, reply("new", "y" * 200, 900), conversation(1, prompt=False)[0]]
     planned = plan(longer, state=state)
 
-    assert planned.cutting is None
+    assert planned.compaction is None
     assert list(planned.messages[: len(before.messages)]) == list(before.messages)
 
 
@@ -124,30 +124,30 @@ def test_a_second_cut_extends_the_first_and_tells_what_is_new():
 
     planned = plan(longer, state=state, name="summarize_history")
 
-    cutting = planned.cutting
-    assert cutting.previous == "They talked."
-    assert cutting.state.first_id == state.first_id
-    assert cutting.state.count > state.count
+    compaction = planned.compaction
+    assert compaction.previous == "They talked."
+    assert compaction.state.first_id == state.first_id
+    assert compaction.state.count > state.count
     covered_before = {m.message_id for m in longer[1 : 1 + state.count]}
-    assert not covered_before & {m.message_id for m in cutting.messages}
+    assert not covered_before & {m.message_id for m in compaction.messages}
 
 
 def test_a_summary_is_sent_in_the_place_of_what_it_tells_of():
     _, planned = carried_out(conversation(20), "summarize_history")
 
     assert planned.messages[0].content.endswith("They talked.\n</summary>")
-    assert {item.reason for item in planned.left_out} == {"summarized"}
+    assert {item.reason for item in planned.dropped} == {"summarized"}
 
 
 def test_a_filter_is_tried_before_anything_is_cut():
     messages = conversation(5, tools=3)
-    assert plan(messages).cutting
+    assert plan(messages).compaction
 
     planned = plan(messages, name="filter_history+truncate_by_tokens")
 
-    assert planned.cutting is None
-    assert {item.reason for item in planned.left_out} == {"filtered"}
-    assert {item.role for item in planned.left_out} == {"assistant", "tool"}
+    assert planned.compaction is None
+    assert {item.reason for item in planned.dropped} == {"filtered"}
+    assert {item.role for item in planned.dropped} == {"assistant", "tool"}
 
 
 def test_counting_messages_leaves_out_more_where_they_are_long():
@@ -162,8 +162,8 @@ def test_counting_messages_leaves_out_more_where_they_are_long():
 def test_nothing_is_left_out_where_nobody_wants_it_or_knows_the_limit():
     messages = conversation(50)
 
-    assert plan(messages, name="none").cutting is None
-    assert plan(messages, limit=None).cutting is None
+    assert plan(messages, name="none").compaction is None
+    assert plan(messages, limit=None).compaction is None
 
 
 def test_a_state_is_void_when_the_strategy_or_what_it_covers_changes():
@@ -241,16 +241,16 @@ def test_every_message_is_sent_or_named_as_left_out_and_cutting_ends(
     for _ in range(4):
         planned = plan(messages, state=state, name=name, limit=limit)
         sent = {message.message_id for message in planned.messages}
-        gone = {item.message_id for item in planned.left_out}
+        gone = {item.message_id for item in planned.dropped}
         assert sent - {""} | gone == {message.message_id for message in messages}
         assert not (sent & gone)
         assert messages[-1] in planned.messages
         assert tuple(pair_calls(planned.messages)) == tuple(planned.messages)
-        if planned.cutting is None:
+        if planned.compaction is None:
             break
-        state = planned.cutting.state
+        state = planned.compaction.state
         assert span_of(messages, state, strategy_of(name)) is not None
-    assert planned.cutting is None
+    assert planned.compaction is None
 
 
 def test_planning_a_long_request_costs_a_few_calls_a_message():

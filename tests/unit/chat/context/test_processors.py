@@ -157,7 +157,7 @@ def test_a_history_that_fits_is_sent_whole(history, limit):
 
 @given(history=histories(), limit=limits)
 def test_what_is_left_out_is_one_span_but_for_the_last_user_message(history, limit):
-    gone = TruncateByTokens(limit=limit).left_out(history)
+    gone = TruncateByTokens(limit=limit).dropped(history)
 
     if gone:
         first, last = history.index(gone[0]), history.index(gone[-1])

@@ -2,8 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.context.window import Decision, decide, fit, record_decision, safe_limit
-from sessions_app.session import WindowConfig
+from chat.context.window import (
+    WindowChoice,
+    choose_window,
+    fit,
+    grow,
+    limit_of,
+    record_choice,
+    safe_limit,
+)
+from mochi_server.context import DynamicContextWindowService
+from sessions_app.session import Session, SessionMetadata, WindowConfig
 
 ONGOING = {
     "dynamic_enabled": True,
@@ -15,21 +24,21 @@ ONGOING = {
 }
 
 
-def choose(**changes: object) -> Decision:
-    return decide(**{**ONGOING, **changes})
+def choose(**changes: object) -> WindowChoice:
+    return choose_window(**{**ONGOING, **changes})
 
 
 def test_the_first_window_is_8192_or_the_safe_limit():
-    assert choose(current_window=None) == Decision(window=8192, reason="initial_setup")
+    assert choose(current_window=None) == WindowChoice(window=8192, reason="initial_setup")
     assert choose(current_window=None, max_context=4096).window == safe_limit(4096) == 3686
 
 
 def test_a_window_with_half_its_usage_to_spare_stays():
-    assert choose() == Decision(window=8192, reason="no_adjustment")
+    assert choose() == WindowChoice(window=8192, reason="no_adjustment")
 
 
 def test_a_window_grows_by_a_power_of_two_and_ends_at_the_safe_limit():
-    assert choose(usage_tokens=6000) == Decision(window=16384, reason="usage_threshold")
+    assert choose(usage_tokens=6000) == WindowChoice(window=16384, reason="usage_threshold")
     assert choose(usage_tokens=30000).window == safe_limit(40960)
 
 
@@ -38,20 +47,20 @@ def test_a_window_never_shrinks_within_a_model():
 
 
 def test_another_model_starts_anew():
-    assert choose(current_window=32768, model_changed=True, max_context=4096) == Decision(
+    assert choose(current_window=32768, model_changed=True, max_context=4096) == WindowChoice(
         window=3686, reason="model_change"
     )
 
 
 def test_a_window_set_by_hand_stays():
-    assert choose(manual_override=True, current_window=2048, usage_tokens=9000) == Decision(
+    assert choose(manual_override=True, current_window=2048, usage_tokens=9000) == WindowChoice(
         window=2048, reason="manual_override"
     )
 
 
 def test_a_window_set_by_hand_for_a_larger_model_is_cut_to_what_this_one_holds():
     by_hand = choose(manual_override=True, current_window=32768, max_context=8192)
-    assert by_hand == Decision(window=8192, reason="manual_override")
+    assert by_hand == WindowChoice(window=8192, reason="manual_override")
     unknown = choose(manual_override=True, current_window=32768, max_context=None)
     assert unknown.window == 32768
 
@@ -74,12 +83,98 @@ def test_a_step_holds_what_is_needed_or_is_the_limit(needed, limit):
 
 @pytest.mark.parametrize("reason", ["initial_setup", "usage_threshold", "model_change"])
 def test_a_change_is_noted_in_the_session(reason):
-    config = record_decision(
-        WindowConfig(), Decision(window=8192, reason=reason), model="m", now="t"
+    config = record_choice(
+        WindowConfig(), WindowChoice(window=8192, reason=reason), model="m", now="t"
     )
     assert (config.current_window, config.last_adjustment) == (8192, reason)
     assert len(config.adjustment_history) == 1
-    same = record_decision(
-        config, Decision(window=8192, reason="no_adjustment"), model="m", now="t"
+    same = record_choice(
+        config, WindowChoice(window=8192, reason="no_adjustment"), model="m", now="t"
     )
     assert same == config
+
+
+# As a library
+
+SERVICE = DynamicContextWindowService()
+
+
+def session(**window):
+    metadata = SessionMetadata(
+        session_id="0123456789",
+        model="m",
+        created_at="t",
+        updated_at="t",
+        context_window_config=WindowConfig(**window),
+    )
+    return Session(metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("config", "how", "window", "reason"),
+    [
+        ({}, {}, 8192, "initial_setup"),
+        ({"current_window": 8192}, {"usage_tokens": 6000}, 16384, "usage_threshold"),
+        ({"current_window": 8192}, {"model_changed": True}, 8192, "model_change"),
+        ({"current_window": 8192}, {"usage_tokens": 100}, 8192, "no_adjustment"),
+        (
+            {"current_window": 3000, "manual_override": True},
+            {"usage_tokens": 6000},
+            3000,
+            "manual_override",
+        ),
+        ({"dynamic_enabled": False}, {}, None, "no_adjustment"),
+    ],
+)
+def test_each_reason(config, how, window, reason):
+    decision = SERVICE.calculate(WindowConfig(**config), max_context=40960, **how)
+    assert decision == WindowChoice(window=window, reason=reason)
+
+
+def test_half_of_the_usage_is_left_free_until_the_safe_limit():
+    for usage in (100, 5461, 5462, 20_000, 30_000):
+        window = SERVICE.calculate(WindowConfig(), max_context=40960, usage_tokens=usage).window
+        assert window >= min(usage * 1.5 - 1, 36864)
+
+
+def test_the_last_ten_changes_are_written_down():
+    found = session()
+    for number in range(12):
+        decision = WindowChoice(window=8192 + number, reason="usage_threshold")
+        found = SERVICE.record(found, decision, now=f"t{number}")
+
+    history = found.window.adjustment_history
+    assert len(history) == 10
+    assert history[-1] == {
+        "timestamp": "t11",
+        "model": "m",
+        "from_window": 8202,
+        "to_window": 8203,
+        "reason": "usage_threshold",
+    }
+
+
+def test_windows_stay_where_the_server_lets_none_grow():
+    off = DynamicContextWindowService(enabled=False)
+    assert off.calculate(WindowConfig(), max_context=40960).window is None
+
+
+def test_the_limit_is_the_profiles_or_set_by_hand_or_nine_tenths_of_the_model():
+    by_hand = WindowConfig(current_window=2000, manual_override=True)
+    assert limit_of(by_hand, max_context=40960, context_limit=5000) == 5000
+    assert limit_of(by_hand, max_context=40960) == 2000
+    assert limit_of(WindowConfig(current_window=2000), max_context=40960) == 36864
+    assert limit_of(WindowConfig(), max_context=None) is None
+
+
+def test_no_limit_is_more_than_the_model_holds():
+    by_hand = WindowConfig(current_window=40960, manual_override=True)
+    assert limit_of(by_hand, max_context=8192) == 8192
+    assert limit_of(by_hand, max_context=8192, context_limit=50_000) == 8192
+    assert limit_of(by_hand, max_context=None) == 40960
+
+
+def test_within_a_turn_a_window_only_grows():
+    steady = WindowChoice(window=16384, reason="no_adjustment")
+    assert grow(steady, max_context=40960, usage_tokens=100) is steady
+    assert grow(steady, max_context=40960, usage_tokens=12_000).window == 32768

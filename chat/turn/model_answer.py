@@ -25,7 +25,7 @@ from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
 from sessions_app.surrogates import join_surrogates, mend_call, mend_call_id
 
 
-class Round:
+class ModelAnswer:
     """The answer of one model call while it arrives.
 
     Args:
