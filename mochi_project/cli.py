@@ -1,4 +1,4 @@
-"""The ``mochi-server`` command: flags become variables, then one or many web processes serve.
+"""Implements the ``mochi-server`` command: sets variables from flags, then serves.
 
 ``mochi-server COMMAND ...`` runs a management command with the same configuration instead.
 """
@@ -28,7 +28,7 @@ FLAG_VARIABLES = {
     "insecure_no_auth": "MOCHI_INSECURE_NO_AUTH",
     "background_worker": "MOCHI_BACKGROUND_WORKER",
 }
-# What serves a person beside the server; the rest of Django's commands is for developers.
+# The commands for users; Django's other commands are for developers.
 COMMANDS = (
     "agents",
     "doctor",
@@ -56,15 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(VERSION)  # noqa: T201 - the interface of a command
         return 0
     if not flags.command:
-        # What is imported stays, and the collector would look through it 250 times: a twelfth of
-        # the start. WebServer turns it on when it listens.
+        # Imported modules stay, and the collector would scan them 250 times: a twelfth of the
+        # start. WebServer enables it when it listens.
         gc.disable()
     # Everything else is imported after --help and --version have been answered.
     from mochi_project.configuration.setting_errors import ConfigurationError  # noqa: PLC0415
 
     for name, variable in FLAG_VARIABLES.items():
         if (value := getattr(flags, name)) is not None:
-            # Web workers, the background worker and tools get the same configuration this way.
+            # Child processes get the same configuration this way.
             os.environ[variable] = str(value)
     if flags.command:
         return _run(flags.command)
@@ -128,7 +128,7 @@ def _serve() -> int:
 
 
 def _settings() -> "MochiSettings":
-    """Read the settings, once a person was asked what may be read, and say what is odd in them."""
+    """Ask for trust if necessary, load the settings, and print warnings about them."""
     from mochi_project.configuration.config import (  # noqa: PLC0415
         load_settings,
     )

@@ -1,4 +1,4 @@
-"""How a command asks services that live on an event loop."""
+"""Runs the asynchronous services for a command."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,14 +10,14 @@ from django.core.management import CommandError
 from mochi_project.wiring.services import Services, build_services
 from tools_app.toolset import ToolSelection
 
-ENDED_BY_SIGNAL = 130  # what shells report of a command that CTRL-C ended
-WAITS = 6  # of ten seconds each; a start is given up after sixty
+ENDED_BY_SIGNAL = 130  # the exit code of a command that CTRL-C ended
+WAITS = 6  # of ten seconds each: a start is given up after sixty
 
 Answer = TypeVar("Answer")
 
 
 def ask(question: Callable[[Services], Awaitable[Answer]]) -> Answer:
-    """Build the services, ask them, close them, and return the answer.
+    """Build the services, call ``question`` with them, close them, and return its answer.
 
     Raises:
         CommandError: CTRL-C ended it.
@@ -37,10 +37,9 @@ def ask(question: Callable[[Services], Awaitable[Answer]]) -> Answer:
 
 
 async def start_servers(services: Services, only: str | None = None) -> None:
-    """Start all MCP servers, or one, and wait until each works or does not.
+    """Start all MCP servers, or one, and wait until each is ready or has failed.
 
-    A turn waits for ten seconds; a person who checks sees more by waiting until the start is given
-    up.
+    Waits longer than the ten seconds of a turn, until a start is given up.
     """
     for _ in range(WAITS):
         servers = [s for s in await services.mcp.servers() if only in (None, s.name)]

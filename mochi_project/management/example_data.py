@@ -1,4 +1,4 @@
-"""The data directory to begin with, and how it is copied without overwriting anything."""
+"""Copies the packaged example data into a directory, without overwriting anything."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ AGENT_PROMPTS = {
     "docs/agents/agent_prompt_planning.md": "planning.md",
     "docs/agents/agent_prompt_execution.md": "execution.md",
 }
-"""Where agents' prompts are looked for by default, and the packaged ones."""
+"""The default paths of agents' prompts, and the packaged files."""
 
 PACKAGE_FILE = "__init__.py"
 _MADE_BY_PYTHON = "__pycache__"
@@ -22,11 +22,11 @@ _MADE_BY_PYTHON = "__pycache__"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What became of the examples: paths relative to the target, in order.
+    """The result of copying: paths relative to the target, in order.
 
     Attributes:
-        wrote: Files that are new.
-        left: Files and folders that stood there already and were not touched.
+        wrote: New files.
+        left: Files and folders that existed already and were not touched.
     """
 
     wrote: list[str] = field(default_factory=list)
@@ -34,13 +34,13 @@ class Copied:
 
 
 def copy_examples(target: Path) -> Copied:
-    """Copy the packaged examples into a directory, which is made if it is not there.
+    """Copy the packaged examples into a directory, which is made if necessary.
 
     No file is overwritten. A folder of Python code is copied whole or not at all: an
-    ``__init__.py`` of ours beside somebody's own modules would decide which of them are tools.
+    ``__init__.py`` of ours among a user's modules would decide which of them are tools.
 
     Raises:
-        OSError: Something can't be written; what was written before stays.
+        OSError: A file can't be written; what was written before stays.
         StorageFull: No space is left.
     """
     make_private_directory(target)
@@ -76,7 +76,7 @@ def _copy_file(source: Traversable, target: Path, relative: Path, copied: Copied
 
 
 def _is_taken(directory: Path) -> bool:
-    """Whether something stands there already; an empty directory may be filled."""
+    """Return whether there is anything; an empty directory may be filled."""
     try:
         return any(_entries(directory))
     except FileNotFoundError:

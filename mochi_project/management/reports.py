@@ -1,8 +1,9 @@
-"""What commands that report something have in common."""
+"""Declares the base class of commands that print a report, for people or as JSON."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, cast
 
 from django.core.management.base import BaseCommand, CommandError
@@ -14,9 +15,9 @@ from sessions_app.format.json_pieces import json_pieces
 
 
 class ReportCommand(BaseCommand):
-    """Says what it found: laid out for people, or as JSON for scripts.
+    """Prints a report, formatted for people or as JSON for scripts.
 
-    An error of the domain ends it with the error's own sentence and exit code 1.
+    A ``MochiError`` ends the command with its message and exit code 1.
     """
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -31,17 +32,21 @@ class ReportCommand(BaseCommand):
         for parser in parsers:
             parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
 
+    def add_directory_argument(self, parser: ArgumentParser, help_text: str) -> None:
+        """Declare an optional directory."""
+        parser.add_argument("directory", metavar="DIR", nargs="?", type=Path, help=help_text)
+
     def print_json(self, value: Mapping[str, Any]) -> None:
         """Print JSON-compatible values, indented; long lists may be ``Many``."""
         for piece in json_pieces(value, partial(to_json, readable=True)):
             self.stdout.write(piece.decode(), ending="")
 
     def print_rich(self, shown: RenderableType) -> None:
-        """Print a table or a document; brackets and numbers in its texts mean nothing."""
+        """Print a table or a document, without markup in its texts."""
         console = Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False)
         console.print(shown)
 
 
 def printable(text: str) -> str:
-    """Take out control characters: what a model or a tool wrote must not steer the terminal."""
+    """Remove control characters, by which texts of models and tools could steer the terminal."""
     return "".join(char for char in text if char.isprintable() or char in "\n\t")

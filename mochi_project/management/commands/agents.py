@@ -1,4 +1,4 @@
-"""``manage.py agents``: look at the agents, and find out why one can't be used."""
+"""``manage.py agents``: list, show and check agents."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from mochi_project.management.reports import ReportCommand, printable
 
 
 class Command(ReportCommand):
-    """List and show agents, or explain what became of each entry of their folder."""
+    """List and show agents, or explain for each folder whether it is an agent."""
 
     help = "List or show agents, or say why one is not there."
 

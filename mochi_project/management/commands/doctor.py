@@ -1,4 +1,4 @@
-"""``manage.py doctor``: what works, what does not, and what to do about it."""
+"""``manage.py doctor``: check everything the server needs, with advice."""
 
 import asyncio
 from argparse import ArgumentParser
@@ -27,7 +27,7 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found; ``broken`` is what keeps the server from doing its job."""
+    """The result of one check; ``broken`` means that the server can't work."""
 
     check: str
     state: Literal["ok", "note", "broken"]
@@ -59,7 +59,7 @@ class Command(ReportCommand):
             raise SystemExit(1)
 
     def _print(self, findings: list[Finding]) -> None:
-        # Folded, not cropped: names of files and commands are to be copied.
+        # Folded, not cropped, so that names of files and commands can be copied.
         table = Table("", "Check", Column("Finding", overflow="fold"))
         for finding in findings:
             state = Text(finding.state, STYLES[finding.state])
@@ -68,7 +68,7 @@ class Command(ReportCommand):
 
 
 def _configuration() -> Iterator[Finding]:
-    # A wrong value never gets here: it stops the settings from loading.
+    # A wrong value fails earlier, when the settings are loaded.
     for sentence in variable_warnings().values():
         yield Finding("configuration", "note", sentence)
 
@@ -91,7 +91,7 @@ def _data(services: Services) -> Iterator[Finding]:
 
 
 def _trust(settings: MochiSettings) -> Iterator[Finding]:
-    """Say what is not used because its folder is not trusted, and what has changed."""
+    """Report what is not used for lack of trust, and what has changed."""
     notes = [printable(f"{note}.") for note in settings.trust.notes]
     for note in notes:
         yield Finding("trust", "note", note)
@@ -100,7 +100,7 @@ def _trust(settings: MochiSettings) -> Iterator[Finding]:
 
 
 def _needs_trust(check: str) -> Finding:
-    """Say that a part is not used; what is to be done about it is said once, under ``trust``."""
+    """Return that a part is not used; the advice is given once, under ``trust``."""
     return Finding(check, "note", "not used, because the folder is not trusted")
 
 
@@ -122,7 +122,7 @@ def _sessions(services: Services) -> Finding:
 
 
 def _turns(settings: MochiSettings) -> Finding:
-    """Tell what is left of turns that nothing will come of without a person."""
+    """Check for journals of turns that need a person's attention."""
     notes: list[str] = []
     for storage in (build_storage(settings), build_agent_storage(settings)):
         if broken := storage.journal.broken():
@@ -148,7 +148,7 @@ def _prompts(services: Services) -> Finding:
 
 
 def _agents(settings: MochiSettings) -> Finding:
-    """Look at the agents' files; nothing of their code runs."""
+    """Check the agents' files, without running their code."""
     found = read_folders(settings.resolved_agents_dir, chats_dir=settings.resolved_agent_chats_dir)
     if found and not settings.trust.allows(AGENTS):
         return _needs_trust("agents")
@@ -177,7 +177,7 @@ async def _asked(services: Services) -> list[Finding]:
 async def _tools(services: Services) -> Finding:
     try:
         listing = await services.folder_tools.listing()
-    except OSError as error:  # of the data directory; what is in the folder is never one
+    except OSError as error:  # from the data directory; faults of the folder are in the listing
         return Finding("tools", "broken", f"{error.filename}: {error.strerror}")
     if listing.invalid and not services.settings.trust.allows(TOOLS):
         return _needs_trust("tools")

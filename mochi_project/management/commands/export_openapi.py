@@ -1,4 +1,4 @@
-"""``manage.py export_openapi``: the OpenAPI schema, for generators of clients."""
+"""``manage.py export_openapi``: print the OpenAPI schema, for client generators."""
 
 import json
 from argparse import ArgumentParser

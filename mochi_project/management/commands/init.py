@@ -1,4 +1,4 @@
-"""``manage.py init``: a data directory with example tools and prompts to begin with."""
+"""``manage.py init``: write example tools, agents and prompts into a data directory."""
 
 from argparse import ArgumentParser
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from mochi_project.trust.records import TrustRecordsError
 
 
 class Command(ReportCommand):
-    """Copy the packaged examples; nothing that stands there is touched."""
+    """Copy the packaged examples without overwriting anything."""
 
     help = (
         "Write example tools, agents, prompts and an MCP configuration into a data directory. "
@@ -27,17 +27,13 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the directory and ``--json``."""
-        parser.add_argument(
-            "directory",
-            metavar="DIR",
-            nargs="?",
-            type=Path,
-            help="the directory to fill; the configured data directory if none is named",
+        self.add_directory_argument(
+            parser, "the directory to fill; the configured data directory if none is named"
         )
         self.add_json_flag(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        """Copy, and say what was written and what was left."""
+        """Copy, and print what was written and what was left."""
         target = _target(options["directory"])
         was_clean = _is_clean(target.resolve())
         try:
@@ -79,7 +75,7 @@ class Command(ReportCommand):
 
 
 def _is_clean(folder: Path) -> bool:
-    """Whether nothing stands there that a person has not trusted, so that all of it is ours."""
+    """Return whether the folder holds nothing untrusted, so that it may be trusted afterwards."""
     decision = judge(start_here().layout(folder))
     return not decision.parts or (decision.trusted and decision.answered)
 

@@ -1,4 +1,4 @@
-"""``manage.py mcp``: look at the MCP servers that ``mcp.json`` names, and try them."""
+"""``manage.py mcp``: list and check the MCP servers of ``mcp.json``."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tools_app.mcp.toolset import McpServer
 
 
 class Command(ReportCommand):
-    """List the MCP servers, or start them to see whether they work."""
+    """List the MCP servers, or start them to check whether they work."""
 
     help = "List the MCP servers of mcp.json, or check whether they work."
 
@@ -46,7 +46,7 @@ class Command(ReportCommand):
             path = django_settings.MOCHI.resolved_mcp_config_path
             self.stdout.write(f"{path} names no servers.")
             return
-        # Names that were cut could not be copied.
+        # Not cropped, so that names can be copied.
         name, tools = Column("Server", no_wrap=True), Column("Tools", overflow="fold")
         table = Table(name, "Transport", "State", tools, Column("Problem", overflow="fold"))
         for server in servers:
@@ -73,5 +73,5 @@ async def _servers(services: Services, only: str | None, *, start: bool) -> Sequ
 
 
 def _is_well(server: McpServer) -> bool:
-    """Whether it works, or nobody wants it to."""
+    """Return whether the server works or is disabled."""
     return server.error is None and server.state in {"ready", "disabled"}

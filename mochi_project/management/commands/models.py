@@ -1,4 +1,4 @@
-"""``manage.py models``: look at the models that this server can talk to."""
+"""``manage.py models``: list and show models."""
 
 import asyncio
 from argparse import ArgumentParser
@@ -41,7 +41,7 @@ class Command(ReportCommand):
             self._print_one(infos[0])
 
     def _print_table(self, infos: Sequence[ModelInfo]) -> None:
-        # A name that was cut could not be copied.
+        # Not cropped, so that names can be copied.
         table = Table(Column("Model", no_wrap=True), "Size", "Parameters", "Context", "Can")
         for info in infos:
             table.add_row(

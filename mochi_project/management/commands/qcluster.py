@@ -1,4 +1,4 @@
-"""``manage.py qcluster``: the background worker by itself, for servers with ``--no-worker``."""
+"""``manage.py qcluster``: run the background worker by itself, beside ``--no-worker`` servers."""
 
 import signal
 import threading
@@ -16,11 +16,10 @@ ASK_SECONDS = 1.0
 
 
 class Command(BaseCommand):
-    """Keeps the worker of the data directory until SIGINT or SIGTERM.
+    """Keeps the background worker of the data directory running until SIGINT or SIGTERM.
 
-    In the place of django-q2's command of that name: this one makes the queue's database, starts
-    the worker anew when it dies, and shows in ``/health``. Where another process keeps the worker
-    already, it waits until that is gone.
+    Replaces django-q2's command: it makes the queue's database, restarts a dead worker, and shows
+    in ``/health``. If another process keeps the worker already, it waits until that process ends.
     """
 
     help = "Runs the background worker by itself, beside servers started with --no-worker."
@@ -30,7 +29,7 @@ class Command(BaseCommand):
         """Take no arguments."""
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        """Keep the worker until a signal comes."""
+        """Keep the worker running until a signal."""
         services = get_services()
         try:
             prepare_data_dir(services.settings)
@@ -42,7 +41,7 @@ class Command(BaseCommand):
         keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
         keeper.start()
         self.stdout.write(f"the background worker of {services.settings.resolved_data_dir} runs")
-        # A wait without an end would not see the signal on every system.
+        # On some systems an endless wait is not interrupted by signals.
         while not stopped.wait(ASK_SECONDS):
             pass
         keeper.stop()

@@ -1,6 +1,6 @@
-"""``manage.py runserver``: the development server, over ASGI.
+"""``manage.py runserver``: run the development server, over ASGI.
 
-Django's own runs WSGI: it would hold a stream back until it is complete.
+Django's own uses WSGI, which holds a stream back until it is complete.
 """
 
 import os
@@ -19,7 +19,7 @@ STOP_SECONDS = 5.0
 
 
 class Command(RunserverCommand):
-    """Serves with uvicorn; everything else (autoreload, addrport, checks) is Django's."""
+    """Serves with uvicorn; autoreload, addrport and checks are Django's."""
 
     help = "Starts the server for development: streams, and restarts when the code changes."
 
@@ -32,7 +32,7 @@ class Command(RunserverCommand):
     _stopped = threading.Event()
 
     def run(self, **options: Any) -> None:
-        """Serve until CTRL-C; the reloader serves in a thread, which is given time to stop."""
+        """Serve until CTRL-C; with the reloader, in a thread that is given time to stop."""
         try:
             super().run(**options)
         finally:
@@ -44,7 +44,7 @@ class Command(RunserverCommand):
         """Check the project, then serve."""
         autoreload.raise_last_exception()
         if not options["skip_checks"]:
-            self.check()  # silent when there is nothing to say: our line comes first
+            self.check()  # silent unless there are problems: our line comes first
         mochi = settings.MOCHI.model_copy(update={"host": self.addr, "port": int(self.port)})
         try:
             sockets = listen(mochi.host, mochi.port)

@@ -1,4 +1,4 @@
-"""``manage.py scripted_llm``: the scripted model server by itself."""
+"""``manage.py scripted_llm``: run the scripted model server by itself."""
 
 import asyncio
 from argparse import ArgumentParser
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
-        """Serve, and say where."""
+        """Serve, and print the URL."""
         if options["words_per_second"] < 0:
             raise CommandError("--words-per-second must be 0 (unpaced) or more")
         try:

@@ -1,4 +1,4 @@
-"""``manage.py sessions``: look at session files, take copies of them, delete and check them."""
+"""``manage.py sessions``: list, show, export, delete and check sessions."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping

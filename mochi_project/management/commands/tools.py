@@ -1,4 +1,4 @@
-"""``manage.py tools``: look at the tools, call one by hand, and find out why one is missing."""
+"""``manage.py tools``: list, show, call and check tools."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolResult
 
 
 class Command(ReportCommand):
-    """List, show and call tools, or explain what became of each file of the tools folder."""
+    """List, show and call tools, or explain for each file which tools it gave."""
 
     help = "List, show or call tools, or say why one is not there."
 
@@ -128,7 +128,7 @@ class Command(ReportCommand):
         self.stdout.write(f"{folder}: {len(listing.tools)} tools")
         for diagnosis in diagnoses:
             if not (diagnosis.tools or diagnosis.invalid or diagnosis.hint):
-                continue  # an __init__.py that does what it is there for
+                continue  # an __init__.py without faults
             self.stdout.write(f"\n{diagnosis.file}")
             for name in diagnosis.tools:
                 self.stdout.write(f"  ok       {name}")
@@ -144,7 +144,7 @@ async def _everything(services: Services) -> ToolListing:
 
 
 async def _if_harmless(services: Services, invocation: ToolInvocation) -> ToolResult | None:
-    """Call the tool; None when a person must be asked first."""
+    """Call the tool; return None if it needs approval first."""
     tool = await services.tools.find(invocation.name)
     return None if tool.destructive else await services.tools.call_tool(invocation)
 
@@ -164,7 +164,7 @@ def _failure(result: ToolResult) -> str:
 
 
 def _python_files(folder: Path) -> list[str]:
-    """Return what may be tool modules: the folder's Python files, and packages in it."""
+    """Return possible tool modules: the folder's Python files, and packages in it."""
     found = [*folder.glob("*.py"), *folder.glob("*/__init__.py")]
     return [str(path.relative_to(folder)) for path in found]
 

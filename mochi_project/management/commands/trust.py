@@ -1,4 +1,4 @@
-"""``manage.py trust``: say that what a folder can execute may be executed, or take it back."""
+"""``manage.py trust``: trust a folder, revoke that, or list trusted folders."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from mochi_project.trust.records import TrustRecords, TrustRecordsError
 
 
 class Command(ReportCommand):
-    """Trust a folder, stop trusting it, or list what was decided."""
+    """Trust a folder, revoke its trust, or list the decisions."""
 
     help = (
         "Trust what a folder can execute (tools, agents, mcp.json) and its .env. Remembered for "
@@ -28,12 +28,8 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the folder, ``--revoke``, ``--list`` and ``--json``."""
-        parser.add_argument(
-            "directory",
-            metavar="DIR",
-            nargs="?",
-            type=Path,
-            help="the folder; where this is run, or the named data directory, if none is given",
+        self.add_directory_argument(
+            parser, "the folder; where this is run, or the named data directory, if none is given"
         )
         action = parser.add_mutually_exclusive_group()
         action.add_argument("--revoke", action="store_true", help="do not trust it any more")
@@ -41,7 +37,7 @@ class Command(ReportCommand):
         self.add_json_flag(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
-        """Do what the options say."""
+        """Trust, revoke or list, as the options say."""
         try:
             if options["list"]:
                 self._list(as_json=options["json"])
