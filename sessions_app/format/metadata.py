@@ -5,7 +5,7 @@ keys, wrong types) are read field by field, and an error says what is wrong wher
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,6 +13,18 @@ from sessions_app.context_state import context_state_from_json
 from sessions_app.format.fields import Malformed, Raw, take, take_names, take_optional, utc
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, WindowConfig
+
+_PLAIN_TYPES: Mapping[Any, type] = {str | None: str, Mapping[str, Any] | None: dict}
+
+PLAIN_FIELDS: Mapping[str, type] = {
+    field.name: _PLAIN_TYPES[field.type]
+    for field in msgspec.structs.fields(SessionMetadata)
+    if field.type in _PLAIN_TYPES
+}
+"""The optional fields that stand in a file as they are, with the classes of their values.
+
+They are declared in ``SessionMetadata`` and nowhere else.
+"""
 
 
 def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
@@ -24,7 +36,7 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
         Malformed: These are no metadata of a session.
     """
     try:
-        ours = msgspec.convert(raw, _Metadata)
+        ours: _MetadataBase = msgspec.convert(raw, _Metadata)
     except msgspec.ValidationError:
         return read_fields(raw, session_id)
     return ours.value(session_id)
@@ -49,20 +61,14 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
         created_at=utc(created_at or updated_at),
         updated_at=utc(updated_at),
         message_count=take_optional(raw, "message_count", int, where, 0),
-        summary=take_optional(raw, "summary", dict, where),
-        summary_model=take_optional(raw, "summary_model", str, where),
-        summary_due=take_optional(raw, "summary_due", str, where),
         format_version=take(raw, "format_version", str, where),
         tool_settings=_read_tool_settings(take_optional(raw, "tool_settings", dict, where)),
         agent_settings=_read_agent_settings(take_optional(raw, "agent_settings", dict, where)),
         context_window_config=_read_window(
             take_optional(raw, "context_window_config", dict, where)
         ),
-        context_strategy=take_optional(raw, "context_strategy", str, where),
         context_state=context_state_from_json(take_optional(raw, "context_state", dict, where)),
-        options=take_optional(raw, "options", dict, where),
-        preview=take_optional(raw, "preview", str, where),
-        forked_from=take_optional(raw, "forked_from", dict, where),
+        **{name: take_optional(raw, name, kind, where) for name, kind in PLAIN_FIELDS.items()},
         extra=raw or NO_EXTRA,
     )
 
@@ -180,24 +186,17 @@ class _Window(msgspec.Struct, forbid_unknown_fields=True):
     manual_override: bool = False
 
 
-class _Metadata(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class _MetadataBase(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: str
     model: str
     created_at: str
     updated_at: str
     message_count: int
-    summary: Raw | None = None
-    summary_model: str | None = None
-    summary_due: str | None = None
     format_version: Literal["1.3"]
     tool_settings: _ToolSettings | None = None
     agent_settings: _AgentSettings | None = None
     context_window_config: _Window | None = None
-    context_strategy: str | None = None
     context_state: Raw | None = None
-    options: Raw | None = None
-    preview: str | None = None
-    forked_from: Raw | None = None
 
     def value(self, session_id: str) -> SessionMetadata:
         fields = _fields(self)
@@ -216,3 +215,11 @@ class _Metadata(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 _fields = msgspec.structs.asdict
+
+_Metadata: Any = msgspec.defstruct(
+    "_Metadata",
+    [(name, kind | None, None) for name, kind in PLAIN_FIELDS.items()],
+    bases=(_MetadataBase,),
+    kw_only=True,
+    forbid_unknown_fields=True,
+)

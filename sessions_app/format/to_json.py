@@ -12,6 +12,7 @@ import msgspec
 from sessions_app.context_state import context_state_to_json
 from sessions_app.format.json_pieces import Many
 from sessions_app.format.message_format import message_to_json, size_of_message
+from sessions_app.format.metadata import PLAIN_FIELDS
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -26,9 +27,15 @@ from sessions_app.session import (
 
 # Later formats have policies for single tools in the place of groups.
 _GROUPED_VERSIONS = frozenset({"1.0", "1.1", "1.2", "1.3"})
-# Typically.
-
+_OPTIONAL_KEYS = dict.fromkeys(
+    (
+        *("options", "preview", "forked_from", "summary_due", "context_strategy"),
+        *(name for name in PLAIN_FIELDS if name not in ("summary", "summary_model")),
+    )
+)
+"""The keys that are written where they are set, in this order; later ones as they are declared."""
 _LISTED_BYTES = 500
+"""Of a session in a list, typically."""
 
 
 def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
@@ -50,7 +57,7 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
         "agent_settings": agent_settings_to_json(metadata.agent_settings),
         "context_window_config": window_to_json(metadata.context_window_config),
     }
-    for key in ("options", "preview", "forked_from", "summary_due", "context_strategy"):
+    for key in _OPTIONAL_KEYS:
         value = getattr(metadata, key)
         if value is not None:
             document[key] = value

@@ -33,7 +33,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "mochi_project/trust": {"start"},
     "models_app/ollama": {"faults", "sink", "stopping", "stream", "window"},
     "models_app/scripted": {"ollama_routes", "openai_routes", "vendor_routes"},
-    "sessions_app": {"new_message_field"},
+    "sessions_app": {"new_fields"},
     "sessions_app/store": {"newer_servers"},
     "tools_app/functions": {"compiled_code"},
     "tools_app/hosts": {"calls", "discovery", "endings", "warm_calls"},

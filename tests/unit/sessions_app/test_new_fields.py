@@ -1,4 +1,4 @@
-"""A field of a message is declared in its struct and nowhere else."""
+"""A field of a message or a session is declared in its struct and nowhere else."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ import django
 import msgspec
 from msgspec import Meta
 
-from sessions_app import messages
+from sessions_app import messages, session as sessions
 
 
 class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,19 +36,28 @@ messages.MESSAGE_TYPES = tuple(
     for found in messages.MESSAGE_TYPES
 )
 messages.AssistantMessage = AssistantMessage
+
+
+class SessionMetadata(sessions.SessionMetadata, frozen=True, kw_only=True):
+    title: str | None = None
+
+
+sessions.SessionMetadata = SessionMetadata
 django.setup()
 
 from mochi_project.api import api
 from sessions_app.format.codec import decode, encode, to_json
 from sessions_app.format.json_pieces import json_pieces
 from sessions_app.format.to_json import many_messages
-from sessions_app.session import Session, SessionMetadata
+from sessions_app.session import Session
 
 ID, NOW = "a1b2c3d4e5", "2026-11-21T10:00:00.000000+00:00"
 without = AssistantMessage(content="Yes.", message_id="1", timestamp=NOW)
 message = msgspec.structs.replace(without, turn_id="t1", usage=Usage(cached_tokens=3))
 session = Session(
-    metadata=SessionMetadata(session_id=ID, model="m", created_at=NOW, updated_at=NOW),
+    metadata=SessionMetadata(
+        session_id=ID, model="m", created_at=NOW, updated_at=NOW, title="Yes and no"
+    ),
     messages=(message, without),
 )
 file = encode(session)
@@ -59,6 +68,11 @@ print(json.dumps({
     "file": json.loads(file)["messages"],
     "reply": json.loads(reply)["messages"],
     "is read again": decode(file, ID).messages == session.messages,
+    "metadata": json.loads(file)["metadata"],
+    "titles that are read": [
+        decode(data, ID).metadata.title
+        for data in (file, file.replace(b'"title"', b'"x": 1, "title"'))
+    ],
     "is read beside unknown keys": (with_unknown_key.turn_id, with_unknown_key.usage.cached_tokens),
     "of a newer server": json.loads(encode(decode(newer, ID)))["messages"][0]["usage"],
     "schema": api.get_openapi_schema()["components"]["schemas"]["MessageOut"]["properties"],
@@ -106,3 +120,8 @@ def test_no_other_file_of_the_app_names_a_field() -> None:
         if "done_reason" in path.read_text()
     ]
     assert naming == ["messages.py"]
+
+
+def test_a_new_field_of_a_session_is_written_and_read_again(found: dict[str, Any]) -> None:
+    assert [*found["metadata"].items()][-1] == ("title", "Yes and no")
+    assert found["titles that are read"] == ["Yes and no", "Yes and no"], "beside unknown keys too"
