@@ -65,7 +65,7 @@ class Lab:
     async def state(self, name: str) -> str:
         return (await self.server(name)).state
 
-    async def eventually(self, holds: Callable[[], Any], *, within: float = 10.0) -> None:
+    async def eventually(self, holds: Callable[[], Any], *, within: float = 60.0) -> None:
         """Wait until something holds; what it returns may be awaitable."""
         deadline = time.monotonic() + within
         while True:

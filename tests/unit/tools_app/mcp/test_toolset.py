@@ -21,7 +21,7 @@ async def test_without_a_file_there_is_nothing(lab):
 
 async def test_nothing_is_started_before_somebody_asks_for_tools_of_the_server(lab):
     await lab.configure(srv=lab.raw("plain"), off=lab.raw("plain", disabled=True))
-    before = await asyncio.to_thread(lambda: psutil.Process().children())
+    before = await asyncio.to_thread(lambda: set(psutil.Process().children()))
 
     await lab.tools.listing(ToolSelection(names=["read_file"], agents=["coder"]))
     await lab.tools.listing(ToolSelection(names=["other__run"], group="utilities"))
@@ -30,7 +30,7 @@ async def test_nothing_is_started_before_somebody_asks_for_tools_of_the_server(l
         ("srv", "stopped"),
         ("off", "disabled"),
     ]
-    assert await asyncio.to_thread(lambda: psutil.Process().children()) == before
+    assert await asyncio.to_thread(lambda: set(psutil.Process().children())) <= before
 
 
 async def test_everybody_who_lists_all_tools_starts_all_servers(lab):
@@ -213,7 +213,7 @@ class TestAServerMadeWithTheSdk:
         ]
 
     async def test_progress_does_not_renew_it_for_ever(self, lab):
-        lab.start(timeout_seconds=0.2, call_factor=3)
+        lab.start(timeout_seconds=1.0, call_factor=2)
         await lab.configure(srv=lab.sdk())
         await lab.listed("srv")
 
