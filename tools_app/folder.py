@@ -97,9 +97,9 @@ class FolderTools:
         )
 
     async def reload(self) -> ToolListing:
-        """Execute the folder's modules anew, here and in all other processes of the server.
+        """Make all processes of the server load the folder again.
 
-        Calls that run are not touched.
+        Running calls are not affected.
 
         Raises:
             StorageFull: The disk is full; nothing was reloaded.

@@ -58,7 +58,7 @@ class ToolParameterOut(Schema):
 
 
 class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
-    """A tool: what a model is told of it, and what a person may want to know."""
+    """A tool: its specification for models, and its properties."""
 
     model_config = _example(_ADD_NUMBERS)
 
@@ -76,7 +76,7 @@ class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
 
 
 class InvalidToolOut(Schema):
-    """What was found and can't be offered."""
+    """A function or module that can't be offered."""
 
     name: str = Field(description="The tool, or the module when all of it is unusable")
     file: str = Field(description="Where it is")
@@ -84,7 +84,7 @@ class InvalidToolOut(Schema):
 
 
 class ToolListOut(Schema):
-    """All tools by name, the names by group, and what is wrong with the rest."""
+    """All tools by name, the names by group, and what can't be offered."""
 
     model_config = _example(
         {
@@ -120,7 +120,7 @@ class ToolExecutionOut(Schema):
 
 
 class ToolStatisticsOut(Schema):
-    """What the listed calls of one tool have in common."""
+    """Statistics of the listed calls of one tool."""
 
     calls: int
     failures: int

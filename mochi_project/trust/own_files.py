@@ -24,7 +24,7 @@ class UnsafeFileError(OSError):
 
 
 def read_own_file(path: Path, *, limit: int) -> bytes:
-    """Return the content of a regular file of this user that nobody else can write.
+    """Return the content of a regular file that only this user can write.
 
     A file that others may read is made private first, not refused: restored backups have such
     modes.

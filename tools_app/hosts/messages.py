@@ -91,7 +91,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, tag="left"):
-    """Some processes could not be killed, or belong to somebody else."""
+    """Some processes could not be killed, or belong to another user."""
 
     pids: list[int]
 

@@ -24,7 +24,7 @@ Confirm = Callable[[str, Mapping[str, Any]], bool | Awaitable[bool]]
 
 
 class ToolExecutionPolicy(StrEnum):
-    """Which tool calls need approval."""
+    """Names the policies for approvals of tool calls."""
 
     ALWAYS_CONFIRM = ALWAYS_CONFIRM
     NEVER_CONFIRM = NEVER_CONFIRM
@@ -186,7 +186,7 @@ class _Request(NamedTuple):
 
 
 class _Place(Protocol):
-    """How functions are called, and awaitables awaited: with or without an event loop."""
+    """Calls functions and awaits awaitables, with or without an event loop."""
 
     async def call(self, function: Callable[[], Any]) -> Any: ...
 

@@ -361,33 +361,3 @@ async def test_many_folders_are_looked_at_in_one_go(
     await asyncio.gather(*(tools.listing() for tools in toolsets))
 
     assert hops == 1
-
-
-async def test_whoever_stops_waiting_for_a_snapshot_leaves_it_to_the_others(tmp_path: Path) -> None:
-    snapshots = FolderSnapshots(FileGenerations(tmp_path / "generation"))
-    first, second = (asyncio.create_task(snapshots.take(tmp_path)) for _ in range(2))
-    await asyncio.sleep(0)
-
-    first.cancel()
-
-    assert (await second).files == ()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-
-
-async def test_a_snapshot_that_fails_fails_for_whoever_asked(tmp_path: Path) -> None:
-    await in_thread((tmp_path / "file").touch)
-    snapshots = FolderSnapshots(FileGenerations(tmp_path / "file" / "generation"))
-
-    with pytest.raises(NotADirectoryError):
-        await snapshots.take(tmp_path)
-    with pytest.raises(NotADirectoryError):
-        await snapshots.take(tmp_path)
-
-
-async def test_a_generation_counts_every_renewal(tmp_path: Path) -> None:
-    one, two = (FolderSnapshots(FileGenerations(tmp_path / ".mochi/generation")) for _ in range(2))
-
-    await asyncio.gather(*(snapshots.invalidate() for snapshots in (one, two) for _ in range(10)))
-
-    assert (await one.take(tmp_path)).generation == (await two.take(tmp_path)).generation == 20
