@@ -1,1 +1,1 @@
-"""System prompt files: ``.md`` and ``.txt`` files in one directory."""
+"""Keeps system prompts: ``.md`` and ``.txt`` files in one directory."""

@@ -1,4 +1,4 @@
-"""What can go wrong with a system prompt file.
+"""Defines the errors of system prompt files.
 
 The tree::
 

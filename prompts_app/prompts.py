@@ -1,4 +1,4 @@
-"""System prompts as values, and the rules for their names and contents. Pure: reads no file."""
+"""Defines system prompts, and the rules for their names and contents. Pure: reads no file."""
 
 import re
 from typing import Self
@@ -16,14 +16,14 @@ _ELLIPSIS = "..."
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A system prompt: the name of its file, and the whole text."""
+    """Represents a system prompt: the name of its file, and the whole text."""
 
     filename: str
     content: str
 
 
 class PromptSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list shows of a prompt.
+    """Represents a prompt in a list.
 
     Attributes:
         filename: The name of its file.
@@ -37,13 +37,13 @@ class PromptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, prompt: Prompt) -> Self:
-        """Summarise the prompt."""
+        """Summarize the prompt."""
         words = prompt.content.split()
         return cls(filename=prompt.filename, preview=_preview(words), word_count=len(words))
 
 
 def is_filename(name: str) -> bool:
-    """Whether a prompt's file may have this name."""
+    """Return whether a prompt's file may have this name."""
     return len(name) <= 100 and _FILENAME.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Asking a person before a tool runs: who is asked about which calls, and the wait for answers."""
+"""Asks a person before a tool runs, where the policy wants it, and waits for the answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from tools_app.available_tools import AvailableTools
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.toolset import Tool, ToolResult
 
-# Whoever decides wakes the turn; looking again now and then is for signals that got lost.
+# An answer wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
 
 Emit = Callable[[Sequence[Event]], None]
@@ -27,22 +27,22 @@ KeepDigests = Callable[[Sequence[Tool]], Awaitable[None]]
 
 
 class NumberedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call and its number within the turn, from 0."""
+    """Pairs a call with its number within the turn, from 0."""
 
     call: ToolCall
     index: int
 
 
 class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of which is known whether it may run.
+    """Represents a call that was approved, refused, or needs no approval.
 
     Attributes:
         call: The call as the model wrote it.
         index: Its number within the turn.
-        arguments: What it runs with: the model's, or what the person made of them.
-        approved: Whether a person was asked and agreed; False also where nobody was asked.
+        arguments: Those that it runs with: the model's, or the person's edit of them.
+        approved: Whether a person was asked and agreed; False also without a question.
         was_edited: Whether the person changed the arguments.
-        refusal: What the model is told instead of running it.
+        refusal: The result that the model gets instead, if it must not run.
     """
 
     call: ToolCall
@@ -54,7 +54,7 @@ class DecidedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NobodyToAsk(Exception):
-    """Calls wait for an approval, and the turn has no listener who could be told."""
+    """Raised when calls wait for an approval and the turn has no listener to ask."""
 
     def __init__(self, confirmations: Sequence[Confirmation]) -> None:
         super().__init__(len(confirmations))
@@ -68,8 +68,8 @@ class Approver:
         store: Where questions and answers are kept.
         session_id: The session that is asked on behalf of.
         turn_id: The turn that waits.
-        available_tools: What the model may call, and who is asked.
-        interactive: Whether somebody listens to the turn's events.
+        available_tools: The tools that the model may call, and the policy of asking.
+        interactive: Whether the turn has a listener who can answer.
         keep_digests: Writes down what tools are like that were approved after a change.
     """
 
@@ -107,13 +107,13 @@ class Approver:
             agent.follow(settings)
 
     def notice(self) -> None:
-        """Look for answers now: somebody has decided something."""
+        """Look for answers now: something was decided."""
         self._news.set()
         for agent in self._agents:
             agent.notice()
 
     def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "Approver":
-        """Return who decides the calls of an agent that this turn's model calls.
+        """Return the approver of an agent that this turn's model calls.
 
         The same policies hold, and the same person is asked.
         """
@@ -134,7 +134,7 @@ class Approver:
     ) -> list[DecidedCall]:
         """Return the calls in their order once each is decided.
 
-        Whoever must be asked is asked about all of them at once.
+        A person is asked about all of them at once.
 
         Args:
             calls: The calls of one assistant message.
@@ -142,7 +142,7 @@ class Approver:
             emit: Called with the events that ask.
 
         Raises:
-            NobodyToAsk: A person must be asked and none listens.
+            NobodyToAsk: A person must be asked, and none listens.
         """
         asked = [item for item in calls if self._available.must_ask(item.call.name)]
         if not asked:

@@ -1,4 +1,4 @@
-"""A question to a person whether a tool call may run, and its answer. Values; pure."""
+"""Defines questions to a person whether a tool call may run, and their answers. Pure."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ Reason = Literal["approved", "denied", "timeout", "withdrawn"]
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """A question: may this call run?
+    """Asks whether a call may run.
 
     The answer holds for this session, assistant message, call, tool and arguments together.
 
@@ -29,7 +29,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         tool_call_id: The call within that message.
         call_index: The call's number within its turn, from 0.
         tool_name: The tool.
-        arguments: What the model passes.
+        arguments: The model's arguments.
         arguments_hash: ``hash_call`` of the two.
         turn_id: The turn that waits for the answer, or asked last.
         created_at: When it was first asked; UTC, ISO 8601.
@@ -37,7 +37,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         agent_name: The agent that asks, if it is one.
         reason: ``tool_changed`` when it is asked whatever the policies say, because the tool is not
             what it was when the session enabled it.
-        tool_digest: What tells the tool from what its server may make of it later, if anything.
+        tool_digest: The digest of the tool as it was then, if it has one.
         version: Of the record; 0 for one of an older server.
     """
 
@@ -59,7 +59,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the record makes sense; False after somebody changed its file."""
+        """Return whether the record makes sense; False after its file was changed by hand."""
         return (
             self.version <= VERSION
             and _are_moments(self.created_at, self.expires_at)
@@ -69,7 +69,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     def is_about(
         self, message_id: str, tool_call_id: str, arguments_hash: str, tool_digest: str | None
     ) -> bool:
-        """Whether it asks about this call, with the same arguments and the tool as it is now.
+        """Return whether it asks about this call, these arguments and the tool as it is now.
 
         An older server noted no digest; its questions are about any tool of the name.
         """
@@ -79,12 +79,12 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The one answer that stands.
+    """Represents the one answer that stands.
 
     Attributes:
         confirmation_id: The question.
         reason: Why the call may or may not run.
-        arguments: What the tool runs with: the model's arguments, or what the person made of them.
+        arguments: Those that the tool runs with: the model's, or the person's edit of them.
         arguments_hash: ``hash_call`` of the tool's name and these.
         decided_at: When; UTC, ISO 8601.
         edited: Whether the person changed the arguments.
@@ -101,11 +101,11 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def approved(self) -> bool:
-        """Whether the call may run, once."""
+        """Return whether the call may run, once."""
         return self.reason == "approved"
 
     def is_answer_to(self, question: Confirmation) -> bool:
-        """Whether the record makes sense as an answer to the question."""
+        """Return whether the record makes sense as an answer to the question."""
         return (
             self.version <= VERSION
             and self.confirmation_id == question.confirmation_id
@@ -119,7 +119,7 @@ class _Record(msgspec.Struct):
 
 
 def is_of_newer_server(record: bytes) -> bool:
-    """Whether a question, an answer or a note of its use has a version that is not known here."""
+    """Return whether a question, an answer or a use is of a version that is not known here."""
     try:
         return msgspec.json.decode(record, type=_Record).version > VERSION
     except msgspec.MsgspecError:

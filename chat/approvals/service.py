@@ -1,4 +1,4 @@
-"""Answering a turn that asks whether a tool may run, from any worker."""
+"""Lists and answers the questions of turns whether tools may run, from any process."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ class ConfirmationService:
     Args:
         store: Where questions and answers are kept.
         repository: The sessions.
-        signals: How turns of other processes are told.
-        notice: Tells a turn of this process, by its id; False when it does not run here.
+        signals: Notify turns of other processes.
+        notice: Notifies a turn of this process, by its id; False when it does not run here.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ConfirmationService:
             session_id: The session that asked.
             confirmation_id: The question.
             approved: Whether the tool may run.
-            arguments: What it shall run with instead of what the model wrote.
+            arguments: The tool's arguments, if not those of the model.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -105,7 +105,7 @@ class ConfirmationService:
 
 
 def _still_asked(session: Session, asked: Confirmation) -> bool:
-    """Whether the message that asked is still there: it may have been edited away.
+    """Return whether the message that asked is still there: it may have been edited away.
 
     An agent's message is in the agent's session; it asks while a call of an agent is open.
     """

@@ -8,7 +8,7 @@ A question is up to three records, seen by every process::
 
 No answer, a late one, a withdrawn question and an unreadable record all mean that the call does
 not run. Each record appears whole or not at all and is durable when a call returns, so a process
-may die at any point: before ``decided`` is there nobody has answered, before ``used`` is there no
+may die at any point: before ``decided`` is there no answer was given, before ``used`` is there no
 tool has run, and what is ``used`` never runs again.
 
 **Time.** Processes share only the wall clock, and that may be set. A question is open from
@@ -55,7 +55,7 @@ def _now() -> datetime:
 
 
 class ConfirmationStore:
-    """The questions and answers of all sessions. All calls block.
+    """Keeps the questions and answers of all sessions. All calls block.
 
     Args:
         records: Where they are kept: by ``CONFIRMATION_IDS``, of these ``KINDS``.
@@ -90,7 +90,7 @@ class ConfirmationStore:
     ) -> Confirmation:
         """Put a question, or put it again: an open one about the same call keeps its id.
 
-        One that is asked again is open for the whole time anew. Somebody may answer just then:
+        One that is asked again is open for the whole time anew. An answer may come just then:
         look for a decision before waiting for one.
 
         Raises:
@@ -138,7 +138,7 @@ class ConfirmationStore:
             session_id: The session that asked.
             confirmation_id: The question.
             approved: ``True`` and nothing else lets the call run.
-            arguments: What an approved call shall run with; None leaves the model's.
+            arguments: The arguments of the approved call; None leaves the model's.
 
         Returns:
             The question, with the turn to wake, and the answer.
@@ -146,7 +146,7 @@ class ConfirmationStore:
         Raises:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
             ConfirmationExpired: It is too late; the answer that stands is no.
-            ConfirmationAlreadyDecided: Somebody has answered it.
+            ConfirmationAlreadyDecided: It has an answer.
             ValidationFailed: The arguments can't be written as JSON; the question stays open.
             StorageFull: No space is left; the question stays open.
         """
@@ -190,10 +190,10 @@ class ConfirmationStore:
     def find_decided(
         self, session_id: str, message_id: str, call: ToolCall, tool_digest: str | None = None
     ) -> ApprovalDecision | None:
-        """Return the answer that somebody has given to an open call, for a turn that resumes.
+        """Return the answer that was given to an open call, for a turn that resumes.
 
         A no counts as long as it is kept; a yes for ``timeout_seconds`` and only if it was not
-        used. What nobody answered in time is asked again, so None is returned for it.
+        used. A question without an answer in time is asked again: None is returned for it.
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
@@ -222,7 +222,7 @@ class ConfirmationStore:
         return self._use_up(question)
 
     def withdraw(self, session_id: str, confirmation_ids: Sequence[str]) -> None:
-        """Take questions back: their turn was stopped, and nobody can answer them any more.
+        """Take questions back: their turn was stopped, and they can't be answered any more.
 
         An approval that was faster can't be used any more.
         """

@@ -1,4 +1,4 @@
-"""The port for idempotency keys: which turn an ``Idempotency-Key`` stands for.
+"""Declares the port for idempotency keys: ``Idempotency-Key`` to turn.
 
 Of several equal requests exactly one starts a turn, the others find out which. A start that died is
 told from a slow one by its process, never by its age (docs/decisions/0037).
@@ -13,7 +13,7 @@ VERSION = 2
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn that a key stands for.
+    """Says which turn a key stands for.
 
     Attributes:
         version: Of the record: 2, or 1 for one of a server before keys were locked.
@@ -34,14 +34,14 @@ def fingerprint_of(*parts: object) -> str:
 
 
 class HeldKey(Protocol):
-    """A key that this process took and is about to start a turn for. All calls block.
+    """Holds a key for which this process is about to start a turn. All calls block.
 
     It must be ended once, by ``release`` or ``drop``.
     """
 
     @property
     def record(self) -> KeyRecord:
-        """What the key stands for now."""
+        """Return the turn that the key stands for now."""
 
     def keep(self, session_id: str, turn_id: str) -> None:
         """Record the turn that the key stands for; it stays held."""
@@ -53,12 +53,12 @@ class HeldKey(Protocol):
         """Free the key: nothing came of the request.
 
         Raises:
-            StorageReadOnly: It can't be removed; nobody holds it any more all the same.
+            StorageReadOnly: It can't be removed; it is released all the same.
         """
 
 
 class IdempotencyKeys(Protocol):
-    """The keys in use, seen by every web process. All calls block."""
+    """Keeps the keys in use, for every web process. All calls block."""
 
     def take(self, key: str, fingerprint: str) -> HeldKey | KeyRecord:
         """Take the key for a turn, or return what it stands for already.
@@ -80,7 +80,7 @@ class IdempotencyKeys(Protocol):
         """Return whether a living process starts the turn of this record."""
 
     def drop(self, key: str, record: KeyRecord) -> None:
-        """Free the key if it still stands for just this and nobody holds it.
+        """Free the key if it still stands for just this and is not held.
 
         Raises:
             StorageReadOnly: It can't be removed.

@@ -1,4 +1,4 @@
-"""The journal of a turn: the append-only record of its events, readable from any worker."""
+"""Declares the port for journals: append-only records of turns, readable from any process."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ PASSAGE_BYTES = 256 * 1024
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line of a journal.
+    """Represents one line of a journal.
 
     Attributes:
         n: The event's number, from 1 without gaps; 0 for a note, which is not sent to clients.
@@ -28,22 +28,22 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A stretch of a journal: whole entries, and the position behind the last of them."""
+    """Holds a stretch of a journal: whole entries, and the position behind the last of them."""
 
     entries: Sequence[Entry]
     position: int
 
 
 def do_nothing() -> None:
-    """Be called when lines are kept that nothing waits for."""
+    """Do nothing; called when lines are kept that nothing waits for."""
 
 
 class Fenced(OSError):
-    """The journal was taken over: another process ends the turn, and this one has to stop."""
+    """Raised when the journal was taken over: another process ends the turn."""
 
 
 class OwnerCondemned(OSError):
-    """Others took the process for dead: its turns must not begin under its old id."""
+    """Raised when others took the process for dead: no turn begins under its old id."""
 
 
 class JournalWriter(Protocol):

@@ -1,4 +1,4 @@
-"""The port for small records of sessions, as the questions to people are kept in."""
+"""Declares the port for small records of sessions, in which approvals are kept."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -20,7 +20,7 @@ class Records(Protocol):
 
         Args:
             session_id: The session.
-            name: What the record is about.
+            name: The subject of the record.
             kind: Its kind.
             data: Its content.
             exclusive: Replace none: of several writers exactly one succeeds.

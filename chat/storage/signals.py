@@ -1,4 +1,4 @@
-"""The port for signals: what one process asks of a turn that another process runs."""
+"""Declares the port for signals: requests of one process to a turn that another one runs."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol, get_args
@@ -18,7 +18,7 @@ class Signals(Protocol):
         """
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
-        """Take back a signal that nobody took. Blocks."""
+        """Take back a signal that its owner has not taken. Blocks."""
 
     def is_waiting(self, turn_id: str, kind: SignalKind) -> bool:
         """Return whether the owner has not taken the signal yet. Blocks."""

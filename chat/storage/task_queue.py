@@ -1,4 +1,4 @@
-"""The port for the queue of tasks that the background worker runs."""
+"""Declares the port for the queue of tasks that the background worker runs."""
 
 from typing import Protocol
 

@@ -1,8 +1,8 @@
-"""django-q2's cluster, made to live or die as a whole. Needs Django to be set up.
+"""Makes django-q2's cluster live or die as a whole. Needs Django to be set up.
 
 A process of it that dies while it waits for a task keeps the queue between them locked for ever:
-whoever replaces it waits in vain, and nobody notices (django-q2 issue 23). So here the death of one
-is the end of all, and whoever keeps the worker starts it anew.
+its replacement waits in vain, unnoticed (django-q2 issue 23). So here the death of one is the end
+of all, and the supervisor starts the worker anew (docs/decisions/0014).
 """
 
 import logging
@@ -33,7 +33,7 @@ class WholeSentinel(Sentinel):  # type: ignore[misc]  # django-q2 has no types
 
 
 class WholeCluster(Cluster):  # type: ignore[misc]  # django-q2 has no types
-    """A cluster with a ``WholeSentinel``, whose process ends with it when a signal stops it."""
+    """Runs a ``WholeSentinel``, and ends its own process with it when a signal stops it."""
 
     def start(self) -> int:
         """Start the processes; returns when they run, or when they could not."""

@@ -1,4 +1,4 @@
-"""The task queue's database, as the worker finds and leaves it. Needs Django to be set up."""
+"""Makes, mends and empties the task queue's database. Needs Django to be set up."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ KEPT_FAILURES = 100
 
 
 def prepare_queue_database(path: Path) -> None:
-    """Make the database, or bring it up to date; whoever calls this is the only one who does.
+    """Make the database, or bring it up to date; only the holder of the worker's lock may.
 
     Nothing in it is precious: what is due is found again from the sessions. So one that can't be
     read is put aside, and a new one is made.

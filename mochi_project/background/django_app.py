@@ -1,10 +1,10 @@
-"""How Django knows of the task queue."""
+"""Makes the task queue known to Django."""
 
 from django.apps import AppConfig, apps
 
 
 class TaskQueueConfig(AppConfig):
-    """django-q2, whose models are imported by whoever queues or runs a task, not by every process.
+    """Configures django-q2, and imports its models only where a task is queued or run.
 
     They bring sqlite's backend along, and psutil where that is installed: a tenth of the time that
     the server takes to start. Nothing is missed: ``django_q.tasks`` and ``django_q.cluster`` import

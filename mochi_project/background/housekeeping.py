@@ -1,4 +1,4 @@
-"""What is done now and again: seal dead turns, sweep what nobody needs any more."""
+"""Does periodic chores: seals dead turns, sweeps what is not needed any more."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ class Housekeeper:
     """Does chores, each in a thread; one that fails does not keep the others.
 
     Args:
-        chores: What is done, by names for the log.
+        chores: Functions, by names for the log.
     """
 
     def __init__(self, chores: Mapping[str, Callable[[], object]]) -> None:

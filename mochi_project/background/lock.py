@@ -1,4 +1,4 @@
-"""The lock that says which process keeps the background worker, and how the worker is.
+"""Locks the background worker for the one process that supervises it, and says how it is.
 
 ``flock`` on ``.mochi/worker.lock``: the system drops it with its holder, however that ends. The
 file holds what the holder wrote last; without the lock it means nothing.
@@ -22,11 +22,11 @@ Phase = Literal["starting", "running", "broken"]
 
 
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the background worker is, as its keeper sees it.
+    """Describes the background worker as its supervisor sees it.
 
     Attributes:
         phase: ``broken`` is between its death and its next start.
-        keeper: The process that keeps it.
+        keeper: The process that supervises it.
         restarts: How often it had to be started anew.
     """
 
@@ -36,14 +36,14 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerLock:
-    """The lock of one data directory. Calls block for microseconds."""
+    """Holds the lock of one data directory. Calls block for microseconds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody has it.
+        """Take the lock if it is free.
 
         Raises:
             OSError: The lock's file can't be opened or made.
@@ -62,7 +62,7 @@ class WorkerLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this object has the lock, and its file is still there for others to see."""
+        """Return whether this object has the lock, and its file is there for others to see."""
         return self._descriptor is not None and bool(os.fstat(self._descriptor).st_nlink)
 
     def note(self, state: WorkerState) -> None:
@@ -92,7 +92,7 @@ class WorkerLock:
 
 
 def worker_state(path: Path) -> WorkerState | None:
-    """Return how the worker is, whoever keeps it; None while nobody does.
+    """Return how the worker is; None while no process supervises it.
 
     Asks with a shared lock, for a moment: that takes nothing from the keeper, and who would become
     the keeper just then tries again.

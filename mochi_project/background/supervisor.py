@@ -29,12 +29,12 @@ LONGEST_PAUSE_SECONDS = 30.0
 KILLED_SECONDS = 5.0
 
 
-class WorkerKeeper:
-    """Takes the worker's lock when it is free, and keeps the worker while it has it.
+class WorkerSupervisor:
+    """Takes the worker's lock when it is free, and runs the worker while it has it.
 
     Args:
         settings: The configuration that the worker shall have too.
-        chores: Called in the keeper's thread when the worker runs, and now and then while it does.
+        chores: Called in the thread of this when the worker runs, and now and then while it does.
     """
 
     def __init__(self, settings: MochiSettings, chores: Callable[[], object]) -> None:
@@ -45,7 +45,7 @@ class WorkerKeeper:
         self._stopped = threading.Event()
         self._complaint = ""
         self._restarts = 0
-        self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="worker-supervisor", daemon=True)
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -95,7 +95,7 @@ class WorkerKeeper:
             self._sleep(selector, pause)
 
     def _run_worker(self, selector: selectors.BaseSelector) -> None:
-        """Run one worker until it ends, until we stop, or until somebody removes the lock."""
+        """Run one worker until it ends, until we stop, or until the lock is removed."""
         worker = _Worker(self._settings)
         selector.register(worker.lifeline, selectors.EVENT_READ)
         running = False
@@ -135,7 +135,7 @@ class WorkerKeeper:
 
 
 class _Worker:
-    """One worker's process tree and our end of its lifeline."""
+    """Holds one worker's process tree and our end of its lifeline."""
 
     def __init__(self, settings: MochiSettings) -> None:
         self.lifeline, theirs = socket.socketpair()
@@ -161,7 +161,7 @@ class _Worker:
         if not self._is_gone(0):
             self._process.send_signal(signal.SIGTERM)
             self._is_gone(seconds)
-        # Not waited for yet, so the number of the group can't be somebody else's.
+        # Not waited for yet, so the number of the group can't be another one's.
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: zombies only
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class DatabaseTaskQueue:
-    """The queue of one data directory; implements ``TaskQueue``.
+    """Queues the tasks of one data directory; implements ``TaskQueue``.
 
     Args:
         database: Its file, which only the worker makes, so that its rights and its tables are

@@ -1,9 +1,9 @@
-"""The background worker: django-q2's cluster, in a process tree of its own.
+"""Runs the background worker: django-q2's cluster, in a process tree of its own.
 
 ``python -m mochi_project.background.worker <lifeline>`` is started by ``supervisor.py``, by exec.
-The lifeline is one end of a socket pair: over it the worker says that it runs, its closing tells
-the keeper that the worker is gone, and the keeper's end closing (even by ``kill -9``) tells the
-worker to stop.
+The lifeline is one end of a socket pair: over it the worker says that it runs; its closing
+means to the supervisor that the worker is gone, and to the worker (even after ``kill -9``) that the
+supervisor is: then it stops.
 
 django-q2 forks: this process, a sentinel that watches over the rest, one that fetches tasks, one
 that runs them and one that saves their results. None of them outlives this process: each waits on a
@@ -30,7 +30,7 @@ ASK_SECONDS = 1.0
 
 
 class ForkWatch:
-    """Sees to it that nothing that this process forks outlives it."""
+    """Ends what this process forks together with it."""
 
     def __init__(self, lifeline: socket.socket) -> None:
         self._lifeline = lifeline
@@ -53,7 +53,7 @@ class ForkWatch:
 
 
 def work(lifeline: socket.socket, stop_seconds: float) -> int:
-    """Run tasks until told to stop, until the keeper is gone, or until something dies.
+    """Run tasks until a signal to stop, or until the supervisor or a process of ours dies.
 
     Args:
         lifeline: This end of the lifeline.
@@ -61,7 +61,7 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
             that lives decides that itself.
 
     Returns:
-        The exit code: 0 when told to stop.
+        The exit code: 0 when it was stopped.
     """
     import django  # noqa: PLC0415 - only this process may import it after reading its arguments
 

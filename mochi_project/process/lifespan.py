@@ -12,7 +12,7 @@ from typing import cast
 from django.urls import get_resolver
 
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
-from mochi_project.background.supervisor import WorkerKeeper
+from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripted_model
@@ -53,7 +53,7 @@ class MochiApplication:
         self._network_guard: Guard | None = None
         self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
-        self._keeper: WorkerKeeper | None = None
+        self._supervisor: WorkerSupervisor | None = None
         self._starting = asyncio.Lock()
         self._started = False
         self._stopping = False
@@ -118,8 +118,8 @@ class MochiApplication:
             logger.exception("the warm-up failed")
         gc.freeze()  # what is there now stays: each full collection looked through all of it again
         if services.settings.background_worker:
-            self._keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
-            self._keeper.start()
+            self._supervisor = WorkerSupervisor(services.settings, services.summaries.queue_due)
+            self._supervisor.start()
 
     async def _stop(self) -> None:
         """Undo what ``_start`` did, last things first."""
@@ -127,9 +127,9 @@ class MochiApplication:
         if self._warm_up:
             await self._warm_up  # or it would open a client behind our back
         closing = [get_services().aclose()]
-        if self._keeper:
-            closing.append(asyncio.to_thread(self._keeper.stop))
-            self._keeper = None
+        if self._supervisor:
+            closing.append(asyncio.to_thread(self._supervisor.stop))
+            self._supervisor = None
         await asyncio.gather(*closing)
         install_services(None)
         await self._opened.aclose()

@@ -8,16 +8,10 @@ from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.preparation import TurnPreparer
-from chat.storage.files.signals import FileSignals
-from chat.storage.files.watcher import PathWatcher
 from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.storage import ConversationStorage
-
-SIGNAL_SECONDS = 0.06
-"""How often a process with turns looks for signals of others. Each look wakes a thread, which takes
-some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
+from mochi_project.wiring.storage import ConversationStorage, build_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +43,7 @@ def build_turns(
         on_answer: Called with the session of every final answer, if somebody wants to know.
         threads: Where turns write to their sessions' files.
     """
-    signals = FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
+    signals = build_signals(settings)
     remote = RemoteTurns(
         repository=storage.repository,
         journal=storage.journal,

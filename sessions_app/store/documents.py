@@ -1,4 +1,4 @@
-"""The port for documents that people write, as prompts and profiles are, and its file adapter."""
+"""Declares the port for documents that people write, as prompts are, and its file adapter."""
 
 import os
 import stat
@@ -43,7 +43,7 @@ class Documents(Protocol):
 
         Raises:
             FileNotFoundError: There is none.
-            UnreadableFileError: What has the name is no document.
+            UnreadableFileError: Something else has the name.
             StorageError: It can't be kept.
         """
 
@@ -52,7 +52,7 @@ class Documents(Protocol):
 
 
 class FileDocuments:
-    """The files of one directory, which is made with the first. Symbolic links are not followed."""
+    """Keeps documents as files of one directory. Symbolic links are not followed."""
 
     def __init__(self, directory: StrPath) -> None:
         self._directory = Path(directory)

@@ -2,7 +2,7 @@
 
 The process that starts a key's turn holds a ``flock`` on the file until the turn is there,
 however long that takes; the system drops the lock with the process. So a start that died is told
-from a slow one by its liveness, never by its age. A key lives as long as its turn's journal
+from a slow one by its process, never by its age. A key lives as long as its turn's journal
 (docs/decisions/0037).
 """
 
@@ -39,7 +39,7 @@ class _Version(msgspec.Struct):
 
 
 class FileHeldKey:
-    """A key that this process took and is about to start a turn for. All calls block.
+    """Holds a key by the lock on its file. All calls block.
 
     It must be ended once, by ``release`` or ``drop``.
     """
@@ -50,7 +50,7 @@ class FileHeldKey:
         self._descriptor = _put(path, self.record, exclusive=True)
 
     def keep(self, session_id: str, turn_id: str) -> None:
-        """Tell others which turn the key stands for; it stays held."""
+        """Record the turn that the key stands for; it stays held."""
         known = msgspec.structs.replace(self.record, session_id=session_id, turn_id=turn_id)
         descriptor = _put(self._path, known, exclusive=False)
         self.record = known
@@ -65,7 +65,7 @@ class FileHeldKey:
         """Free the key: nothing came of the request.
 
         Raises:
-            StorageReadOnly: It can't be removed; nobody holds it any more all the same.
+            StorageReadOnly: It can't be removed; it is released all the same.
         """
         try:
             _unlink(self._path)
@@ -74,7 +74,7 @@ class FileHeldKey:
 
 
 class FileIdempotencyKeys:
-    """The keys in use. All calls block."""
+    """Keeps the keys of one directory; implements ``IdempotencyKeys``. All calls block."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -113,7 +113,7 @@ class FileIdempotencyKeys:
             return None
 
     def is_held(self, key: str, record: KeyRecord) -> bool:
-        """Whether somebody who lives is starting the turn that the record speaks of."""
+        """Return whether a living process starts the turn of this record."""
         path = self._path(key)
         if record.version < VERSION:
             with suppress(FileNotFoundError):
@@ -123,14 +123,14 @@ class FileIdempotencyKeys:
             return is_free is False
 
     def drop(self, key: str, record: KeyRecord) -> None:
-        """Free the key if it still stands for just this and nobody holds it.
+        """Free the key if it still stands for just this and is not held.
 
         Raises:
             StorageReadOnly: It can't be removed.
         """
         path = self._path(key)
         with _lock_to_free(path) as is_free:
-            # Its lock in hand, nobody can replace or free it meanwhile.
+            # While its lock is held, no other process replaces or frees it.
             if is_free and self.find(key) == record:
                 _unlink(path)
 
@@ -182,7 +182,7 @@ def _put(path: Path, record: KeyRecord, *, exclusive: bool) -> int:
         raise_if_unwritable(error)
         raise
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # before anybody can see it
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # before others can see it
         os.write(descriptor, msgspec.json.encode(record))
         if exclusive:
             os.link(temporary, path, follow_symlinks=False)
@@ -208,7 +208,7 @@ def _unlink(path: Path) -> None:
 
 @contextmanager
 def _lock_to_free(path: Path) -> Iterator[bool | None]:
-    """Lock a key that may be freed: True if nobody holds it. Raises ``StorageReadOnly``."""
+    """Lock a key that may be freed; yield whether it was free. Raises ``StorageReadOnly``."""
     try:
         with try_lock(path, exclusive=True) as is_free:
             yield is_free

@@ -1,4 +1,4 @@
-"""The file of one journal: its header and writer; opening, reading, removing."""
+"""Reads and writes the file of one journal, its header first."""
 
 import errno
 import fcntl
@@ -22,7 +22,7 @@ HEADER_LENGTH = 256
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line of a journal.
+    """Represents the first line of a journal.
 
     Attributes:
         journal: The version of the format.
@@ -34,12 +34,12 @@ class Header(msgspec.Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether journals of its version can be read."""
+        """Return whether journals of its version can be read."""
         return self.journal <= VERSION
 
     @property
     def line(self) -> str:
-        """The header as it is written."""
+        """Return the header as it is written."""
         return f'{{"journal":{self.journal},"sessions":"{self.sessions}"}}\n'
 
 
@@ -63,7 +63,7 @@ def header_of(path: str) -> Header | None:
 
 
 def is_header(line: bytes) -> bool:
-    """Whether the line is a journal's header, of whatever version."""
+    """Return whether the line is a journal's header, of any version."""
     try:
         _decode(line)
     except msgspec.MsgspecError:
@@ -72,7 +72,7 @@ def is_header(line: bytes) -> bool:
 
 
 def mark_of(sessions_dir: Path, root: Path) -> str:
-    """Return what stands for a directory of sessions, as seen from that of their journals.
+    """Return the mark of a directory of sessions, relative to that of their journals.
 
     It stays the same when both are moved together, as a data directory is.
     """
@@ -101,7 +101,7 @@ class FileJournalWriter:
 
     @property
     def is_removed(self) -> bool:
-        """Whether somebody took the file for a dead writer's before it was locked."""
+        """Return whether the file was removed as a dead writer's before it was locked."""
         return not os.fstat(self._fd).st_nlink
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
@@ -210,7 +210,7 @@ def open_journal(path: str) -> tuple[int, int]:
 
 
 def remove_unless_locked(path: str) -> bool:
-    """Remove the file unless somebody holds its lock; whether it is gone."""
+    """Remove the file unless its lock is held; return whether it is gone."""
     # A writer that has just made the file waits for its lock, and then sees that it is gone.
     with try_lock(path, exclusive=True) as is_free:
         if is_free:

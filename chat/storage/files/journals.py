@@ -1,14 +1,14 @@
-"""Journals as files: ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
+"""Keeps journals as files ``{root}/{session_id}/{turn_id}.jsonl``, appended with single writes.
 
 Whatever else lies there (other names, links, pipes, directories) is no journal and left alone. A
 line that is no entry, as a crash of the machine may leave one, is passed over.
 
 A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
-a journal that nobody will go on with is told from one that is being written.
+an abandoned journal is told from one that is being written.
 
 The first line is a header, with the version of the format and the directory of sessions that the
 journal belongs to: servers that share a data directory need not share their sessions. Journals of
-older servers have none, and belong to whoever has their session (docs/decisions/0026).
+older servers have none, and belong to the server that has their session (docs/decisions/0026).
 """
 
 import fcntl
@@ -55,7 +55,7 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 class FileTurnJournal:
-    """The journals under one directory, shared by all worker processes of a machine.
+    """Keeps the journals of one directory, shared by all processes of a machine.
 
     Args:
         root: The directory.
@@ -82,7 +82,7 @@ class FileTurnJournal:
         return Header(journal=VERSION, sessions=self._sessions).line
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:  # noqa: ARG002
-        """Begin the journal of a new turn; its lock says that its owner lives, whoever that is."""
+        """Begin the journal of a new turn; its lock stands for its owner."""
         path = self._path(session_id, turn_id)
         try:
             while True:
@@ -123,7 +123,7 @@ class FileTurnJournal:
         return Passage(entries, position)
 
     def has_ended(self, session_id: str, turn_id: str) -> bool:
-        """Whether the journal's last entry is ``done``."""
+        """Return whether the journal's last entry is ``done``."""
         try:
             descriptor, size = open_journal(self._path(session_id, turn_id))
         except FileNotFoundError:
@@ -135,11 +135,11 @@ class FileTurnJournal:
         return tail.endswith(b"\n") and bool(_LAST_ENTRY.match(tail.rsplit(b"\n", 2)[-2]))
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
-        """Whether the journal's writer is open, in this or another process."""
+        """Return whether the journal's writer is open, in this or another process."""
         return self._is_locked(session_id, turn_id) is True
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
-        """Whether there is a journal and its writer is gone: nothing more comes from the turn."""
+        """Return whether there is a journal whose writer is gone: nothing more comes of it."""
         return self._is_locked(session_id, turn_id) is False
 
     def all_turns(self) -> set[str]:
@@ -174,18 +174,18 @@ class FileTurnJournal:
         return TakenOverJournal(self._path(session_id, turn_id))
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
-        """Put lines that can't be read where nobody reads them; whether there were any."""
+        """Put lines that can't be read where nothing reads them; return whether there were any."""
         path = Path(self._path(session_id, turn_id))
         with suppress(FileNotFoundError):
             return set_lines_aside(path, self._header, partial(_is_broken, is_sound))
         return False
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
-        """Keep a copy of a journal that nobody removes."""
+        """Keep a copy of a journal that nothing removes."""
         copy_aside(Path(self._path(session_id, turn_id)))
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
-        """Put a whole journal where nobody reads or removes it."""
+        """Put a whole journal where nothing reads or removes it."""
         move_aside(Path(self._path(session_id, turn_id)))
 
     def broken(self) -> Sequence[str]:
@@ -223,7 +223,7 @@ class FileTurnJournal:
                     self.discard(session_id, turn_id)
                     swept += 1
             except FileNotFoundError:
-                pass  # another worker sweeps too
+                pass  # another process sweeps too
             except OSError:  # one that can't be looked at does not keep the others
                 logger.exception("a journal could not be swept", extra={"turn_id": turn_id})
         return swept
@@ -253,9 +253,9 @@ class FileTurnJournal:
                     yield directory.name, turn_id
 
     def _turns(self, session_id: str) -> list[str]:
-        """Return the session's turns that have a journal, whosever it is, oldest first."""
+        """Return the session's turns that have a journal, other servers' included, oldest first."""
         if not is_session_id(session_id):
-            return []  # as everybody else says: it must not become a path
+            return []  # it must not become a path
         try:
             with os.scandir(self._prefix + session_id) as entries:
                 return sorted(
@@ -265,7 +265,7 @@ class FileTurnJournal:
             return []
 
     def _is_ours(self, session_id: str, turn_id: str) -> bool:
-        """Whether the journal belongs to our sessions and can be read.
+        """Return whether the journal belongs to our sessions and can be read.
 
         One without a header may: it is an older server's, or its writer has not come to it yet.
         """
@@ -289,7 +289,7 @@ class FileTurnJournal:
         self._known[turn_id] = ours
 
     def _is_over(self, session_id: str, turn_id: str) -> bool:
-        """Whether the journal has ended, whosever it is; a newer format's end is not known."""
+        """Return whether the journal has ended; the end of a newer format is not known."""
         header = header_of(self._path(session_id, turn_id))
         return (header is None or header.is_known) and self.has_ended(session_id, turn_id)
 

@@ -17,7 +17,7 @@ RECORD_LIMIT = 64 << 20  # a model's arguments may be as long as a line of its a
 
 
 class FileRecords:
-    """The records under one directory.
+    """Keeps the records of one directory; implements ``Records``.
 
     Args:
         root: The directory; made when it is needed, with mode 0700.

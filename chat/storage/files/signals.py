@@ -31,7 +31,7 @@ _OURS = re.compile(rf"[0-9a-f]{{20}}\.(?:{'|'.join(KINDS)})", re.ASCII)
 
 
 class FileSignals:
-    """The signals of one data directory.
+    """Keeps the signals of one data directory; implements ``Signals``.
 
     Args:
         directory: Where the files are; made with the first.
@@ -62,11 +62,11 @@ class FileSignals:
             raise
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
-        """Take back a signal that nobody took. Blocks."""
+        """Take back a signal that its owner has not taken. Blocks."""
         _forget(self._directory / f"{turn_id}.{kind}")
 
     def is_waiting(self, turn_id: str, kind: SignalKind) -> bool:
-        """Whether the owner has not taken the signal yet. Blocks."""
+        """Return whether the owner has not taken the signal yet. Blocks."""
         return (self._directory / f"{turn_id}.{kind}").exists()
 
     def sweep(self, older_than_seconds: float) -> None:
@@ -112,7 +112,7 @@ def _forget(path: Path) -> None:
 
 
 def _is_known(path: Path) -> bool:
-    """Whether the file is a signal that is understood here; an empty one is an older server's."""
+    """Return whether the signal is understood here; an empty one is an older server's."""
     if path.suffix[1:] not in KINDS:
         return False
     try:

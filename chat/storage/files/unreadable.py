@@ -1,4 +1,4 @@
-"""Moves lines and journals that can't be read to ``.broken`` files, which nobody removes."""
+"""Moves lines and journals that can't be read to ``.broken`` files, which nothing removes."""
 
 import os
 import stat
@@ -14,14 +14,14 @@ _PIECE = 1 << 20
 
 
 def set_lines_aside(path: Path, header: str, is_broken: Callable[[bytes], bool]) -> bool:
-    """Move lines of a journal whose writer died to a file beside it; whether there were any.
+    """Move lines of a journal whose writer died to a file beside it; return whether there were any.
 
     They are overwritten with blanks, so that positions in the journal stay what they are. Doing it
     twice, or dying half-way, loses none of them.
 
     Args:
         path: The journal.
-        header: What the new file begins with.
+        header: The first line of the new file.
         is_broken: Whether a line, without its end, is to be moved.
     """
     broken = [

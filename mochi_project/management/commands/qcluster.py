@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from mochi_project.background.supervisor import WorkerKeeper
+from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.wiring.services import get_services
@@ -38,10 +38,10 @@ class Command(BaseCommand):
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
-        keeper = WorkerKeeper(services.settings, services.summaries.queue_due)
-        keeper.start()
+        supervisor = WorkerSupervisor(services.settings, services.summaries.queue_due)
+        supervisor.start()
         self.stdout.write(f"the background worker of {services.settings.resolved_data_dir} runs")
         # On some systems an endless wait is not interrupted by signals.
         while not stopped.wait(ASK_SECONDS):
             pass
-        keeper.stop()
+        supervisor.stop()

@@ -11,11 +11,11 @@ django.setup()
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.background.supervisor import WorkerKeeper  # noqa: E402
+from mochi_project.background.supervisor import WorkerSupervisor  # noqa: E402
 from mochi_project.process.startup import prepare_data_dir  # noqa: E402
 
 prepare_data_dir(settings.MOCHI)
-keeper = WorkerKeeper(settings.MOCHI, lambda: print("running", flush=True))
+keeper = WorkerSupervisor(settings.MOCHI, lambda: print("running", flush=True))
 keeper.start()
 print("kept", flush=True)
 sys.stdin.read()
