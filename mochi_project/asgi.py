@@ -1,4 +1,4 @@
-"""The ASGI application: lifespan, guard, Django. ``uvicorn mochi_project.asgi:application``.
+"""Builds the ASGI application, for ``uvicorn mochi_project.asgi:application``.
 
 Importing this module configures Django, as it does in every Django project.
 """

@@ -1,4 +1,4 @@
-"""Types of ASGI."""
+"""Names the types of ASGI."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

@@ -85,9 +85,9 @@ def _run(command: Sequence[str]) -> int:
     os.environ["DJANGO_SETTINGS_MODULE"] = "mochi_project.settings"
     from django.core.management import ManagementUtility  # noqa: PLC0415
 
-    from mochi_project.process.trust_notice import say_what_is_ignored  # noqa: PLC0415
+    from mochi_project.process.trust_notice import warn_about_ignored_env  # noqa: PLC0415
 
-    say_what_is_ignored(command[0])
+    warn_about_ignored_env(command[0])
     ManagementUtility(["mochi-server", *command]).execute()
     return 0
 
@@ -102,7 +102,7 @@ def _serve() -> int:
         server_config,
     )
     from mochi_project.process.startup import announce, prepare_data_dir  # noqa: PLC0415
-    from mochi_project.process.web_workers import WorkerPool  # noqa: PLC0415
+    from mochi_project.process.web_workers import WebProcessPool  # noqa: PLC0415
 
     settings = _settings()
     allow_many_connections()
@@ -116,7 +116,7 @@ def _serve() -> int:
 
         if settings.workers > 1:
             gc.enable()
-            return WorkerPool(
+            return WebProcessPool(
                 settings.workers,
                 sockets,
                 on_listening=on_listening,

@@ -1,4 +1,4 @@
-"""``create_app``: the application for programs that bring their own server."""
+"""Builds the application for programs that bring their own server: ``create_app``."""
 
 import json
 import os

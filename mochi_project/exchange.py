@@ -20,11 +20,11 @@ _KEY = "mochi.exchange"
 class Exchange:
     """A request and its response on a connection of ``BoundedHttpToolsProtocol``."""
 
-    __slots__ = ("_cycle", "_when_left")
+    __slots__ = ("_cycle", "_on_disconnect")
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
-        self._when_left: Callable[[], None] | None = None
+        self._on_disconnect: Callable[[], None] | None = None
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         scope["extensions"] = {_KEY: self}
 
@@ -35,18 +35,18 @@ class Exchange:
         return extensions.get(_KEY) if extensions else None
 
     @property
-    def body_is_here(self) -> bool:
+    def body_received(self) -> bool:
         """Whether the whole body can be received without waiting."""
         return not self._cycle.more_body
 
-    def call_when_left(self, callback: Callable[[], None] | None) -> None:
-        """Call back once when the client leaves, or at once if it has left; None: no more."""
-        self._when_left = callback
+    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
+        """Call back once when the client leaves, or now if it has left; None: no longer."""
+        self._on_disconnect = callback
         if callback is None:
             return
         self._cycle.flow.resume_reading()  # a connection that is not read is not seen to end
         if self._cycle.disconnected:
-            self.leave()
+            self.disconnect()
 
     def sink(self, send: Callable[..., Any]) -> Callable[[bytes], bool] | None:
         """Return what writes pieces of the started response at once, without a task that waits.
@@ -59,9 +59,10 @@ class Exchange:
         return self._write if getattr(send, "after_start", send) == self._cycle.send else None
 
     def _write(self, body: bytes) -> bool:
-        """Write a piece of a chunked body as ``RequestResponseCycle.send`` does; False if it waits.
+        """Write a piece of a chunked body as ``RequestResponseCycle.send`` does.
 
-        What is no such piece is left to it too.
+        Returns:
+            False if ``send`` has to do it: the client does not keep up, or it is no such piece.
         """
         cycle = self._cycle
         if cycle.flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
@@ -71,10 +72,10 @@ class Exchange:
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
 
-    def leave(self) -> None:
-        """Report that the connection is lost."""
+    def disconnect(self) -> None:
+        """Note that the connection is lost, and call back."""
         # uvicorn marks only the newest of the requests that are pipelined on a connection.
         self._cycle.disconnected = True
-        callback, self._when_left = self._when_left, None
+        callback, self._on_disconnect = self._on_disconnect, None
         if callback is not None:
             callback()

@@ -1,4 +1,4 @@
-"""Django's settings, all derived from :mod:`mochi_project.configuration.config`.
+"""Configures Django, all from :mod:`mochi_project.configuration.config`.
 
 Importing this module opens no file and no database: the secret key is read (or made) when it is
 first used, so that commands that need neither run in a read-only directory.
@@ -14,7 +14,7 @@ from mochi_project.trust.decision import pass_on
 try:
     MOCHI = with_fresh_data_dir(load_settings())
 except ConfigurationError as error:
-    # A typo in the environment is no crash: say which variable, without a traceback.
+    # A typo in the environment is no crash: name the variable, without a traceback.
     raise SystemExit(f"mochi-server: {error}") from None
 pass_on(MOCHI.trust.decided)  # to web workers, the background worker and the reloader
 
@@ -51,7 +51,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 
-# The task queue's database, opened by whoever queues or runs a task. Sessions never touch it.
+# The task queue's database, opened where tasks are queued or run. Sessions never touch it.
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",

@@ -1,4 +1,4 @@
-"""Where everything is: the API, the files of its docs page, an envelope for every other path."""
+"""Maps paths to views: the API, the files of its docs page, an envelope for every other path."""
 
 from django.urls import path, re_path
 

@@ -1,4 +1,4 @@
-"""``python -m mochi_server`` is ``mochi-server``."""
+"""Runs the ``mochi-server`` command for ``python -m mochi_server``."""
 
 import sys
 

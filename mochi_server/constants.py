@@ -1,4 +1,4 @@
-"""Constants for users of the library."""
+"""Exports constants for users of the library."""
 
 from mochi_project.configuration.constants import SUMMARY_UNSUPPORTED_MODELS
 

@@ -1,4 +1,4 @@
-"""Context windows, estimates and history processors as a library, without a server."""
+"""Exports context windows, estimates and history processors, without a server."""
 
 from chat.context.processors import (
     ChainedProcessor,

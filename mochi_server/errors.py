@@ -1,4 +1,4 @@
-"""What ``create_app`` raises."""
+"""Exports the errors that ``create_app`` raises."""
 
 from mochi_project.configuration.setting_errors import AlreadyConfiguredError, ConfigurationError
 

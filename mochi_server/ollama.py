@@ -1,4 +1,4 @@
-"""Clients for Ollama, usable without the server and without Django settings."""
+"""Exports clients for Ollama, usable without the server and without Django settings."""
 
 from models_app.language_model import ModelInfo
 from models_app.ollama.clients import AsyncOllamaClient, OllamaClient

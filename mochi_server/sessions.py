@@ -1,4 +1,4 @@
-"""Sessions as a library: ``SessionManager(sessions_dir)``, and the values it works with."""
+"""Exports sessions as a library: ``SessionManager(sessions_dir)``, and the values it works with."""
 
 from msgspec import UNSET
 

@@ -1,4 +1,4 @@
-"""Tools as a library: find them in a folder, describe them to a model, run them.
+"""Exports tools as a library: find them in a folder, describe them to a model, run them.
 
 These classes import and run the functions in your own process; the server runs them in others.
 """

@@ -1,4 +1,4 @@
-"""A directory that an agent's tools are confined to, for the functions in ``agents/``."""
+"""Exports the directory that an agent's tools are confined to, for the functions in ``agents/``."""
 
 from agents_app.workspace import Workspace, WorkspaceError
 

@@ -1,4 +1,4 @@
-"""Messages of errors that more than one place answers with, or that the API's schema shows."""
+"""Words the errors that several places answer with, or that the API's schema shows."""
 
 AUTHENTICATION_REQUIRED = (
     "Authentication required: send the header 'Authorization: Bearer <token>'."

@@ -1,1 +1,1 @@
-"""Runs Django and Ninja with fewer steps per request."""
+"""Runs Django's async views without threads."""

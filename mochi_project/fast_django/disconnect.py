@@ -30,7 +30,7 @@ class CancelledOnDisconnect:
     async def __aenter__(self) -> Self:
         self._request = asyncio.current_task()
         if self._exchange is not None:
-            self._exchange.call_when_left(self._cancel)
+            self._exchange.on_disconnect(self._cancel)
         else:
             self._watcher = asyncio.create_task(self._watch())
         return self
@@ -42,7 +42,7 @@ class CancelledOnDisconnect:
         traceback: TracebackType | None,
     ) -> bool:
         if self._exchange is not None:
-            self._exchange.call_when_left(None)
+            self._exchange.on_disconnect(None)
         elif self._watcher is not None:
             self._watcher.cancel()
         if not self._cancelled or self._request is None:

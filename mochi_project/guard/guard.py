@@ -62,12 +62,12 @@ logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """ASGI middleware that lets only admissible requests through to ``app``.
+    """Lets only admissible requests through to an ASGI application.
 
     Args:
         app: The application behind the guard.
         settings: Allowed hosts, origins and the body limit are taken from here.
-        token: What ``Authorization: Bearer`` must carry; None asks for nothing.
+        token: What ``Authorization: Bearer`` must carry; None requires no authentication.
         body_deadline: Seconds that a whole request body may take.
 
     Raises:
@@ -137,7 +137,7 @@ class Guard:
             raise  # the server logs it
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
-        """Refuse by what a browser, or whoever misuses one, can't forge.
+        """Refuse by headers that a web page can't forge.
 
         Raises:
             Refused: The request may not come in.
@@ -183,7 +183,7 @@ class Guard:
             raise Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
 
     def _check_proxy(self, scope: Scope) -> None:
-        """Refuse what a proxy passes on, for this server asks nobody who reaches it for a token.
+        """Refuse what a proxy passes on: clients that reach this server need no token.
 
         Raises:
             Refused: A proxy that is not trusted passed the request on.

@@ -1,4 +1,4 @@
-"""Who may talk to this server: which ``Host`` names, which ``Origin``s. Pure, and cached.
+"""Checks ``Host`` and ``Origin`` against the names and origins that are allowed. Pure, and cached.
 
 A web page that a user happens to visit can make their browser send requests here. Two facts of
 browsers stop it: a DNS rebinding attack needs a *name* in ``Host`` (an IP address can't be
@@ -23,7 +23,7 @@ _ORIGIN = re.compile(r"\A(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#@\s]
 
 
 class AccessPolicy:
-    """Which hosts this server answers to, and which origins may call it.
+    """Decides which hosts this server answers to, and which origins may call it.
 
     Args:
         allowed_hosts: Names beside ``localhost`` and IP addresses; ``.example.org`` stands for

@@ -1,7 +1,7 @@
-"""Reads what proxies say of a request's client, and decides whether to believe it. Pure.
+"""Reads the client's address from the headers of trusted proxies. Pure.
 
-Somebody who lets a reverse proxy or a tunnel pass on to a server on loopback opens that server to
-whoever reaches the proxy. It can't be seen from the connection, only from what proxies add.
+A reverse proxy or a tunnel in front of a server on loopback opens that server to all clients of the
+proxy. It can't be seen from the connection, only from the headers that proxies add.
 """
 
 import ipaddress
@@ -42,7 +42,7 @@ def proxy_header(headers: RawHeaders) -> str | None:
 
 
 class TrustedProxies:
-    """The peers whose word counts (``MOCHI_TRUSTED_PROXIES``).
+    """Trusts the headers of certain peers (``MOCHI_TRUSTED_PROXIES``).
 
     Args:
         names: Addresses and networks, and ``unix``.
@@ -61,18 +61,18 @@ class TrustedProxies:
         return self._trust(_address(peer)) if peer else self._unix
 
     def client_of(self, scope: Mapping[str, Any]) -> str:
-        """Return who asks: an IPv4 address, the /64 network of an IPv6 address, or ``unix``.
+        """Return the client: an IPv4 address, the /64 network of an IPv6 address, or ``unix``.
 
-        It is the peer, or whom a trusted peer names: the last in ``X-Forwarded-For`` (or else
+        It is the peer, or if that is trusted the last address in ``X-Forwarded-For`` (or else
         ``Forwarded``) that is no trusted proxy itself.
         """
         client = _peer_of(scope) or UNIX_PEER
         if self.trust_peer_of(scope):
-            for told in _told_addresses(scope["headers"]):
-                address = _address(told)
+            for forwarded in _forwarded_addresses(scope["headers"]):
+                address = _address(forwarded)
                 if address is None:
-                    break  # what stands before it is nobody's word
-                client = told
+                    break  # an address before it can't be trusted
+                client = forwarded
                 if not self._trust(address):
                     break
         address = _address(client)
@@ -101,13 +101,13 @@ def _address(text: str) -> Address | None:
     return address
 
 
-def _told_addresses(headers: RawHeaders) -> Iterator[str]:
-    """Yield the addresses that proxies tell of, the one that was told last first."""
-    told = {b"x-forwarded-for": "", b"forwarded": ""}
+def _forwarded_addresses(headers: RawHeaders) -> Iterator[str]:
+    """Yield the addresses that proxies forward, the last one first."""
+    found = {b"x-forwarded-for": "", b"forwarded": ""}
     for name, value in headers:
-        if name in told:
-            told[name] = f"{told[name]},{value.decode('latin-1')}"
-    for element in reversed((told[b"x-forwarded-for"] or _for_of(told[b"forwarded"])).split(",")):
+        if name in found:
+            found[name] = f"{found[name]},{value.decode('latin-1')}"
+    for element in reversed((found[b"x-forwarded-for"] or _for_of(found[b"forwarded"])).split(",")):
         if element.strip():
             yield _without_port(element.strip())
 

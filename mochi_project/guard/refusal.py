@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """The request may not come in; carries what the envelope says."""
+    """Raised for a request that may not come in; carries the envelope's content."""
 
     def __init__(self, code: str, message: str, **details: Any) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Reads a request's body: within limit and deadline, as JSON, as long as announced."""
+"""Reads a request's body within its limit and deadline, and checks that it is all there."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ class BodyReader:
         if length:
             self._check_length(length, is_json=is_json)
         exchange = Exchange.of(scope)
-        if exchange is not None and exchange.body_is_here:
+        if exchange is not None and exchange.body_received:
             body = await self._receive(receive, is_json=is_json)
         else:
             try:

@@ -9,9 +9,9 @@ from mochi_project.wiring.services import get_services
 
 
 def client_of(request: HttpRequest) -> str | None:
-    """Return the client whose turns are counted; None where nobody counts them.
+    """Return the client whose turns are counted; None where they are not counted.
 
-    It is an address, also with a token: there is one token for everybody.
+    It is an address, also with a token: all clients share one token.
     """
     settings = get_services().settings
     scope = getattr(request, "scope", None)

@@ -1,4 +1,4 @@
-"""The page at ``/api/v1/docs``: Swagger UI as Ninja packages it, nothing from the network."""
+"""Serves ``/api/v1/docs``: Swagger UI as Ninja packages it, without a network."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ _PAGE = """<!doctype html>
 
 
 class PackagedSwagger(DocsBase):
-    """Swagger UI from the files inside the installed ``ninja`` package."""
+    """Renders Swagger UI from the files inside the installed ``ninja`` package."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:  # noqa: ARG002 - Ninja's signature
         """Return the page; its assets come from :func:`asset_view`."""

@@ -1,4 +1,4 @@
-"""Answers of which nobody knows how large they are: made in a thread, sent bit by bit."""
+"""Encodes answers of unknown size in a thread and sends large ones piece by piece."""
 
 import asyncio
 from collections import deque
@@ -16,20 +16,20 @@ from sessions_app.format.json_pieces import PIECE_BYTES, json_pieces
 
 WHOLE_BYTES = 256 * 1024
 TRIM_BYTES = 4 * 1024 * 1024
-"""From this size on, what the making of an answer took is worth giving back at once."""
+"""From this size on, what the encoding of an answer took is worth giving back at once."""
 CONTENT_TYPE = "application/json; charset=utf-8"
 
 Work = Callable[[], Mapping[str, Any]]
 
 
 async def answer(work: Work, *, status: int = 200) -> HttpResponseBase:
-    """Do the work and encode what comes of it, both in a thread.
+    """Do the work and encode its result, both in a thread.
 
-    Lists that may be long are ``Many``. The shapes are made by the apps' ``payloads``; that they
-    are what the routes declare is tested.
+    Lists that may be long are ``Many``. The apps' ``payloads`` make the shapes; tests compare them
+    with what the routes declare.
     """
-    making = await asyncio.to_thread(_Making, work, None)
-    return _response(making, status)
+    encoding = await asyncio.to_thread(_Encoding, work, None)
+    return _response(encoding, status)
 
 
 async def answer_by_reading(read: Work) -> HttpResponseBase:
@@ -41,28 +41,28 @@ async def answer_by_reading(read: Work) -> HttpResponseBase:
     Raises:
         TooManyLargeAnswers: There were too many for too long.
     """
-    making = await asyncio.to_thread(_Making, read, LARGE_BYTES)
-    if making.is_complete:
-        return _response(making)
+    encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
+    if encoding.is_complete:
+        return _response(encoding)
     large = get_services().large_answers
     waits = large.is_full
     if waits:
-        del making  # who waits holds no memory
+        del encoding  # a request that waits holds no memory
     place = await large.enter()
     try:
         if waits:
-            making = await asyncio.to_thread(_Making, read, LARGE_BYTES)
-        await asyncio.to_thread(making.complete)
+            encoding = await asyncio.to_thread(_Encoding, read, LARGE_BYTES)
+        await asyncio.to_thread(encoding.complete)
     except BaseException:
         place.leave()
         raise
-    return _streamed(LargeBody(making.pieces, place), making.size)
+    return _streamed(LargeBody(encoding.pieces, place), encoding.size)
 
 
-class _Making:
-    """An answer that is being made in a thread, up to a limit at first.
+class _Encoding:
+    """Encodes an answer in a thread, up to a limit at first.
 
-    Nothing but its pieces stays in memory once it is complete.
+    Only its pieces stay in memory once it is complete.
     """
 
     def __init__(self, work: Work, limit: int | None) -> None:
@@ -98,7 +98,7 @@ def _cut(piece: bytes) -> Iterator[bytes]:
         yield piece[start : start + PIECE_BYTES]
 
 
-def _response(made: _Making, status: int = 200) -> HttpResponseBase:
+def _response(made: _Encoding, status: int = 200) -> HttpResponseBase:
     if made.size <= WHOLE_BYTES:
         body = b"".join(made.pieces)
         return HttpResponse(body, status=status, content_type=CONTENT_TYPE)

@@ -108,7 +108,7 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
 
 
 def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
-    """Say of an operation's input what is not known from its signature."""
+    """Describe an operation's input beyond what its signature says."""
     operation = schema["paths"][path][method]
     for parameter in operation["parameters"]:
         rules = _PARAMETER_RULES.get(parameter["name"], {})

@@ -1,4 +1,4 @@
-"""Request bodies: strict JSON, because what is ambiguous is read differently by the next reader."""
+"""Parses request bodies as strict JSON: ambiguous texts mean something else to other parsers."""
 
 import json
 from typing import Any
@@ -14,13 +14,13 @@ MAX_NESTING = 64
 
 
 class MalformedBodyError(MochiError):
-    """The body is no JSON that means one thing only."""
+    """The body is malformed or ambiguous JSON."""
 
     code = "BAD_REQUEST"
 
 
 class StrictJsonParser(Parser):
-    """Ninja's parser with :func:`parse_json`."""
+    """Parses bodies for Ninja with :func:`parse_json`."""
 
     def parse_body(self, request: HttpRequest) -> DictStrAny:
         """Return the body's object, ``{}`` when there is no body.

@@ -22,7 +22,7 @@ class TooManyLargeAnswers(MochiError):
 
 
 class LargeAnswers:
-    """Lets so many large answers be made at a time; others wait.
+    """Limits how many large answers are made at a time; others wait.
 
     Args:
         most: How many are made, and sent, at a time.
@@ -53,7 +53,7 @@ class LargeAnswers:
 
 
 class Place:
-    """A large answer's place, to be left once."""
+    """Holds a large answer's place among those made at a time, until it is left."""
 
     def __init__(self, places: asyncio.Semaphore, loop: asyncio.AbstractEventLoop) -> None:
         self._places: asyncio.Semaphore | None = places
@@ -67,7 +67,7 @@ class Place:
 
 
 class LargeBody:
-    """The pieces of a large answer, which keeps its place until they are sent or nobody reads."""
+    """Yields the pieces of a large answer; leaves its place when all are sent or it is closed."""
 
     def __init__(self, pieces: deque[bytes], place: Place) -> None:
         self._pieces = pieces

@@ -43,7 +43,7 @@ def _report_on(directory: Path, *, required: bool) -> FileSystemReport:
     except OSError:
         if required:
             raise
-        return FileSystemReport()  # it can't be written to: whoever needs it is told then
+        return FileSystemReport()  # it can't be written to: the first write reports it
 
 
 @cache

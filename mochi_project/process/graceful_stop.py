@@ -1,10 +1,10 @@
 """Ends running turns before the web server hears of the signal that stops it.
 
-uvicorn, told to stop, closes its listeners and waits for open streams before it runs the
+On a stop signal uvicorn closes its listeners and waits for open streams before it runs the
 lifespan's shutdown; a stream that waits for a model would keep it. So the signal comes here first:
 new turns are refused, running ones get their grace time, what is left is saved and its streams are
-ended; then the signal is handed on. Whoever has not read the end of its stream a second later is
-dropped: uvicorn would wait for it, for ever unless it was told otherwise.
+ended; then the signal is handed on. A client that has not read the end of its stream a second later
+is dropped: uvicorn would wait for it, by default for ever.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ LAST_BYTES_SECONDS = 1.0
 Handler = Callable[[int, FrameType | None], object]
 
 
-class SignalDrain:
-    """Stands between the stop signals and the handlers that were there.
+class GracefulStop:
+    """Handles stop signals before the handlers that were installed.
 
     Args:
         drain: Ends the turns, given their grace time in seconds; may be called again, with no
@@ -41,7 +41,7 @@ class SignalDrain:
         self._handed_on = False
 
     def install(self) -> None:
-        """Take the signals over, where somebody handles them and this thread may.
+        """Take the signals over, where they have handlers and this thread may.
 
         A server that handles no signals itself (a test client) is left alone.
         """

@@ -1,4 +1,4 @@
-"""The application of one web process: its lifespan around the guard around Django."""
+"""Assembles the application of a web process: its lifespan around the guard around Django."""
 
 import asyncio
 import gc
@@ -19,19 +19,19 @@ from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripte
 from mochi_project.configuration.variable_names import variable_warnings
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
-from mochi_project.process.graceful_stop import SignalDrain
+from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.wiring.services import build_services, get_services, install_services
 
 logger = logging.getLogger(__name__)
 
-# Whoever waited for the server to listen asks for its health first: it need not share the
-# interpreter with what can be done a moment later.
+# Clients that waited for the server to listen ask for its health first: the warm-up would share the
+# interpreter with it.
 PAUSE_SECONDS = 0.05
 
 
 class MochiApplication:
-    """ASGI: opens the services when the server starts and closes them when it stops.
+    """Opens the services when the ASGI server starts and closes them when it stops.
 
     A server that speaks no lifespan (``uvicorn --lifespan off``) gets its services with the first
     request, and nothing is closed at its end.
@@ -48,7 +48,7 @@ class MochiApplication:
         self._django = cast("ASGIApp", AsyncHandler())
         token = api_token(settings, on_network=not settings.is_loopback)
         self._guard = Guard(self._django, settings, token=token)
-        # Whoever runs `uvicorn --host 0.0.0.0` does not tell us: the connections do.
+        # `uvicorn --host 0.0.0.0` is not in the settings: the connections show it.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
         self._opened = AsyncExitStack()
@@ -78,13 +78,15 @@ class MochiApplication:
             await send({"type": "lifespan.startup.failed", "message": f"mochi-server: {error}"})
             return
         services = get_services()
-        drain = SignalDrain(services.turns.shutdown, services.settings.shutdown_grace_seconds)
-        drain.install()
+        graceful_stop = GracefulStop(
+            services.turns.shutdown, services.settings.shutdown_grace_seconds
+        )
+        graceful_stop.install()
         await send({"type": "lifespan.startup.complete"})
         self._warm_up = asyncio.create_task(self._prepare_for_work())
         housekeeping = asyncio.create_task(services.housekeeper.run())
         await receive()
-        drain.uninstall()
+        graceful_stop.uninstall()
         housekeeping.cancel()
         await self._stop()
         await send({"type": "lifespan.shutdown.complete"})
@@ -103,7 +105,7 @@ class MochiApplication:
             self._started = True
 
     async def _prepare_for_work(self) -> None:
-        """Do what the first requests profit from, then start the worker, which is in no hurry."""
+        """Warm up for the first requests, then start the background worker."""
         services = get_services()
         try:
             for step in (
@@ -114,7 +116,7 @@ class MochiApplication:
                 await step()
                 if self._stopping:
                     return
-        except Exception:  # the first chat meets it again, and says it to whoever asked
+        except Exception:  # the first chat meets it again, and answers with it
             logger.exception("the warm-up failed")
         gc.freeze()  # what is there now stays: each full collection looked through all of it again
         if services.settings.background_worker:
@@ -125,7 +127,7 @@ class MochiApplication:
         """Undo what ``_start`` did, last things first."""
         self._stopping = True
         if self._warm_up:
-            await self._warm_up  # or it would open a client behind our back
+            await self._warm_up  # or it would open a client after all is closed
         closing = [get_services().aclose()]
         if self._supervisor:
             closing.append(asyncio.to_thread(self._supervisor.stop))

@@ -1,4 +1,4 @@
-"""The web server of one process: uvicorn on sockets that are bound before anything is imported."""
+"""Runs uvicorn in one process, on sockets that are bound before anything is imported."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ from mochi_project.uvicorn_protocol.config import ServerConfig
 
 APPLICATION = "mochi_project.asgi:application"
 # The turns have ended before uvicorn waits for their streams (docs/durability.md): this is for
-# clients that do not read, and must be longer than it takes to say goodbye.
+# clients that do not read, and must be longer than the last events take.
 STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
 SWITCH_SECONDS = 0.001
@@ -27,7 +27,7 @@ MAX_OPEN_FILES = 65_536
 
 
 class WebServer(uvicorn.Server):
-    """A uvicorn server that says when it listens and ends with exit code 0 when told to stop."""
+    """Calls back when it listens, and ends with exit code 0 on a stop signal."""
 
     def __init__(self, config: uvicorn.Config, *, on_listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -36,13 +36,13 @@ class WebServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, listen, then call ``on_listening`` in the running loop."""
         await super().startup(sockets=sockets)
-        gc.enable()  # whoever started the process may have turned it off meanwhile
+        gc.enable()  # the command turns it off while it imports
         sys.setswitchinterval(SWITCH_SECONDS)
         if self.started:
             self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End running turns, however the server was told to stop, then close."""
+        """End running turns, however the server was stopped, then close."""
         from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
 
         services = get_services()
@@ -71,7 +71,7 @@ def server_config(settings: MochiSettings) -> ServerConfig:
         log_config=None,  # mochi_project.configuration.logs, applied by Django
         access_log=settings.log_level == "DEBUG",
         server_header=False,
-        proxy_headers=False,  # the guard knows whom to believe (mochi_project/guard/proxies.py)
+        proxy_headers=False,  # the guard decides which to trust (mochi_project/guard/proxies.py)
         backlog=BACKLOG,
         timeout_graceful_shutdown=STREAM_GRACE_SECONDS,
         write_timeout=settings.write_timeout_seconds,
@@ -80,7 +80,7 @@ def server_config(settings: MochiSettings) -> ServerConfig:
 
 @contextlib.contextmanager
 def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], str]]:
-    """Listen where the settings say, and tell where that is; a Unix socket's file goes at the end.
+    """Listen where the settings say, and yield that address; a Unix socket's file goes at the end.
 
     Raises:
         ConfigurationError: The address or path can't be used; the message says what to change.
@@ -98,8 +98,8 @@ def listening(settings: MochiSettings) -> Iterator[tuple[list[socket.socket], st
 def listen(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets on every address of ``host``; port 0 takes a free one.
 
-    They listen at once: a port that is taken is noticed before seconds of imports, and whoever
-    connects early is served as soon as the application runs.
+    They listen at once: a port that is taken is noticed before seconds of imports, and a
+    client that connects early is served as soon as the application runs.
 
     Raises:
         ConfigurationError: The address can't be used; the message says what to change.
@@ -124,7 +124,7 @@ def allow_many_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(ValueError, OSError):  # macOS has a limit that it does not tell
+        with contextlib.suppress(ValueError, OSError):  # macOS has a limit that it does not report
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

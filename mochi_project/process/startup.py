@@ -1,4 +1,4 @@
-"""What must be true before the server runs, and what it says when it does."""
+"""Prepares the data directory and the token, and announces the server."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared,
 def prepare_data_dir(settings: MochiSettings) -> list[str]:
     """Make the state directory and the secret key, so that every process finds them.
 
-    Secrets of a folder that is not trusted are kept outside of it: those in it may be somebody's.
+    Secrets of a folder that is not trusted are kept outside of it: those in it may be another's.
 
     Returns:
         What does not work as it should in these directories, a sentence each.
@@ -59,7 +59,7 @@ def prepare_data_dir(settings: MochiSettings) -> list[str]:
 def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
     """Return the token that callers must show; None when they need none.
 
-    A server that others can reach makes itself one, unless it was told not to.
+    A server on the network makes one itself, unless the settings turn that off.
 
     Raises:
         ConfigurationError: The file of the token is not this user's alone.
@@ -85,7 +85,7 @@ def _unsafe(error: UnsafeFileError) -> ConfigurationError:
 
 
 def announce(settings: MochiSettings, url: str) -> None:
-    """Say on stdout that the server listens: the first line for scripts, the rest for people."""
+    """Print that the server listens: the first line for scripts, the rest for people."""
     shown = url
     for wildcard, local in WILDCARD_HOSTS.items():
         if settings.host.strip("[]") == wildcard:
@@ -108,12 +108,12 @@ def announce(settings: MochiSettings, url: str) -> None:
     lines.append("  stop    CTRL-C")
     try:
         print("\n".join(lines), flush=True)  # noqa: T201 - the interface of a command
-    except BrokenPipeError:  # whoever read the first line left: no reason to stop serving
+    except BrokenPipeError:  # a script that read the first line: no reason to stop
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 
 def warn_without_auth(settings: MochiSettings) -> str | None:
-    """Return the warning that a server open to everybody deserves."""
+    """Return a warning if all clients on the network may use the server without a token."""
     if not settings.insecure_no_auth or settings.is_loopback or settings.api_token:
         return None
     return (

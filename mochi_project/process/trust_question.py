@@ -26,7 +26,7 @@ _YES = {"y", "yes"}
 
 
 def ask_at_start() -> None:
-    """Ask about each folder that the start needs and nobody has decided on; only on a terminal.
+    """Ask about each folder that the start needs and that is undecided; only on a terminal.
 
     The answer is remembered. One that can't be remembered holds for this start.
 

@@ -1,4 +1,4 @@
-"""A listening Unix socket: a file that only its owner may connect to."""
+"""Listens on a Unix socket that only its owner may connect to."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_TRIES = 0.01
 
 
 def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
-    """Return a listening socket whose file has mode 0600, in place of one that nobody serves.
+    """Return a listening socket whose file has mode 0600, in place of an abandoned one.
 
     Raises:
         ConfigurationError: The path can't be used; the message says why.
@@ -46,7 +46,7 @@ def listen_on_path(path: Path, *, backlog: int) -> socket.socket:
 
 @contextlib.contextmanager
 def removed_at_end(path: Path) -> Iterator[None]:
-    """Remove the file of a socket that was listened on, so that nobody takes it for a server.
+    """Remove the file of a socket that was listened on, so that clients don't take it for a server.
 
     Not one that another server has put there since.
     """
@@ -66,7 +66,7 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Keep other servers from listening in a directory; not for long, anybody may lock it."""
+    """Keep other servers from listening in a directory; not for long, others may lock it too."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for _ in range(_TRIES):
@@ -95,4 +95,4 @@ def _remove_unused(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink()
         except (BlockingIOError, TimeoutError):
-            return  # somebody has it, who has no time for us
+            return  # its server is too busy to accept

@@ -1,8 +1,8 @@
-"""Several web processes on the same listening sockets, and the process that looks after them.
+"""Runs several web processes on the same listening sockets, and replaces those that die.
 
-Workers are started by exec, never by fork. Each holds one end of a socket pair, its lifeline:
-over it the worker says that it listens, its end closing tells the parent that the worker is gone,
-and the parent's end closing (even by ``kill -9``) tells the worker to stop.
+They are started by exec, never by fork (docs/decisions/0005). Each holds one end of a socket pair,
+its lifeline: a byte over it means that the process listens, the end of its side that it is gone,
+and the end of the parent's side (even by ``kill -9``) stops it.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ HEALTHY_SECONDS = 60.0
 """A worker that lived this long did not die of how it starts: the next death is the first again."""
 
 
-class _Worker:
-    """One web process, the parent's end of its lifeline, and the pauses of its predecessors."""
+class _WebProcess:
+    """Starts a web process; holds the parent's end of its lifeline and its predecessors' pauses."""
 
     def __init__(self, sockets: Sequence[socket.socket], pauses: "RestartPauses") -> None:
         self.lifeline, theirs = socket.socketpair()
@@ -75,12 +75,12 @@ class RestartPauses:
         return pause
 
 
-class WorkerPool:
+class WebProcessPool:
     """Keeps ``count`` web processes running until a signal stops them.
 
     One that ends by itself is replaced after a pause (``RestartPauses``).
-    Workers get ``kill_after`` seconds to end when they are told to. A second signal tells them not
-    to wait for running turns, a third one kills them.
+    They get ``kill_after`` seconds to end. A second signal makes them not wait for running turns, a
+    third one kills them.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class WorkerPool:
         self._sockets = sockets
         self._on_listening = on_listening
         self._kill_after = kill_after
-        self._workers: list[_Worker] = []
+        self._workers: list[_WebProcess] = []
         self._restarts: list[tuple[float, RestartPauses]] = []
         self._selector = selectors.DefaultSelector()
 
@@ -115,7 +115,7 @@ class WorkerPool:
                 self._stop()
 
     def _start(self, pauses: RestartPauses) -> None:
-        worker = _Worker(self._sockets, pauses)
+        worker = _WebProcess(self._sockets, pauses)
         self._workers.append(worker)
         self._selector.register(worker.lifeline, selectors.EVENT_READ, worker)
 
@@ -126,7 +126,7 @@ class WorkerPool:
             if signalled:
                 return 0
             for worker in ended:
-                if not worker.listens and worker.process.returncode >= 0:  # nobody killed it
+                if not worker.listens and worker.process.returncode >= 0:  # it was not killed
                     logger.error("a web worker could not start; stopping")
                     return 1
                 self._plan_restart(worker)
@@ -138,7 +138,7 @@ class WorkerPool:
     def _all_listen(self) -> bool:
         return not self._restarts and all(worker.listens for worker in self._workers)
 
-    def _plan_restart(self, worker: _Worker) -> None:
+    def _plan_restart(self, worker: _WebProcess) -> None:
         now = time.monotonic()
         pause = worker.pauses.after(now - worker.started)
         logger.error("a web worker ended by itself; another starts in %g s", pause)
@@ -157,14 +157,14 @@ class WorkerPool:
         for _, pauses in due:
             self._start(pauses)
 
-    def _wait(self, timeout: float | None) -> tuple[bool, list[_Worker]]:
+    def _wait(self, timeout: float | None) -> tuple[bool, list[_WebProcess]]:
         """Wait for news: whether a signal came, and which workers have ended."""
         signalled = False
         ended = []
         for key, _ in self._selector.select(timeout):
             assert isinstance(key.fileobj, socket.socket)  # noqa: S101 - all that is registered
             word = key.fileobj.recv(64)
-            worker: _Worker | None = key.data
+            worker: _WebProcess | None = key.data
             if worker is None:
                 signalled = True
             elif word:
@@ -217,7 +217,7 @@ def _do_nothing(*_: object) -> None:
 
 
 def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
-    """Serve on inherited sockets until told to stop, or until the parent is gone."""
+    """Serve on inherited sockets until stopped, or until the parent is gone."""
 
     def stop_with_parent() -> None:
         asyncio.get_running_loop().remove_reader(lifeline)
@@ -225,7 +225,7 @@ def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
 
     def on_listening() -> None:
         asyncio.get_running_loop().add_reader(lifeline, stop_with_parent)
-        with contextlib.suppress(BrokenPipeError):  # the parent is gone: the reader says so too
+        with contextlib.suppress(BrokenPipeError):  # the parent is gone: the reader notices too
             lifeline.send(LISTENING)
 
     gc.disable()  # until it listens, as in the command

@@ -1,1 +1,1 @@
-"""Extends uvicorn's HTTP protocol: bounds, deadlines, early writes."""
+"""Extends uvicorn's HTTP protocol: bounds and deadlines."""

@@ -11,7 +11,7 @@ WRITE_SECONDS = 30.0
 
 
 class ServerConfig(uvicorn.Config):
-    """uvicorn's configuration, with what ``BoundedHttpToolsProtocol`` has to know.
+    """Adds the bounds of ``BoundedHttpToolsProtocol`` to uvicorn's configuration.
 
     Args:
         app: The application or where to import it from.

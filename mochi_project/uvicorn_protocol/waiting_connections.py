@@ -9,9 +9,9 @@ SHARE_OF_FILES = 4
 
 
 class WaitingConnections:
-    """The connections on which the server waits, closing those that wait longest when it is many.
+    """Tracks the connections on which the server waits, and closes the longest waiting if many.
 
-    A client that needs one connects again; one that holds thousands holds nobody else up.
+    A client that needs one connects again; one that holds thousands does not block others.
 
     Args:
         most: How many may wait; by default 1024, or less where few files may be open.

@@ -81,10 +81,10 @@ def test_a_client_that_left_before_anybody_asked_is_told_of_at_once_and_only_onc
     exchange = Exchange(cycle)
     write = exchange.sink(cycle.send)
     told = []
-    exchange.leave()  # uvicorn notes it down for a request that is pipelined behind, not for this
+    exchange.disconnect()  # uvicorn notes it for a request that is pipelined behind, not for this
 
-    exchange.call_when_left(lambda: told.append("left"))
-    exchange.leave()
+    exchange.on_disconnect(lambda: told.append("left"))
+    exchange.disconnect()
 
     assert told == ["left"]
     assert not write(b"x")

@@ -190,9 +190,9 @@ async def test_our_protocol_tells_of_a_client_that_leaves_without_a_task_that_wa
     await turn.asked.wait()
     assert len(asyncio.all_tasks()) == tasks + 1
     assert cycle.reading
-    exchange.leave()
+    exchange.disconnect()
     await running
-    exchange.leave()
+    exchange.disconnect()
     assert turn.left >= 1
     assert client.sent == []
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mochi_project.process import web_workers
-from mochi_project.process.web_workers import HEALTHY_SECONDS, RestartPauses, WorkerPool
+from mochi_project.process.web_workers import HEALTHY_SECONDS, RestartPauses, WebProcessPool
 
 
 def test_each_pause_is_twice_as_long_up_to_half_a_minute() -> None:
@@ -51,8 +51,8 @@ def test_a_worker_that_dies_again_and_again_is_restarted_after_growing_pauses(
             else:
                 theirs.shutdown(socket.SHUT_WR)
 
-    monkeypatch.setattr(web_workers, "_Worker", DyingWorker)
-    pool = WorkerPool(1, [], on_listening=lambda: announced.append(1), kill_after=5)
+    monkeypatch.setattr(web_workers, "_WebProcess", DyingWorker)
+    pool = WebProcessPool(1, [], on_listening=lambda: announced.append(1), kill_after=5)
 
     assert pool.run() == 0
     for end in ends:
