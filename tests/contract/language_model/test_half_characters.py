@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chat.stream.events import ContentDelta, ThinkingContentDelta, ToolCallDelta
-from chat.turn.model_call import Round
+from chat.turn.model_answer import ModelAnswer
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.format import codec
 from sessions_app.messages import AssistantMessage
@@ -34,7 +34,7 @@ async def answer_of(
     model: Any, provider: Provider, *messages: Any, **more: Any
 ) -> tuple[AssistantMessage, list[Any]]:
     """Return the answer as it comes back from its file, and the events that told of it."""
-    answer = Round("a1")
+    answer = ModelAnswer("a1")
     events = answer.absorb(await ask(model, provider, *messages, **more))
     message = answer.message(model="m", timestamp=AT)
     metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=AT, updated_at=AT)
