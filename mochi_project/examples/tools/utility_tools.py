@@ -1,4 +1,4 @@
-"""What a language model can't know or do by itself: the time, and chance."""
+"""Tools for what a language model lacks: the time, and chance."""
 
 import random
 from datetime import UTC, datetime
