@@ -41,11 +41,7 @@ _LISTED_BYTES = 500
 def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
     """Return the metadata as they stand in a file."""
     document: dict[str, Any] = {
-        "session_id": metadata.session_id,
-        "model": metadata.model,
-        "created_at": metadata.created_at,
-        "updated_at": metadata.updated_at,
-        "message_count": metadata.message_count,
+        **_first_keys(metadata),
         "summary": metadata.summary,
         "summary_model": metadata.summary_model,
         "format_version": metadata.format_version,
@@ -64,6 +60,17 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
     if metadata.context_state is not None:
         document["context_state"] = context_state_to_json(metadata.context_state)
     return {**document, **metadata.extra}
+
+
+def _first_keys(metadata: SessionMetadata) -> dict[str, Any]:
+    """Return the keys with which files, answers and lists begin."""
+    return {
+        "session_id": metadata.session_id,
+        "model": metadata.model,
+        "created_at": metadata.created_at,
+        "updated_at": metadata.updated_at,
+        "message_count": metadata.message_count,
+    }
 
 
 def tool_settings_to_json(
@@ -150,11 +157,7 @@ def session_overview(session: Session) -> dict[str, Any]:
     """Return what create, PATCH and fork answer."""
     metadata = session.metadata
     document = {
-        "session_id": metadata.session_id,
-        "model": metadata.model,
-        "created_at": metadata.created_at,
-        "updated_at": metadata.updated_at,
-        "message_count": metadata.message_count,
+        **_first_keys(metadata),
         "tool_settings": tool_settings_to_json(metadata.tool_settings),
         "agent_settings": agent_settings_to_json(metadata.agent_settings),
     }
@@ -182,11 +185,7 @@ def session_detail(session: Session) -> dict[str, Any]:
 def listing_entry(metadata: SessionMetadata) -> dict[str, Any]:
     """Return a session as it stands in a list."""
     return {
-        "session_id": metadata.session_id,
-        "model": metadata.model,
-        "created_at": metadata.created_at,
-        "updated_at": metadata.updated_at,
-        "message_count": metadata.message_count,
+        **_first_keys(metadata),
         "summary": metadata.summary,
         "preview": metadata.preview,
     }
