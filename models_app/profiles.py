@@ -5,10 +5,8 @@ the API, or lies in another folder, may name only addresses and keys that the co
 the API, the profile's own file) names together.
 """
 
-import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -20,14 +18,9 @@ from models_app.vendors.compatible import CompatibleServer
 from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
 from models_app.vendors.vendor import Vendor
 from sessions_app.errors import ValidationFailed
-from sessions_app.store.atomic import (
-    UnreadableFileError,
-    read_regular,
-    sync_directory,
-    write_atomically,
-)
+from sessions_app.store.atomic import StrPath, UnreadableFileError
+from sessions_app.store.documents import Documents, documents_in
 
-MAX_FILE_BYTES = 1 << 20
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
 CUSTOM = "custom"
@@ -130,12 +123,12 @@ class ProfileService:
     followed.
 
     Args:
-        directory: The directory of the files; created with the first one.
+        directory: The directory of the files, created with the first one, or other documents.
         vendors: The configured providers.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], vendors: Sequence[Vendor] = ()) -> None:
-        self.directory = Path(directory)
+    def __init__(self, directory: StrPath | Documents, vendors: Sequence[Vendor] = ()) -> None:
+        self._documents = documents_in(directory)
         self._vendors = {vendor.name: vendor for vendor in vendors}
 
     def list(self) -> ProfileListing:
@@ -172,7 +165,7 @@ class ProfileService:
         validate_name(profile.name)
         self._check(profile, None)
         try:
-            write_atomically(self._path(profile.name), _encode(profile), exclusive=True)
+            self._documents.create(f"{profile.name}{_SUFFIX}", _encode(profile))
         except FileExistsError as error:
             raise ProfileExists(profile.name) from error
         return profile
@@ -186,7 +179,7 @@ class ProfileService:
             StorageFull: The disk is full; the old one is intact.
         """
         self._check(profile, self.get(profile.name))
-        write_atomically(self._path(profile.name), _encode(profile))
+        self._documents.put(f"{profile.name}{_SUFFIX}", _encode(profile))
         return profile
 
     def delete(self, name: str) -> None:
@@ -197,11 +190,10 @@ class ProfileService:
             ProfileNotFound: There is none, or it is not a regular file.
         """
         validate_name(name)
-        path = self._path(name)
-        if path.is_symlink() or not path.is_file():
-            raise ProfileNotFound(name)
-        path.unlink(missing_ok=True)
-        sync_directory(self.directory)
+        try:
+            self._documents.delete(f"{name}{_SUFFIX}")
+        except (FileNotFoundError, UnreadableFileError) as error:
+            raise ProfileNotFound(name) from error
 
     def vendor_of(self, profile: Profile) -> Vendor | None:
         """Return the vendor of a profile's model; None is Ollama.
@@ -274,7 +266,7 @@ class ProfileService:
 
     def _read(self, name: str) -> Profile:
         try:
-            value = msgspec.json.decode(read_regular(self._path(name), limit=MAX_FILE_BYTES))
+            value = msgspec.json.decode(self._documents.read(f"{name}{_SUFFIX}"))
             if not isinstance(value, dict):
                 raise ProfileNotFound(name, "not a JSON object")
             profile = msgspec.convert({**value, "name": name}, Profile)
@@ -292,19 +284,11 @@ class ProfileService:
         return profile
 
     def _files(self) -> Sequence[str]:
-        try:
-            with os.scandir(self.directory) as entries:
-                names = [entry.name for entry in entries]
-        except FileNotFoundError:
-            return ()
-        return sorted(
+        return [
             name
-            for name in names
+            for name in self._documents.list()
             if name.endswith(_SUFFIX) and _NAME.fullmatch(name.removesuffix(_SUFFIX))
-        )
-
-    def _path(self, name: str) -> Path:
-        return self.directory / f"{name}{_SUFFIX}"
+        ]
 
 
 def validate_name(name: str) -> None:

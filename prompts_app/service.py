@@ -1,7 +1,6 @@
 """Lists, reads and writes system prompts."""
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,7 +13,7 @@ from prompts_app.prompts import (
     validate_filename,
 )
 from sessions_app.store.atomic import StrPath, UnreadableFileError
-from sessions_app.store.documents import Documents, FileDocuments
+from sessions_app.store.documents import Documents, documents_in
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +29,7 @@ class SystemPromptService:
     """
 
     def __init__(self, directory: StrPath | Documents) -> None:
-        self._documents: Documents = (
-            FileDocuments(directory) if isinstance(directory, str | os.PathLike) else directory
-        )
+        self._documents = documents_in(directory)
 
     def list(self) -> list[PromptSummary]:
         """Return the readable prompts by name; a missing directory is an empty one.

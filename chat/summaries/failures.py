@@ -7,18 +7,17 @@ over a summary has used up one of its attempts.
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
-from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
+from sessions_app.store.atomic import UnreadableFileError
+from sessions_app.store.documents import Documents
 
 ATTEMPTS = 3
 PAUSES = (20.0, 120.0)
 """Seconds until the second and the third attempt."""
 
 DIED = "WORKER_DIED"
-RECORD_LIMIT = 4096
 SUFFIX = ".json"
 
 
@@ -50,8 +49,8 @@ class SummaryFailure(msgspec.Struct, frozen=True, kw_only=True):
 class SummaryFailures:
     """Keeps the failures of one data directory. All calls block."""
 
-    def __init__(self, directory: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._directory = directory
+    def __init__(self, documents: Documents, *, clock: Callable[[], float] = time.time) -> None:
+        self._documents = documents
         self._clock = clock
 
     def may_try(self, session_id: str, due: str) -> bool:
@@ -97,32 +96,29 @@ class SummaryFailures:
 
     def forget(self, session_id: str) -> None:
         """Forget the session: its summary was written, or it is gone."""
-        self._path(session_id).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, UnreadableFileError):
+            self._documents.delete(f"{session_id}{SUFFIX}")
 
     def list(self) -> "Sequence[SummaryFailure]":
         """Return what failed, the last failure first; what is tried just now is none of it."""
         found = []
-        for path in self._directory.glob(f"*{SUFFIX}"):
+        for name in self._documents.list():
             with contextlib.suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
-                found.append(_read(path))
+                if name.endswith(SUFFIX):
+                    found.append(self._read(name))
         return sorted(
             (failure for failure in found if failure.code != DIED or failure.attempts > 1),
             key=lambda failure: -failure.at,
         )
 
     def _keep(self, failure: SummaryFailure) -> None:
-        path = self._path(failure.session_id)
-        write_atomically(path, msgspec.json.encode(failure), durable=False)
+        self._documents.put(f"{failure.session_id}{SUFFIX}", msgspec.json.encode(failure))
 
     def _find(self, session_id: str) -> SummaryFailure | None:
         try:
-            return _read(self._path(session_id))
+            return self._read(f"{session_id}{SUFFIX}")
         except (FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
             return None
 
-    def _path(self, session_id: str) -> Path:
-        return self._directory / f"{session_id}{SUFFIX}"
-
-
-def _read(path: Path) -> SummaryFailure:
-    return msgspec.json.decode(read_regular(path, limit=RECORD_LIMIT), type=SummaryFailure)
+    def _read(self, name: str) -> SummaryFailure:
+        return msgspec.json.decode(self._documents.read(name), type=SummaryFailure)

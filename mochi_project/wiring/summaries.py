@@ -9,6 +9,7 @@ from mochi_project.configuration.config import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallObserver
 from models_app.structured import StructuredModels
+from sessions_app.store.documents import FileDocuments
 from sessions_app.store.repository import SessionRepository
 
 
@@ -33,7 +34,9 @@ def build_summaries(
         writer=SummaryWriter(repository, answers, wanted),
         models=models,
         queue=DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3"),
-        failures=SummaryFailures(settings.resolved_state_dir / "summaries"),
+        failures=SummaryFailures(
+            FileDocuments(settings.resolved_state_dir / "summaries", durable=False)
+        ),
         unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,

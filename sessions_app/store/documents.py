@@ -19,7 +19,7 @@ MAX_DOCUMENT_BYTES = 1 << 20
 
 
 class Documents(Protocol):
-    """Keeps documents by name. All calls block for milliseconds; writes are durable.
+    """Keeps documents by name. All calls block for milliseconds.
 
     Names are the caller's to check before they come here.
     """
@@ -47,15 +47,24 @@ class Documents(Protocol):
             StorageError: It can't be kept.
         """
 
+    def put(self, name: str, data: bytes) -> None:
+        """Keep a document, in the place of the one that has the name, if any; ``StorageError``."""
+
     def delete(self, name: str) -> None:
         """Remove a document; raises ``FileNotFoundError`` or ``UnreadableFileError``."""
 
 
 class FileDocuments:
-    """Keeps documents as files of one directory. Symbolic links are not followed."""
+    """Keeps documents as files of one directory. Symbolic links are not followed.
 
-    def __init__(self, directory: StrPath) -> None:
+    Args:
+        directory: The directory; made with the first file.
+        durable: Whether writes wait until they would survive a power cut.
+    """
+
+    def __init__(self, directory: StrPath, *, durable: bool = True) -> None:
         self._directory = Path(directory)
+        self._durable = durable
 
     def list(self) -> Sequence[str]:
         """Return the names of everything there; a missing directory is an empty one."""
@@ -70,20 +79,30 @@ class FileDocuments:
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file."""
-        write_atomically(self._directory / name, data, exclusive=True)
+        write_atomically(self._directory / name, data, exclusive=True, durable=self._durable)
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file in the place of another one."""
         self._require_regular(name)
-        write_atomically(self._directory / name, data)
+        self.put(name, data)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, whatever has its name."""
+        write_atomically(self._directory / name, data, durable=self._durable)
 
     def delete(self, name: str) -> None:
         """Remove a file."""
         self._require_regular(name)
         (self._directory / name).unlink()
-        sync_directory(self._directory)
+        if self._durable:
+            sync_directory(self._directory)
 
     def _require_regular(self, name: str) -> None:
         path = self._directory / name
         if not stat.S_ISREG(path.lstat().st_mode):
             raise UnreadableFileError(path, "not a regular file")
+
+
+def documents_in(place: StrPath | Documents) -> Documents:
+    """Return the documents of a directory; others as they are."""
+    return FileDocuments(place) if isinstance(place, str | os.PathLike) else place

@@ -158,6 +158,9 @@ class MemoryDocuments:
 
     def replace(self, name: str, data: bytes) -> None:
         self.read(name)
+        self.put(name, data)
+
+    def put(self, name: str, data: bytes) -> None:
         self._documents[name] = data
 
     def delete(self, name: str) -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from chat.summaries.failures import SummaryFailures
+from models_app.errors import ProfileExists, ProfileNotFound
+from models_app.profiles import Profile, ProfileService
 from prompts_app.errors import PromptExists, PromptNotFound
 from prompts_app.service import SystemPromptService
 from sessions_app.store.documents import Documents, FileDocuments
@@ -62,3 +65,35 @@ def test_prompts_can_be_kept_in_any_documents(documents: Documents) -> None:
     prompts.delete("a.md")
     with pytest.raises(PromptNotFound):
         prompts.get("a.md")
+
+
+def test_profiles_can_be_kept_in_any_documents(documents: Documents) -> None:
+    profiles = ProfileService(documents)
+    profile = Profile(name="work", provider="ollama", model="m")
+    profiles.create(profile)
+    with pytest.raises(ProfileExists):
+        profiles.create(profile)
+    larger = Profile(name="work", provider="ollama", model="larger")
+    profiles.update(larger)
+    assert profiles.list().profiles == [larger]
+    profiles.delete("work")
+    for use in (profiles.get, profiles.delete):
+        with pytest.raises(ProfileNotFound):
+            use("work")
+
+
+def test_failed_summaries_can_be_kept_in_any_documents(documents: Documents) -> None:
+    failures = SummaryFailures(documents, clock=lambda: 1.0)
+    for _ in range(2):
+        failures.begin("a1b2c3d4e5", "due")
+    assert failures.attempts("a1b2c3d4e5", "due") == 2
+    assert [failure.session_id for failure in failures.list()] == ["a1b2c3d4e5"]
+    failures.forget("a1b2c3d4e5")
+    failures.forget("a1b2c3d4e5")
+    assert failures.list() == []
+
+
+def test_a_document_can_be_put_whether_there_is_one_or_not(documents: Documents) -> None:
+    for data in (b"one", b"two"):
+        documents.put("a.md", data)
+        assert documents.read("a.md") == data

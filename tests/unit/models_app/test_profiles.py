@@ -27,26 +27,31 @@ HELLO = UserMessage(content="Hello", message_id="u", timestamp="t")
 
 
 @pytest.fixture
-def profiles(tmp_path):
-    return ProfileService(tmp_path / "profiles", [*KNOWN_VENDORS, MINE])
+def directory(tmp_path):
+    return tmp_path / "profiles"
+
+
+@pytest.fixture
+def profiles(directory):
+    return ProfileService(directory, [*KNOWN_VENDORS, MINE])
 
 
 def profile(name="work", **more):
     return profile_from(name, {"provider": "openai", "model": "gpt-5.1", **more})
 
 
-def write(profiles, name, value):
-    profiles.directory.mkdir(exist_ok=True)
+def write(directory, name, value):
+    directory.mkdir(exist_ok=True)
     text = value if isinstance(value, str) else json.dumps(value)
-    (profiles.directory / name).write_text(text)
+    (directory / name).write_text(text)
 
 
-def test_a_profile_is_a_readable_file_of_its_own(profiles):
+def test_a_profile_is_a_readable_file_of_its_own(profiles, directory):
     made = profile(system_prompt="Be brief.", parameters={"temperature": 0.5, "stop": ["END"]})
 
     assert profiles.create(made) == made
 
-    path = profiles.directory / "work.json"
+    path = directory / "work.json"
     assert json.loads(path.read_text()) == {
         "provider": "openai",
         "model": "gpt-5.1",
@@ -101,9 +106,9 @@ def test_a_hostile_name_is_refused(profiles, name):
     ],
     ids=range(16),
 )
-def test_a_broken_file_costs_that_profile_alone(profiles, content):
+def test_a_broken_file_costs_that_profile_alone(profiles, content, directory):
     profiles.create(profile("good"))
-    write(profiles, "broken.json", content)
+    write(directory, "broken.json", content)
 
     listing = profiles.list()
 
@@ -114,9 +119,9 @@ def test_a_broken_file_costs_that_profile_alone(profiles, content):
         profiles.get("broken")
 
 
-def test_an_address_with_a_password_is_no_profile_and_is_not_told(profiles):
+def test_an_address_with_a_password_is_no_profile_and_is_not_told(profiles, directory):
     url = "http://bob:canary@gpu-box:8080/v1"
-    write(profiles, "mine.json", {"provider": "custom", "model": "m", "base_url": url})
+    write(directory, "mine.json", {"provider": "custom", "model": "m", "base_url": url})
 
     (unreadable,) = profiles.list().unreadable
 
@@ -124,10 +129,10 @@ def test_an_address_with_a_password_is_no_profile_and_is_not_told(profiles):
     assert "canary" not in unreadable.reason
 
 
-def test_links_are_not_followed(profiles, tmp_path):
+def test_links_are_not_followed(profiles, tmp_path, directory):
     (tmp_path / "secret").write_text('{"provider": "openai", "model": "m"}')
-    write(profiles, "x.json", "{}")
-    os.symlink(tmp_path / "secret", profiles.directory / "link.json")
+    write(directory, "x.json", "{}")
+    os.symlink(tmp_path / "secret", directory / "link.json")
 
     for act in (profiles.get, profiles.delete):
         with pytest.raises(ProfileNotFound):
@@ -178,14 +183,14 @@ def test_what_is_configured_together_may_come_in(profiles, more):
     profiles.create(profile(**more))
 
 
-def test_what_somebody_wrote_into_the_file_may_stay_in_it(profiles):
+def test_what_somebody_wrote_into_the_file_may_stay_in_it(profiles, directory):
     by_hand = {
         "provider": "custom",
         "model": "m",
         "base_url": "http://lab/v1",
         "api_key_env": "LAB",
     }
-    write(profiles, "lab.json", by_hand)
+    write(directory, "lab.json", by_hand)
 
     changed = profile_from("lab", {**by_hand, "model": "n"})
 
@@ -196,8 +201,8 @@ def test_what_somebody_wrote_into_the_file_may_stay_in_it(profiles):
         profiles.update(profile_from("lab", {**by_hand, "api_key_env": "HOME"}))
 
 
-def test_a_profile_of_a_provider_that_is_gone_says_so(profiles):
-    write(profiles, "old.json", {"provider": "closed", "model": "m"})
+def test_a_profile_of_a_provider_that_is_gone_says_so(profiles, directory):
+    write(directory, "old.json", {"provider": "closed", "model": "m"})
 
     with pytest.raises(ModelNotFound, match="'closed' of the profile 'old' is not configured"):
         profiles.vendor_of(profiles.get("old"))

@@ -21,6 +21,7 @@ from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_messages, with_metadata
+from sessions_app.store.documents import FileDocuments
 
 ANSWERED = "2026-01-01T00:00:00.000000+00:00"
 QUIET = "2026-01-01T00:00:05.000000+00:00"
@@ -88,9 +89,8 @@ class House:
         self.answers, self.queue = Answers(), Queue()
         self.clock = [1000.0]
         self.now = QUIET
-        self.failures = SummaryFailures(
-            data_dir / ".mochi" / "summaries", clock=lambda: self.clock[0]
-        )
+        failures = FileDocuments(data_dir / ".mochi" / "summaries", durable=False)
+        self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
         records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
         self.questions = ConfirmationStore(records, timeout_seconds=60)
         self.wanted = WantedModels(
