@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Self
 
 from django.http import StreamingHttpResponse
 
 from chat.http import sse
-from chat.stream.numbered_event import Listener, NumberedEvent
+from chat.stream.numbered_event import Listener, NumberedEvent, Push
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -46,7 +45,7 @@ class EventStreamBody:
         if self._first:
             chunk, self._first = self._first + chunk, b""
             if self._write is not None:
-                self._listener.push_to(partial(_push, self._turn_id, self._write))
+                self._listener.push_to(_sink(self._turn_id, self._write))
         return chunk
 
     def push_to(self, sink: Callable[[bytes], bool]) -> None:
@@ -73,8 +72,11 @@ class EventStreamBody:
         self._leave()
 
 
-def _push(turn_id: str, write: Callable[[bytes], bool], events: Sequence[NumberedEvent]) -> bool:
-    return write(sse.encode_frames(turn_id, events))
+def _sink(turn_id: str, write: Callable[[bytes], bool]) -> Push:
+    def push(events: Sequence[NumberedEvent]) -> bool:
+        return write(sse.encode_frames(turn_id, events))
+
+    return push
 
 
 class EventStream(StreamingHttpResponse):

@@ -152,7 +152,9 @@ class TurnStream:
     @property
     def has_room(self) -> bool:
         """Whether more can be journalled now."""
-        return self.failure is None and self.written <= MAX_TURN_BYTES and not self.is_congested
+        if self.failure is not None or self.written > MAX_TURN_BYTES:
+            return False
+        return not self._unkept or not self.is_congested  # asked for every token
 
     @property
     def is_congested(self) -> bool:

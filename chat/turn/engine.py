@@ -63,7 +63,7 @@ class TurnEngine:
             recorder=recorder,
             tools=tools,
             approver=approver,
-            is_stopped=lambda: self._wish() is not None,
+            is_stopped=lambda: self._stop is not None and self._wish() is not None,
             rounds=lambda: self._machine.rounds,
         )
         self.outcome = self.actions.outcome
