@@ -96,6 +96,7 @@ def documents() -> Iterator[tuple[Path, str]]:
 def sections() -> dict[str, str]:
     """Return the generated sections by the name in their markers."""
     return {
+        "folders": code_map.folder_tables(),
         "decisions": code_map.decision_list(),
         "configuration": reference.markdown_table(),
         "common_configuration": reference.markdown_table(only=COMMON),
