@@ -1,4 +1,4 @@
-"""The registry of this worker's live turns: start, listen, cancel, drain."""
+"""Keeps the live turns of this process: start, listen, cancel, drain."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class LiveTurn:
-    """A turn that runs in this worker, as its listeners see it."""
+    """A turn that runs in this process, as its listeners see it."""
 
     turn_id: str
     session_id: str
@@ -49,12 +49,12 @@ class LiveTurn:
 
     @property
     def state(self) -> State:
-        """Where the turn is."""
+        """The state of the turn."""
         return self.engine.state
 
     @property
     def was_refused(self) -> bool:
-        """Whether the turn ended as a plain error, without a single event."""
+        """Return whether the turn ended as a plain error, without a single event."""
         return self.stream.ended and self.stream.last_number == 0
 
     async def committed(self) -> None:
@@ -74,12 +74,12 @@ class LiveTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """How many turns may run at once, and for how long.
+    """Limits on the number of turns at once, and on their duration.
 
     Attributes:
-        active: Turns that may run at once in this worker.
+        active: Turns that may run at once in this process.
         seconds: How long a turn may take, in seconds.
-        per_client: Turns that one client may have running in this worker; 0 for any number.
+        per_client: Turns that one client may have running in this process; 0 for any number.
     """
 
     active: int
@@ -88,7 +88,7 @@ class TurnLimits:
 
 
 class TurnRegistry:
-    """Starts turns and knows those that run in this worker, one a session.
+    """Starts turns and knows those that run in this process, one a session.
 
     ``on_answer`` is called with the session of every final answer, once it is on disk; without it
     no summary is noted down as due.
@@ -133,11 +133,11 @@ class TurnRegistry:
 
     @property
     def active_count(self) -> int:
-        """How many turns run in this worker, those that are starting included."""
+        """The number of turns in this process, those that are starting included."""
         return len(self._live) + len(self._starting)
 
     def get(self, session_id: str) -> LiveTurn | None:
-        """Return the session's turn if it runs in this worker."""
+        """Return the session's turn if it runs in this process."""
         turn = self._live.get(session_id)
         return turn if turn is not None and not turn.state.is_final else None
 
@@ -149,14 +149,14 @@ class TurnRegistry:
         announce: Callable[[str], None] = lambda _: None,
         client: str | None = None,
     ) -> LiveTurn:
-        """Claim the session and start a turn on it; ``announce`` is told its id as it begins.
+        """Claim the session and start a turn on it; ``announce`` is called with its id.
 
         When the caller is cancelled meanwhile, the turn is still started (its session may be
         claimed already) and stopped at once, unless it is detached.
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy: By the session.
-            ShuttingDown, TooManyTurns: By this worker (of which ``client`` may take a part).
+            ShuttingDown, TooManyTurns: By this process (of which ``client`` may take a part).
             NothingToContinue, ModelError, ToolNotFound: By the request (``TurnPreparer``).
         """
         if self._closing:
@@ -212,7 +212,7 @@ class TurnRegistry:
         turn.detached = True
         try:
             await turn.committed()
-        except MochiError:  # told to whoever started it; the turn before it is the last one again
+        except MochiError:  # its starter gets it; the turn before is the last one again
             return await self._remote.follow(session_id, position)
         after = position[1] if position is not None and position[0] == turn.turn_id else 0
         if after > turn.stream.last_number:
@@ -222,7 +222,7 @@ class TurnRegistry:
         return turn.stream.subscribe(after)
 
     async def active(self, session_id: str) -> ActiveTurn | None:
-        """Tell which turn runs on the session, in whichever process, and where it is."""
+        """Return the turn that runs on the session, in any process, and its state."""
         turn = self.get(session_id)
         if turn is not None:
             return ActiveTurn(
@@ -232,7 +232,7 @@ class TurnRegistry:
         return await self._remote.describe(claim) if claim else None
 
     def notice_decision(self, turn_id: str) -> bool:
-        """Let a turn of this worker look for answers to what it asks; False: it is not here."""
+        """Let a turn of this process look for answers to what it asks; False: it is not here."""
         for turn in self._live.values():
             if turn.turn_id == turn_id:
                 turn.engine.notice_decision()

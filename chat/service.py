@@ -1,4 +1,4 @@
-"""Chat requests: find or make the session; start the turn, or find the one of a key."""
+"""Opens turns for chat requests: finds or makes the session, and the turn of a key."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: The turn.
         listener: Its stream from the first event on.
         committed: Waits for the first event; raises the error of a turn that ended before.
-        finished: Waits for the end and tells how it was.
+        finished: Waits for the end; returns the outcome.
         leave: Stops listening.
     """
 
@@ -79,7 +79,7 @@ class ChatService:
         Args:
             request: What is asked for.
             key: The ``Idempotency-Key``, if it came with one.
-            client: Who asks, where the turns of clients are counted.
+            client: The client, where the turns of clients are counted.
 
         Raises:
             KeyReused: The key stands for another request.
@@ -142,7 +142,7 @@ class ChatService:
         return turn
 
     async def _find(self, key: str, record: KeyRecord) -> OpenTurn | None:
-        """Return the turn that somebody else starts or started; None when nothing came of it."""
+        """Return the turn that another request starts or started; None when it failed."""
         fingerprint = record.fingerprint
         while True:
             # In this order: who lets go of the key has begun the turn.

@@ -1,4 +1,4 @@
-"""Blocking work of turns, in threads that are there already."""
+"""Runs the blocking work of turns in threads that are there already (docs/decisions/0022)."""
 
 import asyncio
 import contextvars
@@ -81,12 +81,12 @@ def _do(item: _Work) -> None:
         return
     try:
         result, error = item.context.run(item.work), None
-    except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
+    except BaseException as raised:  # noqa: BLE001 - raised where the work is awaited
         result, error = None, raised
     try:
         item.loop.call_soon_threadsafe(_settle, item.done, result, error)
     except RuntimeError:
-        if not item.loop.is_closed():  # closed: nobody waits any more
+        if not item.loop.is_closed():  # closed: the result is not awaited any more
             raise
 
 

@@ -1,4 +1,4 @@
-"""How a turn continues a conversation, and what of it the model is sent. Pure."""
+"""Decides how a turn continues a conversation, and prepares its history for a model. Pure."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from sessions_app.messages import (
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """What a turn does to the history before it asks the model.
+    """Describes how a turn continues the history.
 
     Attributes:
         keep: How many messages the model is sent; what comes after them is replaced.

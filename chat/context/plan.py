@@ -1,7 +1,7 @@
-"""What of a session the next request sends, and what must be done first so that it fits. Pure.
+"""Plans the next model request: messages sent, messages dropped, whether to compact first. Pure.
 
 A history is sent whole until the estimate passes ``TRIGGER_SHARE`` of what the model can hold; then
-the oldest messages are left out, down to ``TARGET_SHARE``. That is far enough to happen rarely: a
+the oldest messages are dropped, down to ``TARGET_SHARE``. That is far enough to happen rarely: a
 provider that keeps what it computed of a prompt's beginning can use it in the turns between.
 """
 
@@ -37,7 +37,7 @@ Reason = Literal["summarized", "truncated", "filtered", "without_text"]
 
 
 class DroppedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is not sent, and why."""
+    """A message that is not sent, and the reason."""
 
     message_id: str
     role: str
@@ -45,13 +45,13 @@ class DroppedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be left out before the request is sent.
+    """The messages to drop before the request is sent.
 
     Attributes:
-        state: What to keep in the session's metadata; a summary is put into it first, where one is
+        state: The state to save in the session's metadata, after adding a summary where one is
             wanted.
-        messages: The messages that are left out from now on, oldest first.
-        previous: The summary of those that were left out before.
+        messages: The messages that are dropped from now on, oldest first.
+        previous: The summary of those that were dropped before.
         summarize: Whether a summary of both is wanted.
     """
 
@@ -62,17 +62,17 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next request sends.
+    """The plan of the next request.
 
     Attributes:
         messages: The messages, as a model is sent them.
         estimate: What the request costs.
-        limit: Tokens that the request and its answer may take; None when nobody knows.
-        threshold: Tokens of a request from which on messages are left out.
+        limit: Tokens that the request and its answer may take; None when it is unknown.
+        threshold: Tokens of a request from which on messages are dropped.
         calibration: The model's measure.
         dropped: The messages that are not sent, oldest first.
         state: The session's context state as far as it holds.
-        compaction: What must be done first; None when the request can be sent.
+        compaction: The compaction to make first; None when the request can be sent.
     """
 
     messages: Sequence[Message]
@@ -170,9 +170,9 @@ class _History:
         covered = self._messages[start:stop]
         previous = self.state.summary if self.state else None
         # What has no summary because the model failed gets it now. The question of a long turn is
-        # still sent itself; one day only the summary will tell it.
-        told = self._span if previous or not self._strategy.summarizes else range(0)
-        new = [at for at in range(start, stop) if at not in told]
+        # still sent itself, but may be in the summary alone one day.
+        summarized = self._span if previous or not self._strategy.summarizes else range(0)
+        new = [at for at in range(start, stop) if at not in summarized]
         return Compaction(
             state=ContextState(
                 strategy=self._strategy.name,

@@ -1,4 +1,4 @@
-"""History processors: what of a long history is sent. Pure, from messages to messages.
+"""Shortens histories before they are sent: processors from messages to messages. Pure.
 
 Each takes a history, oldest first, and returns one that a provider accepts: a tool call is never
 parted from its result, and what the user said last is always there. The session keeps everything;
@@ -26,7 +26,7 @@ _Unit = tuple[Message, ...]
 
 
 class TruncateByTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Leaves out the oldest messages until the rest is within ``limit`` estimated tokens.
+    """Drops the oldest messages until the rest is within ``limit`` estimated tokens.
 
     What is kept begins with something that the user said, where that is possible.
 
@@ -48,7 +48,7 @@ class TruncateByTokens(msgspec.Struct, frozen=True, kw_only=True):
         return _without(messages, self.dropped(messages))
 
     def dropped(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is left out: one span, but for the last user message within it."""
+        """Return the messages to drop: one span, except the last user message within it."""
         per_token = self.chars_per_token
 
         def cost(message: Message) -> float:
@@ -58,7 +58,7 @@ class TruncateByTokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TruncateHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """Leaves out the oldest messages until no more than ``max_messages`` are left."""
+    """Drops the oldest messages until no more than ``max_messages`` are left."""
 
     max_messages: int = 40
     keep_first: bool = True
@@ -69,12 +69,12 @@ class TruncateHistory(msgspec.Struct, frozen=True, kw_only=True):
         return _without(messages, self.dropped(messages))
 
     def dropped(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is left out: one span, but for the last user message within it."""
+        """Return the messages to drop: one span, except the last user message within it."""
         return _cut(messages, lambda _: 1, self.max_messages, self)
 
 
 class FilterHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """Leaves out kinds of messages from before the last user message.
+    """Drops kinds of messages from before the last user message.
 
     Attributes:
         tool_rounds: Tool calls and their results; what the model said beside a call stays.
@@ -118,8 +118,8 @@ class SummarizeHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limit: Tokens that may be left beside the summary.
-        summary: What is said in the place of ``dropped``; who calls a model has made it. Without
-            one they are left out without a word.
+        summary: The text in the place of ``dropped``, made by the caller. Without one they are
+            dropped without a word.
         keep_first: Whether the system prompt is kept.
         keep_first_message: Whether the first message after it is kept too.
         chars_per_token: Characters that count as a token.
@@ -138,7 +138,7 @@ class SummarizeHistory(msgspec.Struct, frozen=True, kw_only=True):
         return with_summary(kept, self.summary) if dropped and self.summary else kept
 
     def dropped(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is left out, and has to be told of by the summary."""
+        """Return the messages to drop, which the summary stands for."""
         return TruncateByTokens(
             limit=self.limit,
             keep_first=self.keep_first,
@@ -182,15 +182,15 @@ def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
     """Return the messages with a summary of what is not among them, in the system prompt.
 
     There, every provider takes it, and questions and answers keep following each other. It is
-    marked as a record, for it may repeat what a web page or a file told a tool.
+    marked as a record, because it may repeat what a tool read in a web page or a file.
     """
-    told = f"{SUMMARY_HEADING}\n<summary>\n{_SUMMARY_TAG.sub('', summary)}\n</summary>"
+    record = f"{SUMMARY_HEADING}\n<summary>\n{_SUMMARY_TAG.sub('', summary)}\n</summary>"
     first = messages[0] if messages else None
     if isinstance(first, SystemMessage):
-        prompt = msgspec.structs.replace(first, content=f"{first.content}\n\n{told}")
+        prompt = msgspec.structs.replace(first, content=f"{first.content}\n\n{record}")
         return [prompt, *messages[1:]]
     timestamp = first.timestamp if first else ""
-    return [SystemMessage(content=told, message_id="", timestamp=timestamp), *messages]
+    return [SystemMessage(content=record, message_id="", timestamp=timestamp), *messages]
 
 
 def _cut(
@@ -199,7 +199,7 @@ def _cut(
     limit: float,
     keep: TruncateByTokens | TruncateHistory,
 ) -> list[Message]:
-    """Return what to leave out so that the rest costs no more than ``limit``: the oldest units."""
+    """Return the oldest messages to drop so that the rest costs no more than ``limit``."""
     units = _units(messages)
     begin = _first_units(units, keep_first=keep.keep_first, and_message=keep.keep_first_message)
     last = next((at for at in range(len(units) - 1, -1, -1) if _said_by_user(units[at])), -1)

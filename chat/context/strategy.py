@@ -1,4 +1,4 @@
-"""The named ways to make a history fit. Pure."""
+"""Names the strategies that make a history fit. Pure."""
 
 from typing import Literal, get_args
 
@@ -12,13 +12,13 @@ Cut = Literal["tokens", "messages"]
 
 
 class Strategy(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done to a history that is too long.
+    """How a history that is too long is shortened.
 
     Attributes:
         name: What it is called in settings and files.
         filters: Whether tool rounds and broken answers of earlier turns go first.
-        cut: By what the oldest messages are left out; None leaves none out.
-        summarizes: Whether the model tells itself what they said.
+        cut: The measure by which the oldest messages are dropped; None drops none.
+        summarizes: Whether a summary takes their place.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""How many tokens a request will cost, before anybody has counted them. Pure.
+"""Estimates how many tokens a request will cost. Pure.
 
 Four characters a token, and a few tokens around each message; corrected by what the provider
-counted of earlier requests, which tells the model's own measure for what is said in this session.
+counted of earlier requests, which shows the model's own measure for the texts of this session.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sessions_app.messages import AssistantMessage, Message, ToolMessage, ToolSp
 
 CHARACTERS_PER_TOKEN = 4.0
 TOKENS_AROUND_MESSAGE = 4
-"""What chat templates put around a message: its role, and where it begins and ends."""
+"""Tokens that chat templates put around a message: its role, its beginning and end."""
 
 SMALLEST_SAMPLE = 50
 """Estimated tokens below which a count says little about the rate."""
@@ -57,7 +57,7 @@ def estimate_tools(tools: Sequence[ToolSpec]) -> int:
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider counted, against what was estimated for the same text, for one model.
+    """A provider's counts against the estimates of the same texts, for one model.
 
     Attributes:
         counted: Tokens that the provider counted.
@@ -71,7 +71,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def factor(self) -> float:
-        """What to multiply an estimate by; 1.0 as long as too little was counted."""
+        """The factor from estimates to counts; 1.0 as long as too little was counted."""
         if self.estimated < SMALLEST_SAMPLE or self.counted <= 0:
             return 1.0
         ratio = self.counted / self.estimated

@@ -23,7 +23,7 @@ from sessions_app.session import Session, require_known_format
 from sessions_app.store.repository import SessionRepository
 
 MOST_LOOK_UPS = 5
-"""How often a turn is prepared whose session changes in between, before the session is busy."""
+"""Look-ups for one turn while its session keeps changing; then the session counts as busy."""
 
 
 def _ignore(turn_id: str) -> None:
@@ -147,8 +147,8 @@ class TurnClaimer:
     ) -> tuple[TurnJob, JournalWriter]:
         """Claim the session under an id that sorts after those of all its turns.
 
-        Ids are compared under the session's lock: in the order of its turns, whoever was slow to
-        begin, and whatever the clock says.
+        Ids are compared under the session's lock: so they follow the order
+        of its turns, however slowly one begins and whatever the clock says.
         """
         turn_id = new_turn_id()
         while True:
@@ -208,7 +208,7 @@ class TurnClaimer:
         """Undo the claim of a turn that can't begin.
 
         Where the claim stays (a disk that takes nothing any more), the journal shows that the turn
-        is over, and whoever comes next removes both.
+        is over, and the next turn removes both.
         """
         try:
             self._repository.release(session_id, turn_id)

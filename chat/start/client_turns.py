@@ -1,4 +1,4 @@
-"""Counts the running turns of each client in this worker (docs/decisions/0024)."""
+"""Counts the running turns of each client in this process (docs/decisions/0024)."""
 
 import asyncio
 from collections import Counter
@@ -48,4 +48,4 @@ def call_at_end(leave: Callable[[], None], starting: asyncio.Task[Any]) -> None:
 
 
 def _nothing() -> None:
-    """Nobody counts."""
+    """Do nothing: turns are not counted."""

@@ -45,7 +45,7 @@ class Preparation(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a client asked for.
+    """A client's request for a turn.
 
     Attributes:
         message: What the user says; None continues from the history.
@@ -64,7 +64,7 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFacts:
-    """What was looked up for a turn before its session is claimed.
+    """Facts that were looked up for a turn before its session is claimed.
 
     Attributes:
         model: The model that was asked about, as the session names it.
@@ -257,7 +257,7 @@ def plan_turn(
 
 
 def user_message(content: str) -> UserMessage:
-    """Return a new message with what a person, or whoever calls an agent, says."""
+    """Return a new message of a user; an agent's user is the model that calls it."""
     return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
 
 

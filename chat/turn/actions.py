@@ -124,7 +124,7 @@ class TurnActions:
         self.commit_point.commit()
         self._stream.require_room()
         calls = self._tools.number(self._open_calls)
-        if self._job.follows_settings:  # somebody may have changed them while the model answered
+        if self._job.follows_settings:  # they may have changed while the model answered
             self.approver.follow(self.recorder.session.metadata.tool_settings)
         try:
             self._decided_calls = await self.approver.decide(
@@ -136,7 +136,7 @@ class TurnActions:
         return Input.CALLS_DECIDED
 
     async def run_tools(self) -> Input:
-        """Run the calls that were approved and tell of the others; save every result."""
+        """Run the calls that were approved, refuse the others, and save every result."""
         calls, self._decided_calls, self._open_calls = self._decided_calls, (), ()
         running = self._tools.run(
             calls,
@@ -162,7 +162,7 @@ class TurnActions:
         return Input.TOOLS_RETURNED
 
     async def report_continuation(self) -> None:
-        """Tell that the results go back to the model."""
+        """Send the event that results go back to the model."""
         self._stream.emit([ToolContinuationStarted()])
 
     async def _secure(self, *, durable: bool) -> None:
@@ -237,7 +237,7 @@ class TurnActions:
         await self.recorder.finish(message, self._caller.window)
 
     async def report_complete(self) -> None:
-        """Tell of the answer, which is on disk."""
+        """Send the answer, which is on disk, as the last event."""
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
@@ -252,7 +252,7 @@ class TurnActions:
         )
 
     async def report_cancelled(self) -> None:
-        """Tell that the turn was cancelled, and what there was of its answer."""
+        """Send that the turn was cancelled, with what there was of its answer."""
         message = self.outcome.message
         if message is None:
             raise TurnCrashed
@@ -268,7 +268,7 @@ class TurnActions:
         )
 
     async def report_error(self) -> None:
-        """Tell of the error: as an event, or before the first one as a plain HTTP error."""
+        """Send the error: as an event, or before the first one as a plain HTTP error."""
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         if not self.commit_point.is_committed:
             self.commit_point.withdraw()

@@ -1,4 +1,4 @@
-"""Queues for tool calls that could undo each other's work (docs/decisions/0033)."""
+"""Queues tool calls that could undo each other's work (docs/decisions/0033)."""
 
 import asyncio
 from collections.abc import AsyncIterator

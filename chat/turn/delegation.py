@@ -1,4 +1,4 @@
-"""The port to tools that are turns themselves: calls which think, ask and stream (agents)."""
+"""Declares the port to tools that are turns themselves: calls that think, ask and stream."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from tools_app.toolset import ToolInvocation, ToolListing, ToolResult
 
 
 class Running(Protocol):
-    """Something that runs and can be stopped."""
+    """Reports what a running turn does."""
 
     def running_now(self) -> dict[str, Any]:
-        """Tell what would be stopped: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
+        """Return what would be stopped: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
         ...
 
 
@@ -26,10 +26,10 @@ class CallingTurn:
     Attributes:
         session: The calling session: its model and its policies hold for the call too.
         approver: Who decides which calls may run, and asks.
-        emit: Sends events to whoever listens to the calling turn.
+        emit: Sends events to the listeners of the calling turn.
         queues: Where its tool calls wait for each other; the call's own tool calls join them.
         children: The turns that run for it; each is added while it runs.
-        why_stopped: After a cancellation: why the turn was stopped; None if somebody asked for it.
+        why_stopped: Returns the error that stopped the turn; None after a request to cancel.
     """
 
     session: Session
@@ -53,11 +53,11 @@ class Delegate(Protocol):
         A call that was suspended goes on where it was when it is run again.
 
         Raises:
-            MochiError: It can't be run, and nobody was told of it.
+            MochiError: It can't be run; no event was sent.
             NobodyToAsk: A call of the call waits for an approval, and nobody listens.
         """
         ...
 
     def describe(self, arguments: Mapping[str, Any]) -> str:
-        """Return the name that tells people whom a call is delegated to."""
+        """Return the name of the agent that a call is delegated to, for people."""
         ...

@@ -103,7 +103,7 @@ class TurnEngine:
         return True
 
     def running_now(self) -> dict[str, Any]:
-        """Tell what is running, for those who stop it: model, tools, agents; also of agents."""
+        """Return what is running, agents' turns included: model, tools, agents."""
         tools, agents = self._tools.names_of_running()
         running = {"upstream": self.state.asks_model, "tools": tools, "agents": agents}
         for child in self.actions.children:
@@ -113,7 +113,7 @@ class TurnEngine:
         return running
 
     def notice_decision(self) -> None:
-        """Look for answers to what the turn asks: somebody has decided something."""
+        """Look for new answers to the questions of the turn."""
         self.actions.approver.notice()
 
     async def _run(self) -> Outcome:
@@ -154,7 +154,7 @@ class TurnEngine:
         return Input.HISTORY_READY if self._job.phases is None else Input.PLAN_WANTED
 
     async def _do(self, actions: Sequence[Action]) -> Input | None:
-        """Do what a state asks for, and tell what came of it; what stops the turn comes first."""
+        """Perform actions and return the input that follows; a request to stop comes first."""
         given: Input | None = None
         try:
             for action in actions:
@@ -174,7 +174,7 @@ class TurnEngine:
         return self._wish() or given
 
     def _wish(self) -> Input | None:
-        """Return why the turn shall stop, while it can: its cancellation may have been swallowed.
+        """Return the input that stops the turn, while it can: a cancellation may be swallowed.
 
         Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
         """
@@ -187,7 +187,7 @@ class TurnEngine:
         return Input.ERROR
 
     async def _end_at_once(self) -> None:
-        """End a turn after a defect of the table or of reporting: nobody may wait for ever."""
+        """End a turn after a defect of the table or of reporting, so that no listener waits on."""
         self._machine.give_up()
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         self._stream.leave()

@@ -1,4 +1,4 @@
-"""Everything a turn needs to know before it starts, as a value."""
+"""Defines the job of a turn: everything its engine needs before it starts, as a value."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
 
 
 class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a turn needs to know before it starts.
+    """Holds everything that a turn needs before it starts.
 
     Attributes:
         turn_id: The turn.

@@ -1,4 +1,4 @@
-"""One model call within a turn: deltas come in, events go out, the answer so far is kept. Pure."""
+"""Collects a model's answer as it arrives: deltas come in, events go out. Pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class ModelAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the model came to an end by itself and said nothing, but for reasoning."""
+        """Return whether the model stopped by itself without text or calls, but for reasoning."""
         by_itself = self.finished is not None and self.finished.done_reason != "length"
         return by_itself and not self.calls and not self.text
 

@@ -1,4 +1,4 @@
-"""The port to those who count and time turns, and the log as one of them (docs/decisions/0048)."""
+"""Declares the port that observes turns, and logs them (docs/decisions/0048)."""
 
 import logging
 from typing import Protocol

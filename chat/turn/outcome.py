@@ -1,4 +1,4 @@
-"""Defines how a turn ended, and makes the events that say so. Pure."""
+"""Defines the outcome of a turn, and makes the events that announce it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

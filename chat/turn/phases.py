@@ -1,4 +1,4 @@
-"""The port to what a turn of two phases, an agent's, says to its model. Pure."""
+"""Declares the port to the prompts of a turn of two phases, an agent's. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What a turn writes into its session's file, each write whole or not at all."""
+"""Writes a turn's messages into its session, each write whole or not at all."""
 
 import asyncio
 from collections.abc import Callable, Sequence

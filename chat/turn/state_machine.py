@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """Where a turn is."""
+    """The states of a turn."""
 
     STARTING = "starting"
     PLANNING = "planning"  # an agent's model writes its plan, without tools
@@ -25,12 +25,12 @@ class State(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the turn is over, or does nothing any more but end."""
+        """Return whether the turn is over, or only saves and reports its end."""
         return self in FINAL
 
     @property
     def asks_model(self) -> bool:
-        """Whether the turn waits for its model."""
+        """Return whether the turn waits for its model."""
         return self in {State.PLANNING, State.ANNOUNCING, State.GENERATING}
 
     @property
@@ -40,7 +40,7 @@ class State(Enum):
 
 
 class Input(Enum):
-    """What can happen to a turn."""
+    """The inputs of the table: what can happen to a turn."""
 
     HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that have no result
     HISTORY_READY = auto()
@@ -58,7 +58,7 @@ class Input(Enum):
 
 
 class Action(Enum):
-    """What the engine does on entering a state. The last action of a list reports an input."""
+    """What the engine does on entering a state; the last action of a list reports an input."""
 
     ASK_FOR_PLAN = auto()
     ASK_MODEL = auto()
@@ -168,7 +168,7 @@ def transition(state: State, given: Input) -> Step:
 
 
 class TurnMachine:
-    """One turn's way through the table.
+    """Takes one turn through the table.
 
     Args:
         max_rounds: How many times the model is asked before a round of tools is the last one.

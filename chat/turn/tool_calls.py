@@ -41,12 +41,12 @@ class Secure(Protocol):
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one call.
+    """The result of one call, for the session, clients and the turn's outcome.
 
     Attributes:
         message: What the session keeps.
         event: What clients are told.
-        is_shown: Whether the event is sent; an agent that ran has told of its end by itself.
+        is_shown: Whether the event is sent; agents send an event of their own at their end.
         call: What the turn's outcome lists.
     """
 
@@ -60,10 +60,10 @@ class ToolCallRunner:
     """Runs calls and counts them through the turn.
 
     Args:
-        toolset: Who runs tools.
+        toolset: Runs tools.
         available_tools: What the model may call.
         session_id: The session.
-        delegate: Who runs the calls that are turns of their own, if anybody.
+        delegate: Runs the calls that are turns of their own; None where there are no agents.
         queues: Where calls wait that could undo each other's work; those of the calling turn for
             an agent's.
 
@@ -105,16 +105,16 @@ class ToolCallRunner:
         note: Note,
         secure: Secure,
     ) -> AsyncGenerator[CallOutcome, None]:
-        """Run the calls of one round and yield what came of each, in order.
+        """Run the calls of one round and yield their results, in order.
 
         Calls of tools that share a queue run one at a time, in the model's order; all others run
         side by side. Stopping the iteration stops the tools; queued calls then never start.
 
         Args:
-            calls: What was decided of each.
+            calls: The calls, each with the decision on it.
             turn: The turn that calls.
             message_id: The message that holds the calls.
-            note: Journals, for recovery, the start of a call that clients are not told of: one that
+            note: Journals, for recovery, the start of a call that has no event of its own: one that
                 they approved shows by its result, and an agent by its own events.
             secure: Awaited before they run; what it raises keeps them from running.
 
@@ -134,12 +134,12 @@ class ToolCallRunner:
                 # of its queue begin.
                 await asyncio.wait([task])
                 try:
-                    result, milliseconds, is_told = task.result()
+                    result, milliseconds, has_own_event = task.result()
                 except NobodyToAsk as nobody:
                     unasked += nobody.confirmations
                     self.running.remove(item.call)
                     continue
-                yield _outcome(item, result, milliseconds, is_shown=not is_told)
+                yield _outcome(item, result, milliseconds, is_shown=not has_own_event)
                 if item.refusal is None:  # not before it is saved: else it would run once more
                     self.running.remove(item.call)
         finally:
@@ -164,7 +164,7 @@ class ToolCallRunner:
         return [_message(call, content) for call in (*self.running, *others)]
 
     def _tell_wait(self, emit: Emit) -> None:
-        """Say that tools take their time; agents are heard of by themselves."""
+        """Send a status while tools run; agents send events of their own."""
         if not all(self._available.delegates(call.name) for call in self.running):
             emit([StatusChanged(state="waiting_for_tool")])
 
@@ -186,7 +186,7 @@ class ToolCallRunner:
         """Run a call once the calls before it in its queue have ended, however that went.
 
         Returns:
-            What came of it, the milliseconds that it ran, and whether an agent told of it.
+            The result, the milliseconds that it ran, and whether an agent sent its own event.
         """
         if item.refusal is not None:
             return item.refusal, 0.0, False
@@ -196,7 +196,7 @@ class ToolCallRunner:
     async def _call(
         self, item: DecidedCall, turn: CallingTurn, message_id: str
     ) -> tuple[ToolResult, float, bool]:
-        is_told = False
+        has_own_event = False
         started = time.perf_counter()
         invocation = ToolInvocation(
             name=item.call.name,
@@ -213,12 +213,12 @@ class ToolCallRunner:
                 raise ToolNotFound(item.call.name)
             if self._delegate is not None and self._available.delegates(item.call.name):
                 result = await self._delegate.run(invocation, turn)
-                is_told = True
+                has_own_event = True
             else:
                 result = await self._toolset.call_tool(invocation)
         except MochiError as error:
             result = ToolResult(success=False, error_message=error.message, error_code=error.code)
-        return result, round((time.perf_counter() - started) * 1000, 3), is_told
+        return result, round((time.perf_counter() - started) * 1000, 3), has_own_event
 
 
 async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:
@@ -228,7 +228,7 @@ async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:
 
 
 class _ProgressReport:
-    """Tells listeners how far a tool is, ten times a second at most."""
+    """Reports a tool's progress to listeners, ten times a second at most."""
 
     def __init__(self, tool_call_id: str, emit: Emit) -> None:
         self._tool_call_id = tool_call_id

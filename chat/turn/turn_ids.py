@@ -1,4 +1,4 @@
-"""Where the ids of turns come from."""
+"""Makes the ids of turns, which sort by time."""
 
 import secrets
 import time
@@ -17,6 +17,6 @@ def new_turn_id(after: str = "") -> str:
 
 
 def time_of(turn_id: str) -> str:
-    """Return when a turn began, as its id tells: UTC, ISO 8601 with microseconds."""
+    """Return when a turn began, from its id: UTC, ISO 8601 with microseconds."""
     began = datetime.fromtimestamp(int(turn_id[:12], 16) / 1000, UTC)
     return began.isoformat(timespec="microseconds")

@@ -1,4 +1,4 @@
-"""Builds agents: which there are, and how their runs take place."""
+"""Builds the agents: their catalogue, their storage, and what runs them."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ def build_agents(
     confirmations: ConfirmationStore,
     threads: WorkThreads,
 ) -> AgentServices:
-    """Build the agents; nothing of them runs before somebody asks for agents."""
+    """Build the agents; none of their code runs before agents are asked for."""
     state_dir = settings.resolved_state_dir
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,

@@ -1,4 +1,4 @@
-"""Builds the service that summarises sessions in the background."""
+"""Builds the service that summarizes sessions in the background."""
 
 from chat.approvals.store import ConfirmationStore
 from chat.summaries.failures import SummaryFailures

@@ -1,4 +1,4 @@
-"""Builds what a model may call: the tools folder, MCP servers, and the record of calls."""
+"""Builds the tools: the tools folder, MCP servers, and the record of calls."""
 
 import asyncio
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ToolServices:
 
 
 def build_tools(settings: MochiSettings) -> ToolServices:
-    """Build the toolsets; nothing of them is started before somebody asks for tools."""
+    """Build the toolsets; nothing of them starts before tools are asked for."""
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
         settings.resolved_data_dir,

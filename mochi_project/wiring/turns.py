@@ -1,4 +1,4 @@
-"""Builds who runs the turns of people's conversations, stops them, and decides what they ask."""
+"""Builds the services that run turns, stop them, and decide on approvals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def build_turns(
         storage: Where the conversations are kept.
         preparer: Decides what must be known before a model is asked.
         questions: The questions to people, and their answers.
-        on_answer: Called with the session of every final answer, if somebody wants to know.
+        on_answer: Called with the session of every final answer; None for no calls.
         threads: Where turns write to their sessions' files.
     """
     signals = build_signals(settings)
