@@ -96,7 +96,8 @@ def test_the_wheel_runs_from_an_empty_folder(
         PYTHONPATH=str(installed),
     )
 
-    assert server.get("/api/v1/models").json()["models"]
+    while not server.get("/api/v1/models").json()["models"]:
+        pass  # a machine that is busy compiling may not have them listed in time
     assert str(installed) in server.stderr
     server.stop()
     assert list(empty.iterdir()) == []
