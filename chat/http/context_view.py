@@ -26,9 +26,7 @@ def context_of(
     dynamic_allowed: bool,
     now: str,
 ) -> dict[str, Any]:
-    """Gather what the next request of a session would send, as ``ContextOut`` has it.
-
-    Takes a second for a session of 100,000 messages; its lists of messages are ``Many``.
+    """Return the body of ``ContextOut``; takes a second for a session of 100,000 messages.
 
     Args:
         session: The session.
