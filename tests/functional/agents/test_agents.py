@@ -80,6 +80,20 @@ def test_the_agents_session_is_an_ordinary_one_without_the_ephemeral_prompts(scr
     assert kept["metadata"]["agent_name"] == "scribe"
 
 
+def test_each_call_of_a_model_is_logged_with_its_purpose(scribe):
+    logged = scribe.server.log.stat().st_size
+    session_id = scribe.new_session()
+    call = scribe.instruct(PLAN, calls(("note", {"text": "x"})), "Noted.")
+    scribe.chat.say(session_id, scribe.message(call))
+
+    lines = scribe.server.log.read_bytes()[logged:].decode().splitlines()
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    purposes = [each["purpose"] for each in records if each["message"] == "model called"]
+    ended = [each["purpose"] for each in records if each["message"] == "turn ended"]
+    assert [each for each in purposes if each != "summary"] == ["chat", *["agent"] * 3, "chat"]
+    assert ended == ["agent", "chat"]
+
+
 def test_a_model_that_announces_before_it_acts_gets_a_second_chance_and_only_one(scribe):
     session_id = scribe.new_session()
     call = scribe.instruct(PLAN, "I will note it now.", calls(("note", {"text": "y"})), "Noted.")

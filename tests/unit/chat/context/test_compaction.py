@@ -141,6 +141,7 @@ async def test_what_is_left_out_is_summarized_once_by_the_model_itself():
     assert compacted.messages[-1] == house.session.messages[-1]
     (request,) = house.model.requests
     assert (request.model, request.tools, request.context_window) == ("bare", (), 3600)
+    assert request.purpose == "compaction"
     assert "0000" in request.messages[1].content
     assert house.announced == 1
     (state,) = house.kept

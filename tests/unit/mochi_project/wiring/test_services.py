@@ -1,11 +1,17 @@
 """What the composition root has done regularly, beside what its parts do themselves."""
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 
+import pytest
+
+from chat.service import ChatRequest
+from chat.start.preparation import TurnRequest
 from mochi_project.configuration.config import load_settings
 from mochi_project.wiring.services import build_services
+from models_app.scripted.server import ScriptedModelServer
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
 DIRECTORIES = (
@@ -37,3 +43,29 @@ def _make_old_files(paths: list[Path]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (0, 0))
+
+
+@pytest.mark.allow_blocking  # the ollama library reads its version while it is imported
+async def test_chats_and_summaries_are_seen_once_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="models_app.model_calls")
+    scripted = ScriptedModelServer(words_per_second=0)
+    await scripted.start()
+    settings = load_settings(data_dir=tmp_path, ollama_host=scripted.url)
+    services = await asyncio.to_thread(build_services, settings)
+    try:
+        asked = ChatRequest(turn=TurnRequest(message="Hello!", detached=True), model="qwen3:14b")
+        turn = await services.chat.open(asked)
+        await turn.finished()
+        await services.summaries.summarize(turn.session_id)
+    finally:
+        await services.aclose()
+        await scripted.stop()
+
+    calls = [vars(record) for record in caplog.records if record.getMessage() == "model called"]
+    assert [(call["purpose"], call["outcome"]) for call in calls] == [
+        ("chat", "ok"),
+        ("summary", "ok"),
+    ]
+    assert all(call["completion_tokens"] for call in calls)
