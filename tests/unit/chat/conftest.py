@@ -155,6 +155,12 @@ class House:
             timeout_seconds=confirmation_seconds,
         )
         signals = self.signals = FileSignals(data_dir / ".mochi" / "signals", WATCHER)
+        self.preparer = TurnPreparer(
+            models=ToldCatalogue(self.model),
+            toolset=toolset,
+            max_rounds=3,
+            dynamic_window=True,
+        )
         self.turns = TurnRegistry(
             repository=repository,
             journal=self.journal,
@@ -166,12 +172,7 @@ class House:
                 recovery=recovery,
                 signals=signals,
             ),
-            preparer=TurnPreparer(
-                models=ToldCatalogue(self.model),
-                toolset=toolset,
-                max_rounds=3,
-                dynamic_window=True,
-            ),
+            preparer=self.preparer,
             limits=TurnLimits(
                 active=active,
                 seconds=seconds,

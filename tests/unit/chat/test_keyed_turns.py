@@ -19,7 +19,7 @@ def service(house, data_dir):
         turns=house.turns,
         remote=house.turns._remote,
         sessions=house.sessions,
-        models=house.turns._preparer.models,
+        models=house.preparer.models,
         keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
 

@@ -1,12 +1,13 @@
 """A turn's model and tools are looked up first; then its session is claimed, by a pure function."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
 from chat.errors import NothingToContinue
 from chat.start.claiming import MOST_LOOK_UPS, TurnClaimer
-from chat.start.preparation import ChatPreparation, TurnPreparer, TurnRequest
+from chat.start.preparation import ChatPreparation, TurnRequest
 from models_app.errors import ModelNotFound
 from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.messages import UserMessage
@@ -63,12 +64,7 @@ def models(house):
 
 @pytest.fixture
 def claim(house, models, threads):
-    preparer = TurnPreparer(
-        models=models,
-        toolset=house.turns._preparer.toolset,
-        max_rounds=3,
-        dynamic_window=True,
-    )
+    preparer = dataclasses.replace(house.preparer, models=models)
     claimer = TurnClaimer(
         repository=house.sessions.repository,
         journal=house.journal,
