@@ -180,7 +180,7 @@ class TurnClaimer:
             jobs.append(prepare(turn_id, session))
             announce(turn_id)
             opened = open_session(jobs[-1].session, jobs[-1], now=utc_now())
-            # Before the claim: a claim whose journal nobody writes is that of a turn which is over.
+            # Before the claim: a claim whose journal has no writer is that of a turn which is over.
             if not writers:
                 writers.append(self._journal.open(session_id, turn_id, owner=owner))
             return opened

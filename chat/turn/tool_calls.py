@@ -45,7 +45,7 @@ class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         message: What the session keeps.
-        event: What clients are told.
+        event: The event for clients.
         is_shown: Whether the event is sent; agents send an event of their own at their end.
         call: What the turn's outcome lists.
     """
