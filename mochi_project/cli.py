@@ -28,22 +28,22 @@ FLAG_VARIABLES = {
     "insecure_no_auth": "MOCHI_INSECURE_NO_AUTH",
     "background_worker": "MOCHI_BACKGROUND_WORKER",
 }
-# The commands for users; Django's other commands are for developers.
-COMMANDS = (
-    "agents",
-    "doctor",
-    "export_openapi",
-    "init",
-    "mcp",
-    "models",
-    "prompts",
-    "qcluster",
-    "scripted_llm",
-    "send",
-    "sessions",
-    "tools",
-    "trust",
-)
+COMMANDS = {
+    "agents": "list, show and check agents",
+    "doctor": "say what works, what does not, and what to do about it",
+    "export_openapi": "print the OpenAPI schema, for generators of clients",
+    "init": "write example tools, agents, prompts and an MCP configuration",
+    "mcp": "list and check MCP servers",
+    "models": "list and show the models that can chat",
+    "prompts": "list and show system prompt files",
+    "qcluster": "run the background worker by itself, beside --no-worker servers",
+    "scripted_llm": "serve the scripted models of test mode by themselves",
+    "send": "send a message to a session and print the answer as it comes",
+    "sessions": "list, show, export, delete and check sessions",
+    "tools": "list, show, call and check tools",
+    "trust": "trust what a folder can execute, and its .env",
+}
+"""The commands for users, and what they do; Django's other commands are for developers."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     flags = parser.parse_args(arguments)
     if flags.command and flags.command[0] not in COMMANDS:
-        parser.error(f"there is no command {flags.command[0]!r}; there are {', '.join(COMMANDS)}")
+        parser.error(_unknown(flags.command[0]))
     if flags.version:
         print(VERSION)  # noqa: T201 - the interface of a command
         return 0
@@ -157,12 +157,36 @@ def _settings() -> "MochiSettings":
     return settings
 
 
+def _unknown(command: str) -> str:
+    from mochi_project.configuration.suggestions import suggestion  # noqa: PLC0415
+
+    hint = suggestion(command, COMMANDS) or "; `mochi-server --help` lists them"
+    return f"there is no command {command!r}{hint}"
+
+
 def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {line}" for name, line in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="mochi-server",
-        description="A headless server for LLM conversations, beside Ollama or in test mode.",
-        epilog="Every flag, and more, can be set as a MOCHI_ variable or in .env; flags win.",
+        usage="%(prog)s [flags] [command ...]",
+        description=(
+            "A headless server for LLM conversations, beside Ollama or in test mode.\n"
+            "Without a command it serves until CTRL-C."
+        ),
+        epilog=(
+            f"commands:\n{commands}\n\n"
+            "Flags come before the command; `mochi-server COMMAND --help` says more.\n"
+            "Every flag, and more, can be set as a MOCHI_ variable or in .env; flags win."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _add_flags(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", metavar="N", help="port to listen on (8000; 0: a free one)")
     parser.add_argument(
@@ -198,14 +222,6 @@ def _parser() -> argparse.ArgumentParser:
         help="listen beyond this machine without asking for a token",
     )
     parser.add_argument("--version", action="store_true", help="say the version and exit")
-    parser.add_argument(
-        "command",
-        nargs=argparse.REMAINDER,
-        metavar="COMMAND ...",
-        help=f"run one of {', '.join(COMMANDS)} instead of the server; flags come before it, "
-        "and `mochi-server COMMAND --help` says more",
-    )
-    return parser
 
 
 def _say(text: str) -> None:

@@ -1,10 +1,10 @@
 """Checks the names of variables: warns of unknown and of renamed ones."""
 
-import difflib
 import os
 from collections.abc import Iterable, MutableMapping
 
 from mochi_project.configuration.config import ENV_FILE, ENV_PREFIX, FORMER_NAMES, MochiSettings
+from mochi_project.configuration.suggestions import suggestion
 from mochi_project.configuration.variables import read_file
 
 
@@ -33,8 +33,7 @@ def variable_warnings(names: Iterable[str] | None = None) -> dict[str, str]:
         if name in renamed:
             warnings[name] = f"{name} is now named {renamed[name]}; the former name is still read"
             continue
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = suggestion(name, known, similarity=0.75)
         warnings[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"
     return warnings
 

@@ -6,26 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console, RenderableType
 
-from sessions_app.errors import MochiError
+from mochi_project.management.command import MochiCommand
 from sessions_app.format.codec import to_json
 from sessions_app.format.json_pieces import json_pieces
 
 
-class ReportCommand(BaseCommand):
-    """Prints a report, formatted for people or as JSON for scripts.
-
-    A ``MochiError`` ends the command with its message and exit code 1.
-    """
-
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Run the command."""
-        try:
-            return super().execute(*args, **options)
-        except MochiError as error:
-            raise CommandError(error.message) from error
+class ReportCommand(MochiCommand):
+    """Prints a report, formatted for people or as JSON for scripts."""
 
     def add_json_flag(self, *parsers: ArgumentParser) -> None:
         """Declare ``--json``."""

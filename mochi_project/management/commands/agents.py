@@ -23,7 +23,7 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
-        actions = parser.add_subparsers(dest="action", required=True)
+        actions = self.add_actions(parser)
         listing = actions.add_parser("list", help="list all agents")
         show = actions.add_parser("show", help="show one agent with its prompt and its tools")
         show.add_argument("name", metavar="NAME")

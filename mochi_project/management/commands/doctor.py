@@ -38,7 +38,6 @@ class Command(ReportCommand):
     """Check everything the server needs; exit code 1 when something essential is broken."""
 
     help = "Says what works and what does not: configuration, data, Ollama, models, tools, worker."
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare ``--json``."""
@@ -248,7 +247,12 @@ def _worker(settings: MochiSettings) -> Finding:
 def _summaries(services: Services) -> Iterator[Finding]:
     if not services.settings.summarization_enabled:
         yield Finding("summaries", "note", "MOCHI_SUMMARIZATION_ENABLED is false")
-    for failure in services.summaries.failing():
+    try:
+        failures = services.summaries.failing()
+    except OSError as error:
+        yield Finding("summaries", "broken", f"{error.filename}: {error.strerror}")
+        return
+    for failure in failures:
         when = "given up until the next answer" if failure.given_up else "tried again"
         yield Finding(
             "summaries",

@@ -5,15 +5,15 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
 from ninja.responses import NinjaJSONEncoder
 
+from mochi_project.management.command import MochiCommand
 
-class Command(BaseCommand):
+
+class Command(MochiCommand):
     """Print the OpenAPI schema as JSON."""
 
     help = "Print the OpenAPI schema of the HTTP API as JSON, or write it to a file."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - declared so by Django
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""

@@ -23,7 +23,6 @@ class Command(ReportCommand):
         "Write example tools, agents, prompts and an MCP configuration into a data directory. "
         "Never overwrites anything, so it can be run again."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the directory and ``--json``."""

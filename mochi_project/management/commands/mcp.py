@@ -23,7 +23,7 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
-        actions = parser.add_subparsers(dest="action", required=True)
+        actions = self.add_actions(parser)
         listing = actions.add_parser("list", help="list the servers; starts none")
         check = actions.add_parser("check", help="start all servers, or one; fails if one fails")
         check.add_argument("name", metavar="NAME", nargs="?")

@@ -22,7 +22,7 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare ``list`` and ``show``, each with ``--json``."""
-        actions = parser.add_subparsers(dest="action", required=True)
+        actions = self.add_actions(parser)
         listing = actions.add_parser("list", help="list all models")
         show = actions.add_parser("show", help="show one model")
         show.add_argument("name")

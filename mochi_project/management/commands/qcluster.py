@@ -5,17 +5,18 @@ import threading
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.management.command import MochiCommand
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.wiring.services import get_services
 
 ASK_SECONDS = 1.0
 
 
-class Command(BaseCommand):
+class Command(MochiCommand):
     """Keeps the background worker of the data directory running until SIGINT or SIGTERM.
 
     Replaces django-q2's command: it makes the queue's database, restarts a dead worker, and shows
@@ -23,7 +24,6 @@ class Command(BaseCommand):
     """
 
     help = "Runs the background worker by itself, beside servers started with --no-worker."
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take no arguments."""

@@ -4,19 +4,19 @@ import asyncio
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from mochi_project.management.command import MochiCommand
 from mochi_project.process.graceful_stop import STOP_SIGNALS
 
 
-class Command(BaseCommand):
+class Command(MochiCommand):
     """Serve the scripted models until Ctrl-C."""
 
     help = (
         "Serve the scripted models of test mode by themselves, over Ollama's and OpenAI's HTTP "
         "routes, until Ctrl-C."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the address and the pace."""

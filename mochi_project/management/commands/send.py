@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.core.management.base import CommandError, OutputWrapper
 
 from chat.errors import NoActiveTurn
 from chat.service import ChatRequest
@@ -30,6 +30,7 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from mochi_project.configuration.test_mode import scripted_model
+from mochi_project.management.command import MochiCommand
 from mochi_project.process.graceful_stop import STOP_SIGNALS
 from mochi_project.wiring.services import Services, build_services
 from sessions_app.errors import MochiError
@@ -44,14 +45,13 @@ Show = Callable[[str, NumberedEvent], None]
 """Shows an event of a turn, given the turn's id and the event."""
 
 
-class Command(BaseCommand):
+class Command(MochiCommand):
     """Run a turn in this process, as the server would; claims keep the two apart."""
 
     help = (
         "Send a message to a session and print the answer as it comes. The quickest check that "
         "everything works. CTRL-C stops the model; what there is of the answer is saved."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the session, the message and how to answer."""

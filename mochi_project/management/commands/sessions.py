@@ -24,7 +24,7 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
-        actions = parser.add_subparsers(dest="action", required=True)
+        actions = self.add_actions(parser)
         listing = actions.add_parser("list", help="list sessions, most recently updated first")
         listing.add_argument("--limit", type=int, default=None, help="how many at most")
         listing.add_argument("--search", default="", help="text in preview, summary or topics")

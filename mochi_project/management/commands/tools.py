@@ -27,7 +27,7 @@ class Command(ReportCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
-        actions = parser.add_subparsers(dest="action", required=True)
+        actions = self.add_actions(parser)
         listing = actions.add_parser("list", help="list all tools, those of MCP servers too")
         show = actions.add_parser("show", help="show one tool with its parameters")
         run = actions.add_parser("run", help="call a tool by hand, as a model would")

@@ -24,7 +24,6 @@ class Command(ReportCommand):
         "Trust what a folder can execute (tools, agents, mcp.json) and its .env. Remembered for "
         "this user, outside of the folder."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the folder, ``--revoke``, ``--list`` and ``--json``."""

@@ -1,6 +1,7 @@
 """``mochi-server`` as a person starts it, and as they stop it."""
 
 import os
+import re
 import signal
 import socket
 import stat
@@ -12,6 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
+
+from mochi_project.cli import COMMANDS
 
 SERVER = (sys.executable, "-m", "mochi_server", "--port", "0")
 Start = Callable[..., Any]
@@ -243,3 +246,15 @@ def test_a_command_that_is_not_there_is_refused_before_anything_starts(
     assert ended.returncode == 2
     assert "there is no command 'innit'" in ended.stderr
     assert os.listdir(tmp_path) == []
+
+
+def test_a_misspelt_command_is_pointed_out(run: Callable[..., Any]) -> None:
+    assert "did you mean init?" in run([*SERVER[:3], "innit"]).stderr
+    assert "--help` lists them" in run([*SERVER[:3], "zzz"]).stderr
+
+
+def test_help_lists_every_command_with_a_line(run: Callable[..., Any]) -> None:
+    shown = run([*SERVER[:3], "--help"]).stdout
+
+    for name, line in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.MULTILINE)

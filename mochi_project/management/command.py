@@ -1,0 +1,90 @@
+"""Declares the base class of all commands: help, misspelt actions, and errors for people."""
+
+import argparse
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mochi_project.configuration.suggestions import suggestion
+from sessions_app.errors import MochiError
+
+PROGRAM = "mochi-server"
+WRONG_USAGE = 2
+
+
+class Actions:
+    """The actions of a command: ``mochi-server COMMAND ACTION``."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self.names: list[str] = []
+        self._parsers = parser.add_subparsers(
+            dest="action", required=True, metavar="ACTION", title="actions"
+        )
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:  # noqa: A002 - argparse's word
+        """Declare an action; ``help`` is also the description that its own ``--help`` shows."""
+        self.names.append(name)
+        description = f"{help[:1].upper()}{help[1:]}."
+        return self._parsers.add_parser(name, help=help, description=description)
+
+
+class MochiCommand(BaseCommand):
+    """A command for users, who need not know Django.
+
+    ``--help`` leaves Django's flags out, which still work. From a shell, a ``CommandError`` or a
+    ``MochiError`` ends the command with one line on stderr; from ``call_command`` both are a
+    ``CommandError``.
+    """
+
+    suppressed_base_arguments = {  # noqa: RUF012 - declared so by Django
+        "--version",
+        "--verbosity",
+        "--settings",
+        "--pythonpath",
+        "--traceback",
+        "--no-color",
+        "--force-color",
+    }
+    requires_system_checks = ()  # they import all routes
+    _actions: Actions | None = None
+
+    def add_actions(self, parser: argparse.ArgumentParser) -> Actions:
+        """Declare that the command has actions, one of which must be named."""
+        self._actions = Actions(parser)
+        return self._actions
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run the command as a shell does."""
+        self._called_from_command_line = True
+        parser = self.create_parser(argv[0], argv[1])
+        if self._actions is not None:
+            _check_action(parser, self._actions.names, argv[2:])
+        super().run_from_argv(argv)
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run the command."""
+        try:
+            return self._execute(*args, **options)
+        except CommandError as error:
+            if not self._called_from_command_line or options.get("traceback"):
+                raise
+            self.stderr.write(f"{PROGRAM}: {error}")
+            raise SystemExit(error.returncode) from error
+
+    def _execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except MochiError as error:
+            raise CommandError(error.message) from error
+
+
+def _check_action(parser: CommandParser, known: Collection[str], words: Sequence[str]) -> None:
+    """Show help if no action is named, and suggest one for a misspelt one."""
+    if not words:
+        parser.print_help(sys.stderr)
+        raise SystemExit(WRONG_USAGE)
+    if not words[0].startswith("-") and words[0] not in known:
+        hint = suggestion(words[0], known) or f"; there are {', '.join(known)}"
+        parser.error(f"there is no action {words[0]!r}{hint}")

@@ -1,0 +1,94 @@
+"""What all commands have in common, as a person at a shell meets it."""
+
+import pkgutil
+from argparse import _SubParsersAction
+
+import pytest
+from django.core.management import CommandError, call_command, load_command_class
+
+from mochi_project.cli import COMMANDS
+from mochi_project.management import commands
+
+DJANGO_FLAGS = (
+    "--version",
+    "--verbosity",
+    "--settings",
+    "--pythonpath",
+    "--traceback",
+    "--no-color",
+    "--force-color",
+    "--skip-checks",
+)
+WITH_ACTIONS = ("agents", "mcp", "models", "prompts", "sessions", "tools")
+
+pytestmark = pytest.mark.usefixtures("no_colours")
+
+
+@pytest.fixture
+def no_colours(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def parser_of(name):
+    return load_command_class("mochi_project", name).create_parser("mochi-server", name)
+
+
+def run(name, *words):
+    load_command_class("mochi_project", name).run_from_argv(["mochi-server", name, *words])
+
+
+def test_the_top_level_lists_every_command_with_a_line():
+    there_are = {module.name for module in pkgutil.iter_modules(commands.__path__)}
+    assert set(COMMANDS) == there_are - {"runserver"}
+    assert all(COMMANDS.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_a_command_does_and_nothing_of_django(name):
+    shown = parser_of(name).format_help()
+    assert load_command_class("mochi_project", name).help in " ".join(shown.split())
+    assert not [flag for flag in DJANGO_FLAGS if flag in shown]
+
+
+@pytest.mark.parametrize("name", WITH_ACTIONS)
+def test_help_of_an_action_says_what_it_does(name):
+    (actions,) = (a for a in parser_of(name)._actions if isinstance(a, _SubParsersAction))
+    for said in actions._choices_actions:
+        shown = actions.choices[said.dest].format_help()
+        assert said.help[1:] in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("name", WITH_ACTIONS)
+def test_an_action_that_is_left_out_shows_help(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(name)
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert f"usage: mochi-server {name}" in shown
+    assert "actions:" in shown
+
+
+def test_a_misspelt_action_is_pointed_out(capsys):
+    with pytest.raises(SystemExit) as ended:
+        run("sessions", "lst")
+    assert ended.value.code == 2
+    assert "there is no action 'lst'; did you mean list?" in capsys.readouterr().err
+
+
+def test_an_action_like_no_other_is_answered_with_all_of_them(capsys):
+    with pytest.raises(SystemExit):
+        run("prompts", "frobnicate")
+    assert "no action 'frobnicate'; there are list, show" in capsys.readouterr().err
+
+
+def test_an_error_is_one_line_without_the_name_of_its_class(capsys):
+    with pytest.raises(SystemExit) as ended:
+        run("sessions", "show", "ffffffffff")
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "mochi-server: Session with ID 'ffffffffff' not found.\n"
+
+
+def test_programs_get_an_exception():
+    with pytest.raises(CommandError, match="not found"):
+        call_command("sessions", "show", "ffffffffff")
