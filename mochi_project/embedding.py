@@ -1,10 +1,12 @@
 """Builds the application for programs that bring their own server: ``create_app``."""
 
+import importlib.util
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import SecretStr
 
@@ -14,25 +16,38 @@ from mochi_project.configuration.config import (
     MochiSettings,
     load_settings,
 )
-from mochi_project.configuration.setting_errors import AlreadyConfiguredError, ConfigurationError
+from mochi_project.configuration.setting_arguments import SettingArguments
+from mochi_project.configuration.setting_errors import (
+    ANOTHER_PROJECT,
+    AlreadyConfiguredError,
+    ConfigurationError,
+)
 from mochi_project.configuration.variables import with_current_names
 
 if TYPE_CHECKING:
     from mochi_project.process.lifespan import MochiApplication
 
 SETTINGS_MODULE = "mochi_project.settings"
+PACKAGES = ("agents_app", "chat", "models_app", "prompts_app", "sessions_app", "tools_app")
+LOG_SETTINGS = frozenset({"log_level", "log_format"})
+"""Settings that ask for our logging; a program that gives none of them keeps its own."""
 
 
 def create_app(
-    *, ollama_host: str | None = None, data_dir: str | Path | None = None, **settings: Any
+    *,
+    ollama_host: str | None = None,
+    data_dir: str | Path | None = None,
+    **settings: Unpack[SettingArguments],
 ) -> "MochiApplication":
     """Return the ASGI application of this process, configured by arguments and the environment.
 
     The arguments are the lower-case names of the ``MOCHI_`` variables and win over those. They are
     written to the environment, so that the processes which the server starts are configured alike.
+    The program's logging is left alone, unless ``log_level`` or ``log_format`` is given.
 
     Raises:
-        ConfigurationError: A value, or a name, is not usable; the message names it.
+        ConfigurationError: A value, or a name, is not usable, or a package of the program hides
+            one of ours; the message names it.
         AlreadyConfiguredError: The process has an application with other settings, or Django runs
             with another project's: Django has one configuration in a process.
     """
@@ -45,25 +60,66 @@ def create_app(
     if unknown := sorted(given.keys() - MochiSettings.model_fields.keys()):
         raise ConfigurationError(f"{unknown[0]} is not a setting of mochi-server")
     wanted = load_settings(**given)
+    _refuse_hidden_packages()
     _refuse_other_settings(wanted)
-    os.environ.update(_as_variables(given))
+    os.environ.update(as_variables(given))
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS_MODULE
+    if not given.keys() & LOG_SETTINGS:
+        _leave_logging_alone()
     from mochi_project.asgi import application  # noqa: PLC0415 - configures Django
 
     return application
 
 
+def as_variables(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as ``MOCHI_`` variables, for the environment of a process."""
+    return {f"{ENV_PREFIX}{name.upper()}": _as_text(value) for name, value in given.items()}
+
+
+def _refuse_hidden_packages() -> None:
+    """Refuse a program whose own packages are found where ours should be.
+
+    Raises:
+        ConfigurationError: The message names the package and where it lies.
+    """
+    root = Path(__file__).parents[1].resolve()
+    for name in PACKAGES:
+        for folder in _folders_of(name):
+            if folder.parent.resolve() != root:
+                raise ConfigurationError(
+                    f"your program's `{name}` ({folder}) hides the package of that name of "
+                    "mochi-server: rename yours, or run mochi-server in a process of its own"
+                )
+
+
+def _folders_of(package: str) -> list[Path]:
+    """Return where a package, or a module of that name, would be imported from."""
+    module = sys.modules.get(package)
+    spec = importlib.util.find_spec(package) if module is None else module.__spec__
+    if spec is None:
+        return []
+    if spec.submodule_search_locations is None:  # a module
+        return [Path(spec.origin)] if spec.origin else []
+    return [Path(location) for location in spec.submodule_search_locations]
+
+
+def _leave_logging_alone() -> None:
+    """Have Django configure no logging when it is set up."""
+    from django.conf import settings as django_settings  # noqa: PLC0415 - keep the import light
+
+    django_settings.LOGGING_CONFIG = None
+
+
 def _refuse_other_settings(wanted: MochiSettings) -> None:
     from django.conf import settings as django_settings  # noqa: PLC0415 - keep the import light
 
-    if not django_settings.configured:
-        return
-    current = getattr(django_settings, "MOCHI", None)
+    configured = django_settings.configured
+    current = getattr(django_settings, "MOCHI", None) if configured else None
+    chosen = os.environ.get("DJANGO_SETTINGS_MODULE", SETTINGS_MODULE)
+    if current is None and (configured or chosen != SETTINGS_MODULE):
+        raise AlreadyConfiguredError(ANOTHER_PROJECT)
     if current is None:
-        raise AlreadyConfiguredError(
-            "Django is already configured by another project in this process; "
-            "run mochi-server in a process of its own"
-        )
+        return
     if current != wanted:
         changed = [
             name
@@ -74,10 +130,6 @@ def _refuse_other_settings(wanted: MochiSettings) -> None:
             "this process has an application with other settings "
             f"({', '.join(changed)}); a process can have one"
         )
-
-
-def _as_variables(given: Mapping[str, Any]) -> dict[str, str]:
-    return {f"{ENV_PREFIX}{name.upper()}": _as_text(value) for name, value in given.items()}
 
 
 def _as_text(value: Any) -> str:

@@ -1,6 +1,13 @@
 """Maps paths to views: the API, the files of its docs page, an envelope for every other path."""
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import path, re_path
+
+from mochi_project.configuration.setting_errors import ANOTHER_PROJECT
+
+if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
+    raise ImproperlyConfigured(ANOTHER_PROJECT)
 
 from mochi_project.api import api
 from mochi_project.errors.handlers import unknown_path_view

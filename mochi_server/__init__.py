@@ -6,11 +6,12 @@ imports none of them.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from mochi_project import version
 
 if TYPE_CHECKING:
+    from mochi_project.configuration.setting_arguments import SettingArguments
     from mochi_project.process.lifespan import MochiApplication
 
 __all__ = ["__version__", "create_app"]
@@ -19,7 +20,10 @@ __version__ = version.VERSION
 
 
 def create_app(
-    *, ollama_host: str | None = None, data_dir: str | Path | None = None, **settings: Any
+    *,
+    ollama_host: str | None = None,
+    data_dir: str | Path | None = None,
+    **settings: "Unpack[SettingArguments]",
 ) -> "MochiApplication":
     """Return the ASGI application of this process; see :func:`mochi_project.embedding.create_app`.
 
@@ -28,12 +32,14 @@ def create_app(
     Args:
         ollama_host: URL of the Ollama server.
         data_dir: Directory of sessions, tools, agents and prompts.
-        **settings: Every other setting, by the lower-case name of its ``MOCHI_`` variable.
+        **settings: Every other setting, by the lower-case name of its ``MOCHI_`` variable. The
+            program's logging is left alone, unless ``log_level`` or ``log_format`` is given.
 
     Raises:
-        mochi_server.errors.ConfigurationError: A value is unusable; the message names it.
+        mochi_server.errors.ConfigurationError: A value is unusable, or a package of the program
+            hides one of the server's; the message names it.
         mochi_server.errors.AlreadyConfiguredError: The process has an application with other
-            settings.
+            settings, or runs another Django project.
     """
     from mochi_project import embedding  # noqa: PLC0415 - keeps `import mochi_server` light
 

@@ -3,6 +3,11 @@
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+ANOTHER_PROJECT = (
+    "Django is configured by another project in this process, and has one configuration in a "
+    "process: run mochi-server in a process of its own, beside it"
+)
+
 
 class ConfigurationError(Exception):
     """A variable or flag has an unusable value; the message names it and says what is allowed."""

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,3 +109,80 @@ first = create_app(test_mode=True)
 print(create_app(test_mode=True) is first)
 """
     assert python(run, code) == "True"
+
+
+def test_create_app_leaves_the_logging_of_its_program_alone(run: Run) -> None:
+    code = """
+import logging
+logging.basicConfig(format="mine: %(message)s")
+django = logging.getLogger("django")
+before = (logging.getLogger().handlers[:], logging.getLogger().level, django.handlers[:])
+from mochi_server import create_app
+create_app(data_dir="data")
+after = (logging.getLogger().handlers[:], logging.getLogger().level, django.handlers[:])
+print(after == before)
+"""
+    assert python(run, code) == "True"
+
+
+def test_create_app_configures_logging_when_it_is_asked_to(run: Run) -> None:
+    code = """
+import logging
+from mochi_server import create_app
+create_app(data_dir="data", log_level="WARNING", log_format="json")
+root = logging.getLogger()
+print(root.level == logging.WARNING, type(root.handlers[0].formatter).__name__)
+"""
+    assert python(run, code) == "True StructuredFormatter"
+
+
+@pytest.mark.parametrize("is_package", [True, False])
+def test_a_package_of_the_program_that_hides_one_of_ours_is_told_in_a_sentence(
+    run: Run, tmp_path: Path, is_package: bool
+) -> None:
+    theirs = tmp_path / "chat" if is_package else tmp_path / "chat.py"
+    if is_package:
+        theirs.mkdir()
+    (theirs / "__init__.py" if is_package else theirs).write_text("")
+    code = """
+from mochi_server import create_app
+from mochi_server.errors import ConfigurationError
+try:
+    create_app(data_dir="data")
+except ConfigurationError as error:
+    print(error)
+"""
+    assert python(run, code) == (
+        f"your program's `chat` ({theirs}) hides the package of that name of mochi-server: "
+        "rename yours, or run mochi-server in a process of its own"
+    )
+
+
+def test_a_process_whose_environment_names_another_django_project_is_refused(run: Run) -> None:
+    code = """
+from mochi_server import create_app
+from mochi_server.errors import AlreadyConfiguredError
+import os
+try:
+    create_app()
+except AlreadyConfiguredError as error:
+    print(error, os.environ["DJANGO_SETTINGS_MODULE"])
+"""
+    printed = python(run, code, DJANGO_SETTINGS_MODULE="theirs.settings")
+
+    assert "run mochi-server in a process of its own" in printed
+    assert printed.endswith("theirs.settings")
+
+
+def test_including_the_urls_in_another_django_project_is_refused_in_a_sentence(run: Run) -> None:
+    code = """
+from django.conf import settings
+settings.configure(ROOT_URLCONF="mochi_project.urls")
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import resolve
+try:
+    resolve("/api/v1/health")
+except ImproperlyConfigured as error:
+    print(error)
+"""
+    assert "run mochi-server in a process of its own" in python(run, code)

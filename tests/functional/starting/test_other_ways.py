@@ -185,3 +185,28 @@ def test_what_is_there_after_the_warm_up_is_never_collected_again(start: Start) 
         assert time.monotonic() < deadline, "nothing was frozen"
     assert server.get("/api/v1/sessions").json()["total"] == 0
     server.stop(signal.SIGTERM)
+
+
+def test_python_m_does_not_see_packages_of_the_folder_where_it_starts(
+    start: Start, tmp_path: Path
+) -> None:
+    """``python -m`` puts that folder first: a program's ``chat`` took the place of the server's."""
+    for package in ("chat", "django", "sessions_app"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('not the server')")
+
+    server = start(MOCHI_WORKERS="2", MOCHI_TEST_MODE="true")
+
+    assert server.get("/api/v1/sessions").json()["total"] == 0
+    server.stop(signal.SIGTERM)
+
+
+def test_python_m_runs_the_server_of_a_clone_that_is_not_installed(
+    start: Start, tmp_path: Path
+) -> None:
+    project = copy_of_the_project(tmp_path / "project")
+    command = (sys.executable, "-m", "mochi_server", "--port", "0")
+
+    server = start(*command, cwd=project, PYTHONPATH="")
+
+    assert server.get("/api/v1/sessions").json()["total"] == 0

@@ -1,0 +1,67 @@
+"""Types the settings that programs give as arguments (``create_app``).
+
+A test compares these with :class:`~mochi_project.configuration.config.MochiSettings`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from pydantic import SecretStr
+
+from sessions_app.session import ContextStrategy
+
+
+class ProviderArguments(TypedDict, total=False):
+    """A provider's address, and the variable that holds its key."""
+
+    base_url: str | None
+    api_key_env: str | None
+
+
+class SettingArguments(TypedDict, total=False):
+    """Every setting but ``ollama_host`` and ``data_dir``, by its lower-case name."""
+
+    host: str
+    port: int
+    unix_socket: str | Path
+    workers: int
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+    log_format: Literal["auto", "text", "json"]
+    providers: Mapping[str, ProviderArguments]
+    sessions_dir: str | Path
+    tools_dir: str | Path
+    agents_dir: str | Path
+    agent_chats_dir: str | Path
+    system_prompts_dir: str | Path
+    workspace: str | Path
+    mcp_config_path: str | Path
+    planning_prompt_path: str | Path
+    execution_prompt_path: str | Path
+    summarization_enabled: bool
+    summarization_interval_seconds: float
+    summary_unsupported_models: Sequence[str]
+    dynamic_context_window_enabled: bool
+    context_strategy: ContextStrategy
+    background_worker: bool
+    max_tool_rounds: int
+    max_agent_iterations: int
+    max_active_turns: int
+    max_turns_per_client: int
+    turn_timeout_seconds: float
+    upstream_timeout_seconds: float
+    turn_retention_seconds: float
+    shutdown_grace_seconds: float
+    write_timeout_seconds: float
+    tool_timeout_seconds: float
+    tool_memory_mb: int
+    tool_environment: Sequence[str]
+    tool_confirmation_timeout_seconds: float
+    allowed_hosts: Sequence[str]
+    cors_origins: Sequence[str]
+    max_body_bytes: int
+    api_token: str | SecretStr
+    trusted_proxies: Sequence[str]
+    insecure_no_auth: bool
+    test_mode: bool
+    test_words_per_second: float
