@@ -70,7 +70,7 @@ class FileDocuments:
         """Return the names of everything there; a missing directory is an empty one."""
         try:
             return sorted(os.listdir(self._directory))  # noqa: PTH208 - names are all it takes
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def read(self, name: str) -> bytes:

@@ -263,12 +263,20 @@ async def says(path, text):
     return await asyncio.to_thread(lambda: path.exists() and path.read_text() == text)
 
 
+def line_of(process):
+    """Return the command line; none of a process that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie, too, which another test may have left
+        return []
+
+
 async def servers_running(lab):
     def find():
         return {
             process.pid
             for process in psutil.Process().children(recursive=True)
-            if "-S" in (line := process.cmdline()) and "-I" not in line
+            if "-S" in (line := line_of(process)) and "-I" not in line
         }
 
     return await asyncio.to_thread(find)
