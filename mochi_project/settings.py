@@ -48,7 +48,9 @@ SILENCED_SYSTEM_CHECKS = [
 ]
 
 USE_TZ = True
-TIME_ZONE = "UTC"
+# With a name here Django overwrites TZ for this process and all that it starts: tools would tell
+# the wrong time, and naive times of old sessions, which are local, would be read as UTC.
+TIME_ZONE = None
 USE_I18N = False
 
 # The task queue's database, opened where tasks are queued or run. Sessions never touch it.
@@ -68,6 +70,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 Q_CLUSTER = {
     "name": "mochi",
+    "time_zone": "UTC",
     "orm": "default",
     "workers": 1,
     "poll": 0.2,
