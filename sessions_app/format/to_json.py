@@ -158,8 +158,8 @@ def session_overview(session: Session) -> dict[str, Any]:
     metadata = session.metadata
     document = {
         **_first_keys(metadata),
-        "tool_settings": tool_settings_to_json(metadata.tool_settings),
-        "agent_settings": agent_settings_to_json(metadata.agent_settings),
+        "tool_settings": tool_settings_to_json(metadata.tool_settings or ToolSettings()),
+        "agent_settings": agent_settings_to_json(metadata.agent_settings or AgentSettings()),
     }
     for key in ("options", "context_strategy", "forked_from"):
         value = getattr(metadata, key)

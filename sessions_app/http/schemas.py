@@ -174,8 +174,8 @@ class SessionOut(BaseModel):
     created_at: str = Field(description="UTC, ISO 8601 with microseconds")
     updated_at: str = Field(description="UTC, ISO 8601 with microseconds")
     message_count: int = Field(description="All messages, system prompt included")
-    tool_settings: ToolSettingsOut | None
-    agent_settings: AgentSettingsOut | None
+    tool_settings: ToolSettingsOut
+    agent_settings: AgentSettingsOut
     options: dict[str, Any] | None = Field(None, description="Only if there are any")
     context_strategy: str | None = Field(None, description="Only if the session has its own")
     forked_from: ForkedFrom | None = Field(None, description="Only in a copy")

@@ -67,6 +67,9 @@ def test_the_agents_session_is_an_ordinary_one_without_the_ephemeral_prompts(scr
     events = scribe.chat.say(session_id, scribe.message(call))
     agent_session = next(e.data["session_id"] for e in events if e.name == "agent_complete")
     kept = scribe.agent_chat(agent_session)
+    shown = scribe.chat.http.get(f"/agents/chats/{agent_session}").json()
+    assert shown["agent_settings"] == {"enabled_agents": [], "selection_metadata": None}
+    assert shown["tool_settings"]["tools"] == []
     assert [m["role"] for m in kept["messages"]] == [
         "system",
         "user",

@@ -1,6 +1,7 @@
 """Sessions over HTTP: made, listed, shown."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,34 @@ async def test_messages_are_given_out_as_they_are_kept(
     assert body["messages"][5]["tool_call_id"] == "c1"
     detail = shaped(await client.get(f"{URL}/{talk}"), 200, schemas.SessionDetailOut)
     assert detail["messages"] == body["messages"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"format_version": "1.1", "tool_settings": None},
+        {"format_version": "1.2", "tool_settings": None, "context_window_config": None},
+        {"format_version": "1.3", "tool_settings": None, "agent_settings": None},
+    ],
+)
+async def test_settings_are_objects_with_their_defaults_in_every_reply_about_an_old_session(
+    client: AsyncClient, manager: SessionManager, sessions_dir: Path, metadata: dict[str, Any]
+) -> None:
+    made = await asyncio.to_thread(manager.create, "qwen3:14b")
+    session_id = made.session_id
+    written = {"model": "qwen3:14b", "created_at": "2025-01-15T10:30:00", **metadata}
+    document = json.dumps({"metadata": written, "messages": []})
+    await asyncio.to_thread((sessions_dir / f"{session_id}.json").write_text, document)
+    url = f"{URL}/{session_id}"
+    replies = [
+        shaped(await client.get(url), 200, schemas.SessionDetailOut),
+        shaped(
+            await client.patch(url, {"options": {}}, content_type=JSON), 200, schemas.SessionOut
+        ),
+        shaped(await client.post(f"{url}/fork", {}, content_type=JSON), 201, schemas.SessionOut),
+    ]
+    tools = {"tools": [], "tool_group": None, "execution_policy": "always_confirm"}
+    agents = {"enabled_agents": [], "selection_metadata": None}
+    settings = [(reply["tool_settings"], reply["agent_settings"]) for reply in replies]
+    assert settings == [(tools, agents)] * 3
