@@ -171,6 +171,10 @@ class SessionManager:
         """
         return page_of(self.repository.list(), limit=limit, offset=offset, q=q)
 
+    def list_sessions(self) -> Sequence[SessionMetadata]:
+        """Return all sessions that can be read, most recently updated first."""
+        return self.list().sessions
+
     def update(self, session_id: str, **changes: Unpack[SettingsChanges]) -> Session:
         """Change settings of a session; what is not given stays as it is.
 

@@ -132,6 +132,7 @@ def test_the_list_is_paged_and_searched(manager: SessionManager, make_session: M
     assert ids(manager.list(q="übung")) == [2]
     assert ids(manager.list(q="a TALK")) == [1]
     assert manager.list(q="birds").total == 0
+    assert [int(one.session_id, 16) for one in manager.list_sessions()] == [3, 2, 1, 0]
 
 
 def test_what_is_not_given_stays_as_it_is(manager: SessionManager) -> None:
