@@ -17,10 +17,8 @@ import msgspec
 from msgspec import Meta
 
 CANCELLED_MARKER = "[cancelled]"
-INTERRUPTED_CALL = "The call was interrupted. It was not run again."
-"""The result that is saved for a call whose turn died."""
 INTERRUPTED_RESULT = "interrupted, not run again"
-"""The result that a model is sent for a call that has none in the session."""
+"""The result of a call whose own was lost: saved by a turn that broke off, else only sent."""
 NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
 
 

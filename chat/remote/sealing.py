@@ -14,7 +14,7 @@ from chat.stream.events import Cancelled, Done, Event, MessageComplete
 from chat.turn.outcome import completed, failed, window_of
 from sessions_app.calls import open_calls
 from sessions_app.messages import (
-    INTERRUPTED_CALL,
+    INTERRUPTED_RESULT,
     AssistantMessage,
     Message,
     ToolMessage,
@@ -29,7 +29,7 @@ def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
     unanswered = {call.id for call in open_calls(session.messages)}
     lost: list[Message] = [
         ToolMessage(
-            content=INTERRUPTED_CALL,
+            content=INTERRUPTED_RESULT,
             message_id=_derived_id(turn.turn_id, call.call_index),
             timestamp=now,
             tool_name=call.tool_name,

@@ -26,7 +26,7 @@ from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.ids_and_clock import new_message_id
-from sessions_app.messages import INTERRUPTED_CALL, AssistantMessage, ToolCall
+from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class TurnActions:
     async def save_interrupted(self) -> None:
         """Save what there is of a turn that broke off."""
         answer = self._answer
-        await self.recorder.append(*self._tools.unanswered(INTERRUPTED_CALL))
+        await self.recorder.append(*self._tools.unanswered(INTERRUPTED_RESULT))
         partial = answer if answer is not None and answer.text else None
         await self.finish(self._message(partial, interrupted=True) if partial else None)
 

@@ -79,4 +79,4 @@ def test_an_agents_tool_whose_result_could_not_be_saved_is_not_run_again(
     assert scribe.chat.say(session_id)[-2].name == "message_complete"
     assert runs.read_text() == "ran\n"
     [result] = [m for m in scribe.chat.messages(session_id) if m["role"] == "tool"]
-    assert result["content"] == "The call was interrupted. It was not run again."
+    assert result["content"] == "interrupted, not run again"

@@ -6,7 +6,7 @@ import pytest
 
 from chat.start.preparation import TurnRequest
 from models_app.language_model import CallDelta, Finished, TextDelta
-from sessions_app.messages import INTERRUPTED_CALL, ToolCall, ToolSpec
+from sessions_app.messages import INTERRUPTED_RESULT, ToolCall, ToolSpec
 from sessions_app.store.file_repository import FileSessionRepository
 from tests.unit.chat.conftest import House
 from tests.unit.chat.listening import names, read_all
@@ -116,5 +116,5 @@ async def test_a_dead_turn_is_sealed_once(house, after_a_kill):
     found = await after_a_kill(house, OneTool())
     frames = await read_all(await found.turns.attach(session_id, None))
     assert names(frames)[-2:] == ["error", "done"]
-    assert await contents(found, session_id) == ["Hello!", "Let me.", INTERRUPTED_CALL]
+    assert await contents(found, session_id) == ["Hello!", "Let me.", INTERRUPTED_RESULT]
     await house.turns.shutdown(grace_seconds=0)

@@ -113,7 +113,7 @@ async def test_after_a_power_cut_a_destructive_call_is_not_run_again(
     assert outcome.state is State.COMPLETED
     assert tools.runs == 1
     [result] = [m for m in await after.messages(session_id) if isinstance(m, ToolMessage)]
-    assert result.content == "The call was interrupted. It was not run again."
+    assert result.content == "interrupted, not run again"
 
 
 async def test_a_call_that_only_reads_waits_for_no_disk(make_house, data_dir, disk):

@@ -17,7 +17,7 @@ from tests.unit.chat.test_registry import HELLO, listen, names, run
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 AGAIN = type(HELLO)()
-INTERRUPTED = "The call was interrupted. It was not run again."
+INTERRUPTED = "interrupted, not run again"
 FAULTS = [FailingDisk.fill, FailingDisk.turn_read_only]
 
 

@@ -16,7 +16,7 @@ from chat.turn.actions import TurnActions
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import (
-    INTERRUPTED_CALL,
+    INTERRUPTED_RESULT,
     AssistantMessage,
     ToolCall,
     ToolMessage,
@@ -72,11 +72,11 @@ async def test_a_call_in_flight_is_answered_and_never_run_again(make_house, afte
     assert await found.turns.active(session_id) is None
     _, asked, first, second = await found.messages(session_id)
     assert [c.id for c in asked.tool_calls] == [first.tool_call_id, second.tool_call_id]
-    assert (first.content, second.content) == ("r", INTERRUPTED_CALL)
+    assert (first.content, second.content) == ("r", INTERRUPTED_RESULT)
     found.model.say_text("I see.")
     assert (await run(found, session_id, TurnRequest()))[-1] == "done"
     assert again.calls == []
-    assert [m.content for m in found.model.requests[0].messages][-2:] == ["r", INTERRUPTED_CALL]
+    assert [m.content for m in found.model.requests[0].messages][-2:] == ["r", INTERRUPTED_RESULT]
     await house.turns.shutdown(grace_seconds=0)
 
 

@@ -26,7 +26,7 @@ from chat.stream.events import (
 from sessions_app.calls import open_calls, pair_calls
 from sessions_app.format.codec import decode, encode
 from sessions_app.messages import (
-    INTERRUPTED_CALL,
+    INTERRUPTED_RESULT,
     AssistantMessage,
     Message,
     ToolCall,
@@ -210,7 +210,7 @@ def test_every_call_that_started_has_one_result_and_no_other_has_any(turn):
         message for message in pair_calls(sealed.messages) if isinstance(message, ToolMessage)
     ]
     assert [m.message_id for m in paired][: len(results)] == [m.message_id for m in results]
-    assert sum(message.content == INTERRUPTED_CALL for message in results) == len(results) - sum(
+    assert sum(message.content == INTERRUPTED_RESULT for message in results) == len(results) - sum(
         isinstance(message, ToolMessage) for message in session.messages
     )
 

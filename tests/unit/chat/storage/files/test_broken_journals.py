@@ -14,7 +14,7 @@ from chat.storage.files.journal_file import TakenOverJournal
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import line
 from models_app.language_model import CallDelta, Finished, TextDelta
-from sessions_app.messages import INTERRUPTED_CALL, ToolCall
+from sessions_app.messages import INTERRUPTED_RESULT, ToolCall
 from sessions_app.store import session_files
 from tests.unit.chat.listening import names, read_all
 from tests.unit.chat.remote.test_recovery import Sleeper, run
@@ -184,7 +184,7 @@ async def test_there_is_room_left_for_the_results_of_calls_that_were_interrupted
     monkeypatch.setattr(session_files, "SIZE_LIMIT", status.st_size + 600)
     monkeypatch.setattr(session_files, "RESERVE", 2)
 
-    assert (await found.messages(session_id))[-1].content == INTERRUPTED_CALL
+    assert (await found.messages(session_id))[-1].content == INTERRUPTED_RESULT
     await house.turns.shutdown(grace_seconds=0)
 
 
