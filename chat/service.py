@@ -16,13 +16,18 @@ from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
 from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import StorageReadOnly, ValidationFailed
+from sessions_app.errors import SessionError, StorageError, StorageReadOnly, ValidationFailed
 from sessions_app.service import SessionManager
-from sessions_app.session import ToolSettings
+from sessions_app.session import Session, ToolSettings
+from sessions_app.shielding import to_the_end
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
+
+
+def _ignore(session_id: str, turn_id: str) -> None:
+    """Do nothing."""
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +69,9 @@ class ChatService:
         sessions: SessionManager,
         models: ModelCatalogue,
         keys: IdempotencyKeys,
+        default_model: str | None = None,
     ) -> None:
+        self._default_model = default_model
         self._turns = turns
         self._remote = remote
         self._sessions = sessions
@@ -87,8 +94,7 @@ class ChatService:
             MochiError: What ``TurnRegistry.start`` and ``ModelCatalogue.look_up`` raise.
         """
         if key is None:
-            session_id = await self._session_of(request)
-            return _opened(await self._turns.start(session_id, request.turn, client=client))
+            return _opened(await self._start_turn(request, client=client))
         # Whether it is asked for as a stream makes no other turn of it.
         asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
         fingerprint = fingerprint_of(asked)
@@ -125,11 +131,7 @@ class ChatService:
     ) -> LiveTurn:
         """Start the turn that the key was taken for; a request that fails frees the key."""
         try:
-            session_id = await self._session_of(request)
-            announce = partial(held.keep, session_id)
-            turn = await self._turns.start(
-                session_id, request.turn, announce=announce, client=client
-            )
+            turn = await self._start_turn(request, announce=held.keep, client=client)
         except BaseException:
             try:
                 await asyncio.to_thread(held.drop)
@@ -188,24 +190,57 @@ class ChatService:
         if turn.was_refused:
             asyncio.get_running_loop().run_in_executor(None, self._keys.drop, key, record)
 
-    async def _session_of(self, request: ChatRequest) -> str:
-        """Return the request's session, made now if it names none."""
+    async def _start_turn(
+        self,
+        request: ChatRequest,
+        *,
+        announce: Callable[[str, str], None] = _ignore,
+        client: str | None,
+    ) -> LiveTurn:
+        """Start the turn on the request's session; one that was made for it goes if it fails.
+
+        ``announce`` is called with the session and the turn, as ``TurnRegistry.start`` does.
+        """
         if request.session_id is not None:
-            return request.session_id
-        if request.model is None:
+            told = partial(announce, request.session_id)
+            return await self._turns.start(
+                request.session_id, request.turn, announce=told, client=client
+            )
+        creating = await self._create_session(request)
+        try:
+            session_id = (await to_the_end(creating)).session_id
+            return await self._turns.start(
+                session_id, request.turn, announce=partial(announce, session_id), client=client
+            )
+        except BaseException:
+            if creating.exception() is None:
+                made = creating.result().session_id
+                await to_the_end(asyncio.create_task(asyncio.to_thread(self._drop_empty, made)))
+            raise
+
+    async def _create_session(self, request: ChatRequest) -> asyncio.Task[Session]:
+        """Begin to make the request's session, once its model is known to exist."""
+        model = request.model or self._default_model
+        if model is None:
             raise ValidationFailed(
                 "Name a session_id, or a model for a new session.", field="model"
             )
         if request.turn.message is None:
             raise ValidationFailed("A new session needs a message.", field="message")
-        await self._models.look_up(request.model)
+        await self._models.look_up(model)
         selected = request.turn.selected_tools
-        session = await asyncio.to_thread(
-            self._sessions.create,
-            request.model,
-            tool_settings=ToolSettings(tools=selected) if selected else None,
+        tools = ToolSettings(tools=selected) if selected else None
+        return asyncio.create_task(
+            asyncio.to_thread(self._sessions.create, model, tool_settings=tools)
         )
-        return session.session_id
+
+    def _drop_empty(self, session_id: str) -> None:
+        """Delete a session in which no turn began: nobody knows its id, and it says nothing."""
+        try:
+            if not self._sessions.messages(session_id):
+                self._sessions.delete(session_id)
+        except (SessionError, StorageError) as error:
+            logger.warning("an empty session is left", extra={"reason": str(error)})
 
 
 def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTurn:

@@ -65,7 +65,10 @@ class OpenChatIn(ChatIn):
         description="The session; absent makes a new one.",
         json_schema_extra={"pattern": SESSION_ID_PATTERN},
     )
-    model: ModelName | None = Field(None, description="The model of a new session.")
+    model: ModelName | None = Field(
+        None,
+        description="The model of a new session; absent takes `MOCHI_DEFAULT_MODEL`, if it is set.",
+    )
 
 
 class ChatMessageOut(Schema):

@@ -43,7 +43,7 @@ from mochi_project.configuration.variables import (
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
-from sessions_app.session import ContextStrategy
+from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy
 
 ENV_PREFIX = "MOCHI_"
 ENV_FILE = ".env"
@@ -100,6 +100,10 @@ class MochiSettings(BaseModel):
             "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
             "`openai`, `anthropic`, `google`, `openrouter` are OpenAI-compatible servers"
         ),
+    )
+
+    default_model: str | None = Field(
+        None, max_length=MODEL_NAME_LENGTH, description="Model of new sessions that name none"
     )
 
     data_dir: DataPath = Field(Path(), description="Base directory of all data")

@@ -115,6 +115,7 @@ def build_services(settings: MochiSettings) -> Services:
             sessions=sessions,
             models=models,
             keys=storage.keys,
+            default_model=settings.default_model,
         ),
         confirmations=turns.confirmations,
         housekeeper=_build_housekeeper(settings, storage, agents, turns.signals, questions),

@@ -1,0 +1,87 @@
+"""Sessions that are made for a chat request."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from chat.errors import ShuttingDown
+from chat.service import ChatRequest, ChatService
+from chat.start.preparation import TurnRequest
+from chat.storage.files.idempotency_keys import FileIdempotencyKeys
+from models_app.errors import ThinkingNotSupported
+from sessions_app.errors import ValidationFailed
+from tests.unit.chat.listening import read_all
+
+HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
+
+
+@pytest.fixture
+def make_service(house, data_dir):
+    def make(**how):
+        return ChatService(
+            turns=house.turns,
+            remote=house.turns._remote,
+            sessions=house.sessions,
+            models=house.turns._preparer.models,
+            keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
+            **how,
+        )
+
+    return make
+
+
+async def sessions_of(house):
+    return list((await asyncio.to_thread(house.sessions.list)).sessions)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_request_that_is_refused_leaves_no_empty_session(house, make_service, key):
+    thinking = replace(HELLO.turn, think=True)
+    with pytest.raises(ThinkingNotSupported):
+        await make_service().open(ChatRequest(turn=thinking, model="qwen3:14b"), key)
+    assert await sessions_of(house) == []
+
+
+async def test_a_server_that_stops_leaves_no_empty_session(house, make_service):
+    await house.turns.shutdown(0)
+    with pytest.raises(ShuttingDown):
+        await make_service().open(HELLO)
+    assert await sessions_of(house) == []
+
+
+async def test_a_client_that_leaves_before_the_turn_begins_leaves_no_empty_session(
+    house, make_service, monkeypatch
+):
+    asked, describe = asyncio.Event(), house.model.describe
+
+    async def wait(model):
+        if asked.is_set():
+            await asyncio.Event().wait()
+        asked.set()
+        return await describe(model)
+
+    monkeypatch.setattr(house.model, "describe", wait)
+    opening = asyncio.create_task(make_service().open(HELLO))
+    while not await sessions_of(house):
+        pass
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert await sessions_of(house) == []
+
+
+async def test_a_request_that_names_no_model_gets_the_default_one(house, make_service):
+    house.model.say_text("Hi")
+    turn = await make_service(default_model="qwen3:14b").open(
+        ChatRequest(turn=TurnRequest(message="Hello!"))
+    )
+    await read_all(turn.listener)
+    session = await asyncio.to_thread(house.sessions.get, turn.session_id)
+    assert session.metadata.model == "qwen3:14b"
+
+
+async def test_without_a_default_a_new_session_needs_a_model(house, make_service):
+    with pytest.raises(ValidationFailed):
+        await make_service().open(ChatRequest(turn=TurnRequest(message="Hello!")))
+    assert await sessions_of(house) == []
