@@ -1,9 +1,17 @@
 """Declares the bodies of the chat routes."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from ninja import Schema
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StrictBool
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+)
 
 from models_app.language_model import ThinkLevel
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
@@ -14,6 +22,13 @@ def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank; leave it out to continue from the last user message")
     return value
+
+
+def _thinkable(value: Any) -> Any:
+    """Refuse once what no branch of the union would take: each branch would name another field."""
+    if value is None or isinstance(value, bool) or value in get_args(ThinkLevel):
+        return value
+    raise ValueError(f"must be true, false or one of {', '.join(get_args(ThinkLevel))}")
 
 
 # "pattern" is what the validator enforces, for clients to know.
@@ -38,7 +53,7 @@ class ChatIn(BaseModel):
     message: MessageText | None = Field(
         None, description="What the user says; absent or null regenerates or resumes."
     )
-    think: StrictBool | ThinkLevel | None = Field(
+    think: Annotated[StrictBool | ThinkLevel | None, BeforeValidator(_thinkable)] = Field(
         None, description="Whether, or how hard, a thinking model reasons before it answers."
     )
     selected_tools: list[str] | None = Field(

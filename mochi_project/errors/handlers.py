@@ -159,11 +159,12 @@ def field_of(loc: Iterable[str | int]) -> str:
 
     Ninja puts where it was sent in front (``body``, ``query``, ...), and for a body the name of
     the route's parameter too: ``("body", "payload", "options", "seed")`` is ``options.seed``.
+    Pydantic adds ``[key]`` where the key itself is wrong.
     """
     source, *path = loc
     if source in {"body", "form"}:
         path = path[1:]
-    return ".".join(str(part) for part in path) or str(source)
+    return ".".join(str(part) for part in path if part != "[key]") or str(source)
 
 
 def bad_request_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature

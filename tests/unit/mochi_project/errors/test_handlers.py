@@ -207,6 +207,7 @@ async def test_path_and_query_parameters_are_named_too(client: httpx.AsyncClient
     assert wrong_query["details"]["field"] == "limit"
     assert field_of(("query", "filters", "limit")) == "filters.limit"
     assert field_of(("body",)) == "body"
+    assert field_of(("body", "payload", "tool_policies", "x", "[key]")) == "tool_policies.x"
 
 
 async def test_no_body_means_an_empty_object(client: httpx.AsyncClient) -> None:

@@ -1,0 +1,23 @@
+"""Bodies of the chat routes, as they are validated."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from chat.http.schemas import ChatIn
+
+
+@pytest.mark.parametrize("think", ["very", 1, 0, "", ["low"], {"level": "low"}])
+def test_what_think_can_not_be_is_said_once_and_of_the_field(think: Any) -> None:
+    with pytest.raises(ValidationError) as raised:
+        ChatIn.model_validate({"message": "Hello", "think": think})
+
+    [error] = raised.value.errors()
+    assert error["loc"] == ("think",)
+    assert "true, false or one of low, medium, high" in error["msg"]
+
+
+@pytest.mark.parametrize("think", [True, False, None, "low", "medium", "high"])
+def test_what_think_can_be_stays_what_it_is(think: Any) -> None:
+    assert ChatIn.model_validate({"think": think}).think is think
