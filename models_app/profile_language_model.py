@@ -116,13 +116,10 @@ def apply_profile(profile: Profile, request: ModelRequest) -> ModelRequest:
     if profile.system_prompt and not any(isinstance(item, SystemMessage) for item in messages):
         prompt = SystemMessage(content=profile.system_prompt, message_id="", timestamp="")
         messages = [prompt, *messages]
-    options = profile.parameters.options()
-    if profile.provider == "ollama" and "max_tokens" in options:
-        options.setdefault("num_predict", options.pop("max_tokens"))
     return msgspec.structs.replace(
         request,
         model=profile.model,
         messages=messages,
         think=profile.parameters.thinking if request.think is None else request.think,
-        options={**options, **request.options},
+        options={**profile.parameters.options(), **request.options},
     )

@@ -7,8 +7,8 @@ import msgspec
 
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.wire_patterns import PROMPT_FILE
+from sessions_app.session import require_prompt
 
-MAX_CONTENT_CHARS = 9_999
 PREVIEW_LENGTH = 100
 
 _FILENAME = re.compile(str(PROMPT_FILE["pattern"]))
@@ -70,13 +70,7 @@ def validate_content(content: str) -> None:
     """
     if not content.strip():
         raise ValidationFailed("A system prompt needs some text.", field="content")
-    if len(content) > MAX_CONTENT_CHARS:
-        raise ValidationFailed(
-            f"A system prompt has fewer than {MAX_CONTENT_CHARS + 1:,} characters; "
-            f"this one has {len(content):,}.",
-            field="content",
-            max_length=MAX_CONTENT_CHARS,
-        )
+    require_prompt(content, field="content")
     if any("\ud800" <= character <= "\udfff" for character in content):
         raise ValidationFailed(
             "The text holds half of a surrogate pair, which is no character.", field="content"

@@ -4,11 +4,11 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from prompts_app.prompts import MAX_CONTENT_CHARS
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE
+from sessions_app.session import MAX_PROMPT_LENGTH
 
 # The service checks these; here they are only told, so that every refusal has the same words.
-_CONTENT_RULES: JsonDict = {"pattern": NOT_BLANK_PATTERN, "maxLength": MAX_CONTENT_CHARS}
+_CONTENT_RULES: JsonDict = {"pattern": NOT_BLANK_PATTERN, "maxLength": MAX_PROMPT_LENGTH}
 _EXAMPLE_TEXT = "You are a helpful assistant. Answer briefly."
 
 

@@ -1,6 +1,7 @@
 """Serves the ``/sessions`` routes: parses, calls, encodes."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Annotated, Any, get_args
 
 from django.http import HttpRequest
@@ -84,6 +85,7 @@ async def list_sessions(
 async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponseBase:
     """Make a new session."""
     await get_services().models.look_up(body.model)
+    _check_options(body.options, body.model)
     await _check_names(body)
     prompt = body.system_prompt
     if prompt is None and body.system_prompt_source_file is not None:
@@ -149,7 +151,7 @@ async def update_session(
 ) -> HttpResponseBase:
     """Change settings of a session."""
     given = body.model_fields_set
-    if "model" in given or body.context_window is not None:
+    if "model" in given or body.context_window is not None or body.options:
         await _check_model(session_id, body)
     await _check_names(body)
     changes: dict[str, Any] = {name: getattr(body, name) for name in given}
@@ -324,13 +326,24 @@ async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
         )
 
 
+def _check_options(options: Mapping[str, Any] | None, model: str) -> None:
+    """Refuse options that Ollama does not have, where its model answers."""
+    if options and get_services().models.is_of_ollama(model):
+        for name in ("thinking_budget", "reasoning_effort"):
+            if name in options:
+                raise ValidationFailed(
+                    f"`{name}` is no option of Ollama's models. Say `think` in a chat request.",
+                    field="options",
+                )
+
+
 async def _check_model(session_id: str, body: SessionUpdateIn) -> None:
-    """Refuse a model that does not exist, and a window larger than the model can hold."""
+    """Refuse a missing model, a window that it can't hold, and options that it does not have."""
     session = await asyncio.to_thread(get_services().sessions.get, session_id)
     named = "model" in body.model_fields_set
-    model = await get_services().models.look_up(
-        body.model if named else session.metadata.model, must_exist=named
-    )
+    name = body.model if named else session.metadata.model
+    _check_options(body.options, name)
+    model = await get_services().models.look_up(name, must_exist=named)
     maximum = model.context_length if model else None
     if maximum is not None and body.context_window is not None and body.context_window > maximum:
         raise ValidationFailed(

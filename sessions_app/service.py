@@ -31,6 +31,7 @@ from sessions_app.session import (
     edit_user_message,
     fork,
     remove_system_prompt,
+    require_prompt,
     require_text,
     set_system_prompt,
 )
@@ -128,7 +129,8 @@ class SessionManager:
             context_strategy: How a history that is too long is made to fit; None: the server's way.
 
         Raises:
-            ValidationFailed: A text is blank, or a value can't be saved as JSON.
+            ValidationFailed: A text is blank, the prompt is too long, or a value can't be saved as
+                JSON.
             StorageFull: No space is left.
         """
         require_text(model, field="model")
@@ -148,7 +150,7 @@ class SessionManager:
             )
         )
         if system_prompt is not None:
-            require_text(system_prompt, field="system_prompt")
+            require_prompt(system_prompt, field="system_prompt")
             prompt = _system_message(system_prompt, system_prompt_source_file, now)
             session = set_system_prompt(session, prompt, now=now)
         return self._keep_new(session)
@@ -253,9 +255,10 @@ class SessionManager:
         """Give a session a system prompt, in place of the one it has.
 
         Raises:
-            ValidationFailed: The text is blank.
+            ValidationFailed: The text is blank, or has 10,000 characters or more.
             SessionBusy: A turn is running.
         """
+        require_prompt(content, field="content")
         now = utc_now()
         prompt = _system_message(content, source_file, now)
         self._update_idle(session_id, lambda session: set_system_prompt(session, prompt, now=now))

@@ -29,6 +29,8 @@ KNOWN_MAJOR = "1"
 PREVIEW_LENGTH = 100
 
 MODEL_NAME_LENGTH = 300
+MAX_PROMPT_LENGTH = 9_999
+"""Characters of a system prompt that a person sets; an agent's may be longer."""
 """The longest name of a model; providers answer a longer one in ways of their own."""
 
 ExecutionPolicy = Literal["always_confirm", "never_confirm", "confirm_destructive"]
@@ -317,6 +319,22 @@ def require_text(text: str, *, field: str) -> None:
     """
     if not text.strip():
         raise ValidationFailed(f"{field} must not be blank.", field=field)
+
+
+def require_prompt(text: str, *, field: str) -> None:
+    """Refuse a blank system prompt, and one of 10,000 characters or more.
+
+    Raises:
+        ValidationFailed: ``details.field`` names the field.
+    """
+    require_text(text, field=field)
+    if len(text) > MAX_PROMPT_LENGTH:
+        raise ValidationFailed(
+            f"A system prompt has fewer than {MAX_PROMPT_LENGTH + 1:,} characters; "
+            f"this one has {len(text):,}.",
+            field=field,
+            max_length=MAX_PROMPT_LENGTH,
+        )
 
 
 def message_at(session: Session, index: int) -> Message:

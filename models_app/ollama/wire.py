@@ -37,6 +37,8 @@ from sessions_app.messages import (
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
+_OTHERS_OPTIONS = frozenset(["max_tokens", "thinking_budget", "reasoning_effort"])
+"""Options of other providers; of these, Ollama has ``max_tokens`` by another name."""
 
 
 # --- requests -----------------------------------------------------------------------------------
@@ -87,12 +89,20 @@ def chat_body(
         body["think"] = think
     if answer_schema is not None:
         body["format"] = answer_schema
-    settings = dict(options or {})
+    settings = _ollama_options(options) if options else {}
     if context_window is not None:
         settings["num_ctx"] = context_window
     if settings:
         body["options"] = settings
     return body
+
+
+def _ollama_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that Ollama knows, by its names; it ignores others without a word."""
+    known = {name: value for name, value in options.items() if name not in _OTHERS_OPTIONS}
+    if (longest := options.get("max_tokens")) is not None:
+        known.setdefault("num_predict", longest)
+    return known
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
-from pydantic.config import JsonDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
+from sessions_app.http.options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 from sessions_app.session import (
+    MAX_PROMPT_LENGTH,
     MODEL_NAME_LENGTH,
     AgentSettings,
     ContextStrategy,
@@ -44,45 +45,6 @@ Name = Annotated[str, Field(min_length=1, max_length=300)]
 # Whole numbers as in JSON Schema: 3 and 3.0, but neither "3" nor true.
 WindowSize = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_number)]
 MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
-
-
-_WHOLE = frozenset(
-    ["seed", "top_k", "max_tokens", "num_predict", "num_keep", "repeat_last_n", "thinking_budget"]
-)
-_NUMBERS = _WHOLE | {
-    "temperature",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "repeat_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-}
-
-
-def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Refuse what would fail with every answer, or do nothing; other names are the provider's."""
-    for name, value in (options or {}).items():
-        if name == "num_ctx":
-            raise ValueError("`num_ctx` is what the session's `context_window` sets")
-        if name not in _NUMBERS or value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"`{name}` is a number")  # noqa: TRY004 - pydantic's way to refuse
-        if name in _WHOLE and isinstance(value, float) and not value.is_integer():
-            raise ValueError(f"`{name}` is a whole number")
-    return options
-
-
-# Numbers in which nothing stands behind the point are whole ones, here as in JSON Schema.
-_PROPERTIES: JsonDict = {
-    name: {"type": ["integer" if name in _WHOLE else "number", "null"]} for name in sorted(_NUMBERS)
-}
-Options = Annotated[
-    dict[str, Any] | None,
-    AfterValidator(_check_options),
-    Field(json_schema_extra={"properties": {**_PROPERTIES, "num_ctx": False}}),
-]
 
 
 class ToolSettingsIn(BaseModel, extra="forbid"):
@@ -140,7 +102,11 @@ class SessionCreateIn(BaseModel):
     )
 
     model: ModelName = Field(description="The model that shall answer")
-    system_prompt: str | None = Field(None, description="Text of the system prompt")
+    system_prompt: str | None = Field(
+        None,
+        description="Text of the system prompt",
+        json_schema_extra={"maxLength": MAX_PROMPT_LENGTH},
+    )
     system_prompt_source_file: Name | None = Field(
         None, description="Name of a prompt file: its text is loaded, or it labels `system_prompt`"
     )
@@ -206,7 +172,9 @@ class SystemPromptIn(BaseModel):
     )
 
     content: str | None = Field(
-        None, description="The text", json_schema_extra={"pattern": NOT_BLANK_PATTERN}
+        None,
+        description="The text",
+        json_schema_extra={"pattern": NOT_BLANK_PATTERN, "maxLength": MAX_PROMPT_LENGTH},
     )
     source_file: Name | None = Field(
         None, description="Name of a prompt file: its text is loaded, or it labels `content`"

@@ -245,14 +245,6 @@ def test_what_the_session_says_wins():
     assert sent.options == {}
 
 
-def test_ollama_has_another_name_for_the_longest_answer():
-    made = profile(provider="ollama", parameters={"max_tokens": 100})
-
-    assert apply_profile(made, ModelRequest(model="work", messages=[HELLO])).options == {
-        "num_predict": 100
-    }
-
-
 def test_every_parameter_is_one_of_the_options():
     fields = set(ProfileParameters.__struct_fields__) - {"thinking", "context_limit"}
     values = {

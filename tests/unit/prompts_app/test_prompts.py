@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts_app.prompts import (
-    MAX_CONTENT_CHARS,
     PREVIEW_LENGTH,
     Prompt,
     PromptSummary,
@@ -12,6 +11,7 @@ from prompts_app.prompts import (
     validate_filename,
 )
 from sessions_app.errors import ValidationFailed
+from sessions_app.session import MAX_PROMPT_LENGTH
 
 HOSTILE_NAMES = [
     "",
@@ -73,7 +73,7 @@ def test_a_blank_text_is_refused(content: str) -> None:
 
 
 def test_a_text_has_fewer_than_ten_thousand_characters() -> None:
-    validate_content("é" * MAX_CONTENT_CHARS)
+    validate_content("é" * MAX_PROMPT_LENGTH)
     with pytest.raises(ValidationFailed, match="10,000"):
         validate_content("x" * 10_000)
 

@@ -64,6 +64,15 @@ def test_the_context_window_is_an_option_beside_the_others():
     assert body["options"] == {"temperature": 0.5, "num_ctx": 8192}
 
 
+def test_options_of_other_providers_are_not_sent():
+    options = {"max_tokens": 100, "thinking_budget": 10_000, "reasoning_effort": "low", "seed": 1}
+    assert body_of(user(), options=options)["options"] == {"seed": 1, "num_predict": 100}
+    assert body_of(user(), options={"max_tokens": 9, "num_predict": 7})["options"] == {
+        "num_predict": 7
+    }
+    assert "options" not in body_of(user(), options={"thinking_budget": 10_000})
+
+
 def test_a_cancelled_answer_is_sent_without_its_marker():
     cancelled = AssistantMessage(content="Once upon\n\n[cancelled]", cancelled=True, **ID)
     quoting = AssistantMessage(content="It says\n\n[cancelled]", **ID)

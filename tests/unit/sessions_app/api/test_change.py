@@ -122,6 +122,7 @@ async def test_a_system_prompt_is_set_and_removed(
     [
         ({}, 422, "VALIDATION_ERROR"),
         ({"content": ""}, 422, "VALIDATION_ERROR"),
+        ({"content": "x" * 10_000}, 422, "VALIDATION_ERROR"),
         ({"source_file": "missing.md"}, 404, "PROMPT_NOT_FOUND"),
         ({"source_file": "../secret.md"}, 422, "VALIDATION_ERROR"),
     ],

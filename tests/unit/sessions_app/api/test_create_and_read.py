@@ -155,6 +155,9 @@ async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
         ({"model": "qwen3:14b", "options": {"top_p": True}}, "options"),
         ({"model": "qwen3:14b", "options": {"seed": 1.5}}, "options"),
         ({"model": "qwen3:14b", "options": {"num_ctx": 4096}}, "options"),
+        ({"model": "qwen3:14b", "options": {"thinking_budget": 100}}, "options"),
+        ({"model": "qwen3:14b", "options": {"reasoning_effort": "low"}}, "options"),
+        ({"model": "qwen3:14b", "system_prompt": "x" * 10_000}, "system_prompt"),
         (
             {"model": "qwen3:14b", "tool_settings": {"execution_policy": "yolo"}},
             "tool_settings.execution_policy",
@@ -174,6 +177,27 @@ async def test_a_wrong_field_is_named_and_makes_no_session(
     details = refused(await client.post(URL, body, content_type=JSON), 422, "VALIDATION_ERROR")
     assert details["field"] == field
     assert (await client.get(URL)).json()["total"] == 0
+
+
+async def test_a_misspelt_option_is_refused_with_the_one_that_was_meant(
+    client: AsyncClient, talk: str
+) -> None:
+    body = {"options": {"temprature": 0.5}}
+    for answer in (
+        await client.post(URL, {"model": "qwen3:14b", **body}, content_type=JSON),
+        await client.patch(f"{URL}/{talk}", body, content_type=JSON),
+    ):
+        assert refused(answer, 422, "VALIDATION_ERROR")["field"] == "options"
+        assert "did you mean temperature?" in answer.json()["error"]["message"]
+
+
+async def test_an_option_that_only_other_providers_have_is_for_their_models(
+    client: AsyncClient, talk: str
+) -> None:
+    for changes in ({"options": {"thinking_budget": 9}}, {"options": {"reasoning_effort": "low"}}):
+        answer = await client.patch(f"{URL}/{talk}", changes, content_type=JSON)
+        assert refused(answer, 422, "VALIDATION_ERROR")["field"] == "options"
+        assert "no option of Ollama" in answer.json()["error"]["message"]
 
 
 # --- Read --------------------------------------------------------------------------------------

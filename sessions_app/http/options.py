@@ -1,0 +1,68 @@
+"""Checks a session's sampling options: their names, and the types of their values. Pure."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+from pydantic.config import JsonDict
+
+from sessions_app.suggestions import suggestion
+
+_INTEGERS = frozenset(
+    [
+        *("seed", "top_k", "max_tokens", "num_predict", "num_keep", "repeat_last_n"),
+        *("thinking_budget", "mirostat", "num_batch", "num_gpu", "main_gpu", "num_thread"),
+    ]
+)
+_NUMBERS = _INTEGERS | {
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "tfs_z",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "mirostat_eta",
+    "mirostat_tau",
+}
+_OTHERS = frozenset(
+    [
+        *("stop", "reasoning_effort", "numa", "low_vram", "f16_kv", "use_mmap", "use_mlock"),
+        "penalize_newline",
+    ]
+)
+OPTIONS = _NUMBERS | _OTHERS
+"""The options of all providers, by Ollama's names or else the common ones (docs/providers.md)."""
+
+
+def _check_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Refuse what would fail with every answer, or do nothing."""
+    for name, value in (options or {}).items():
+        if name == "num_ctx":
+            raise ValueError("`num_ctx` is what the session's `context_window` sets")
+        if name not in OPTIONS:
+            raise ValueError(
+                f"there is no option `{name[:100]}`{suggestion(name, sorted(OPTIONS))}"
+            )
+        if name not in _NUMBERS or value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"`{name}` is a number")  # noqa: TRY004 - pydantic's way to refuse
+        if name in _INTEGERS and isinstance(value, float) and not value.is_integer():
+            raise ValueError(f"`{name}` is a whole number")
+    return options
+
+
+# Numbers in which nothing stands behind the point are whole ones, here as in JSON Schema.
+_PROPERTIES: JsonDict = {
+    **{
+        name: {"type": ["integer" if name in _INTEGERS else "number", "null"]}
+        for name in sorted(_NUMBERS)
+    },
+    **{name: {} for name in sorted(_OTHERS)},
+}
+Options = Annotated[
+    dict[str, Any] | None,
+    AfterValidator(_check_options),
+    Field(json_schema_extra={"properties": _PROPERTIES, "additionalProperties": False}),
+]
