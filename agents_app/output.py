@@ -6,7 +6,7 @@ import msgspec
 
 from sessions_app.errors import MochiError
 from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from tools_app.text import cut_middle
+from tools_app.output_limit import cut_middle
 
 
 def output_of(session_id: str, messages: Sequence[Message], error: MochiError | None = None) -> str:

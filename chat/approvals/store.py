@@ -10,17 +10,11 @@ No answer, a late one, a withdrawn question and an unreadable record all mean th
 not run. Each record appears whole or not at all and is durable when a call returns, so a process
 may die at any point: before ``decided`` is there no answer was given, before ``used`` is there no
 tool has run, and what is ``used`` never runs again.
-
-**Time.** Processes share only the wall clock, and that may be set. A question is open from
-``created_at`` to ``expires_at`` and closed at any other time, before ``created_at`` too. So setting
-the clock can close a question early; it can keep one open for longer only when no turn waits, for
-a waiting turn measures by its own monotonic clock and then calls ``expire``. It never answers one,
-but with no.
 """
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -33,9 +27,8 @@ from chat.approvals.confirmation import (
     Reason,
     hash_call,
     is_of_newer_server,
-    read_moment,
-    written,
 )
+from chat.approvals.expiry import Expiry, utc_clock
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from chat.storage.records import Records
 from sessions_app.errors import SessionNotFound
@@ -48,10 +41,6 @@ ASKED, DECIDED, USED = KINDS = ("asked", "decided", "used")
 to go."""
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class ConfirmationStore:
@@ -69,12 +58,11 @@ class ConfirmationStore:
         records: Records,
         *,
         timeout_seconds: float,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = utc_clock,
     ) -> None:
         self._records = records
         self.timeout_seconds = timeout_seconds
-        self._timeout = timedelta(seconds=timeout_seconds)
-        self._now = now
+        self._expiry = Expiry(timeout_seconds, now)
 
     def ask(
         self,
@@ -100,7 +88,7 @@ class ConfirmationStore:
         """
         if not is_session_id(session_id):
             raise SessionNotFound(session_id)
-        now = self._now()
+        created_at, expires_at = self._expiry.period()
         question = Confirmation(
             confirmation_id=f"conf_{secrets.token_hex(16)}",
             session_id=session_id,
@@ -111,8 +99,8 @@ class ConfirmationStore:
             arguments=call.arguments,
             arguments_hash=hash_call(call.name, call.arguments),
             turn_id=turn_id,
-            created_at=written(now),
-            expires_at=written(now + self._timeout),
+            created_at=created_at,
+            expires_at=expires_at,
             agent_name=agent_name,
             reason=reason,
             tool_digest=tool_digest,
@@ -153,7 +141,7 @@ class ConfirmationStore:
         question = self._question(session_id, confirmation_id)
         if question is None:
             raise ConfirmationNotFound(confirmation_id)
-        if not self._is_open(question):
+        if not self._expiry.is_open(question):
             answer = self._refusal(question, "timeout")
         elif approved is True:
             answer = self._approval(question, arguments)
@@ -206,7 +194,7 @@ class ConfirmationStore:
             decision = self.decision_of(question)
             if decision is not None and decision.reason == "denied":
                 return decision
-            if decision is not None and decision.approved and self._is_recent(decision):
+            if decision is not None and decision.approved and self._expiry.is_usable(decision):
                 approvals.append(decision)
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
 
@@ -255,8 +243,7 @@ class ConfirmationStore:
 
         Those that are open, and approvals that can still be used, are kept whatever the age.
         """
-        seconds = max(older_than_seconds, self._timeout.total_seconds())
-        newest = self._now().timestamp() - seconds
+        newest = self._expiry.newest_to_sweep(older_than_seconds)
         return self._records.sweep(newest, is_of_newer_server)
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
@@ -283,7 +270,7 @@ class ConfirmationStore:
         for confirmation_id, kinds in self._records.kinds(session_id).items():
             if kinds == {ASKED}:
                 question = self._question(session_id, confirmation_id)
-                if question is not None and self._is_open(question):
+                if question is not None and self._expiry.is_open(question):
                     yield question
 
     def _question(self, session_id: str, confirmation_id: str) -> Confirmation | None:
@@ -315,7 +302,7 @@ class ConfirmationStore:
             reason="approved",
             arguments=wanted,
             arguments_hash=wanted_hash,
-            decided_at=written(self._now()),
+            decided_at=self._expiry.stamp(),
             edited=wanted_hash != question.arguments_hash,
             version=VERSION,
         )
@@ -326,15 +313,9 @@ class ConfirmationStore:
             reason=reason,
             arguments=question.arguments,
             arguments_hash=question.arguments_hash,
-            decided_at=written(self._now()),
+            decided_at=self._expiry.stamp(),
             version=VERSION,
         )
-
-    def _is_open(self, question: Confirmation) -> bool:
-        return read_moment(question.created_at) <= self._now() < read_moment(question.expires_at)
-
-    def _is_recent(self, decision: ApprovalDecision) -> bool:
-        return timedelta(0) <= self._now() - read_moment(decision.decided_at) <= self._timeout
 
     def _put(
         self, question: Confirmation, kind: str, record: Any, *, exclusive: bool = False

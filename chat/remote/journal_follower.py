@@ -9,8 +9,8 @@ from chat.errors import TurnInterrupted
 from chat.storage.journal import Entry, TurnJournal
 from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event
+from chat.stream.heartbeat import HEARTBEAT_SECONDS
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
-from chat.stream.turn_stream import HEARTBEAT_SECONDS
 from chat.turn.outcome import failed
 
 LIVENESS_SECONDS = 1.0

@@ -10,6 +10,7 @@ from chat.errors import TurnLimitReached
 from chat.storage.journal import JournalWriter, Passage, do_nothing, line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import Event
+from chat.stream.heartbeat import Heartbeat
 from chat.stream.notes import Note
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
 from sessions_app.errors import StorageError
@@ -20,7 +21,6 @@ logger = logging.getLogger(__name__)
 MAX_PENDING_BYTES = 256 * 1024
 MAX_TURN_BYTES = 64 * 1024 * 1024
 """Of journal; some 800,000 tokens. Nothing else ends a model that goes on and on, but time."""
-HEARTBEAT_SECONDS = 15.0
 EVENT_BYTES = 256  # what a waiting event takes in memory beside its payload, roughly
 
 ReadJournal = Callable[[int], Awaitable[Passage]]
@@ -235,8 +235,7 @@ class Subscription:
     What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
     behind reads the rest from the journal, in passages of that size: a slow client costs no more
     memory and misses nothing.
-    After 15 s of silence it gets no events, so that something can be sent: no proxy may take the
-    connection for dead.
+    After 15 s of silence it gets no events, so that a heartbeat can be sent.
     """
 
     def __init__(self, stream: TurnStream, read_journal: ReadJournal, after: int | None) -> None:
@@ -254,8 +253,7 @@ class Subscription:
         self._pushed = self._fetched
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
-        self._last_sent = self._now()
-        self._heartbeat = self._loop.call_later(HEARTBEAT_SECONDS, self._beat)
+        self._heartbeat = Heartbeat(self._beat)
 
     def push_to(self, sink: Push) -> None:
         """Hand events to ``sink`` as they come, while ``next`` waits for them.
@@ -273,7 +271,7 @@ class Subscription:
         is_awaited = waiter is not None and not waiter.done()
         if is_awaited and self._sink is not None and self._sink(events):
             self._fetched = self._pushed = last_number
-            self._last_sent = self._now()
+            self._heartbeat.last_sent = self._now()
             return
         journalled = last_number <= self._stream.journalled
         if self._behind and journalled:
@@ -305,14 +303,14 @@ class Subscription:
                     return missed
             elif self._is_silent:
                 self._is_silent = False
-                self._last_sent = self._now()
+                self._heartbeat.last_sent = self._now()
                 return ()
             elif self._stream.ended:
                 return None
             else:
                 self._waiter = self._loop.create_future()
                 await self._waiter
-        self._last_sent = self._now()
+        self._heartbeat.last_sent = self._now()
         self._is_silent = False
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._fetched = self._pushed
@@ -320,17 +318,13 @@ class Subscription:
 
     def close(self) -> None:
         """Stop listening; doing it twice is harmless."""
-        self._heartbeat.cancel()
+        self._heartbeat.stop()
         self._stream.unsubscribe(self)
 
     def _beat(self) -> None:
-        silent_until = self._last_sent + HEARTBEAT_SECONDS
-        if self._now() >= silent_until:
-            if not self._pending and not self._behind:
-                self._is_silent = True
-                self.wake()
-            silent_until = self._now() + HEARTBEAT_SECONDS
-        self._heartbeat = self._loop.call_at(silent_until, self._beat)
+        if not self._pending and not self._behind:
+            self._is_silent = True
+            self.wake()
 
     async def _catch_up(self) -> Sequence[NumberedEvent]:
         """Return the next passage of what was missed; there may be more."""
@@ -346,5 +340,5 @@ class Subscription:
             self._pushed = max(self._pushed, self._fetched)
         # What should be there and is not (a removed journal) will not come either.
         self._behind = bool(missed) and self._fetched < self._stream.journalled
-        self._last_sent = self._now()
+        self._heartbeat.last_sent = self._now()
         return missed

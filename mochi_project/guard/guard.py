@@ -14,6 +14,7 @@ from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.guard import cors
 from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
 from mochi_project.guard.refusal import Refused, send_crash, send_refusal
@@ -32,15 +33,6 @@ SECURITY_HEADERS: Headers = (
     (b"referrer-policy", b"no-referrer"),
 )
 _ALWAYS: Headers = (*SECURITY_HEADERS, (b"vary", b"Origin"))
-_PREFLIGHT_HEADERS: Headers = (
-    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (
-        b"access-control-allow-headers",
-        b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
-    ),
-    (b"access-control-max-age", b"600"),
-)
-_READABLE_BY_PAGES = (b"access-control-expose-headers", b"Retry-After")
 
 _WATCHED = frozenset(
     {
@@ -112,9 +104,9 @@ class Guard:
             self._check_head(scope, head, twice, size)
             origin = head.get(b"origin")
             if origin is not None:  # and allowed, or it would have been refused
-                extra = (*extra, (b"access-control-allow-origin", origin), _READABLE_BY_PAGES)
+                extra = (*_ALWAYS, *cors.response_headers(origin))
                 if b"access-control-request-method" in head and scope["method"] == "OPTIONS":
-                    await _answer_preflight(send, extra)
+                    await cors.answer_preflight(origin, _ALWAYS, send)
                     return
             self._check_token(scope, head)
             if has_body:
@@ -220,19 +212,6 @@ def _may_hide_a_body(scope: Scope) -> bool:
 def _shown(value: bytes) -> str:
     """Return what a client sent, short and printable."""
     return repr(value[:100].decode("latin-1"))
-
-
-async def _answer_preflight(send: Send, extra: Headers) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": 204,
-            "headers": [
-                header for header in (*extra, *_PREFLIGHT_HEADERS) if header != _READABLE_BY_PAGES
-            ],
-        }
-    )
-    await send({"type": "http.response.body"})
 
 
 async def _refuse_websocket(scope: Scope, send: Send) -> None:

@@ -26,7 +26,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "unsaved_turns",
         "versions",
     },
-    "chat/approvals": {"confirmation_races"},
+    "chat/approvals": {"confirmation_races", "records_on_disk"},
     "chat/storage/files": {"broken_journals"},
     "mochi_project/fast_django": {"streams"},
     "mochi_project/management/commands": {"check"},

@@ -9,7 +9,8 @@ from typing import Any
 from sessions_app.surrogates import join_surrogates
 from tools_app.errors import EXECUTION_FAILED
 from tools_app.hosts.messages import Answer, Failed, Returned
-from tools_app.text import cut, text_of, words_of
+from tools_app.output_limit import cut
+from tools_app.text import text_of, words_of
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000

@@ -30,7 +30,7 @@ from tools_app.hosts.messages import (
     frame,
 )
 from tools_app.hosts.output_log import OutputLog, printable, printable_end
-from tools_app.text import MAX_OUTPUT_BYTES, cut
+from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
 from tools_app.toolset import ToolResult
 
 logger = logging.getLogger("tools_app.hosts")

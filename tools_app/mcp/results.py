@@ -9,7 +9,7 @@ import mcp_types as types
 import msgspec
 
 from tools_app.mcp.remote import RemoteResult
-from tools_app.text import cut
+from tools_app.output_limit import cut
 
 
 def result_of(result: types.CallToolResult) -> RemoteResult:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from chat.remote import journal_follower
-from chat.stream import turn_stream
+from chat.stream import heartbeat
 
 SILENCE = 1.0
 HUGE_LINE = 200 * 1024 * 1024
@@ -196,4 +196,4 @@ def test_silence_is_filled_with_comments_for_every_kind_of_listener(start, patch
 
 
 def test_the_heartbeat_is_due_after_fifteen_seconds():
-    assert turn_stream.HEARTBEAT_SECONDS == journal_follower.HEARTBEAT_SECONDS == 15
+    assert heartbeat.HEARTBEAT_SECONDS == journal_follower.HEARTBEAT_SECONDS == 15

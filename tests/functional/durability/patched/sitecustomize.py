@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chat.approvals import approver
 from chat.remote import journal_follower
-from chat.stream import turn_stream
+from chat.stream import heartbeat
 from chat.turn.actions import TurnActions
 
 report_complete = TurnActions.report_complete
@@ -33,4 +33,4 @@ if seconds := os.environ.get("MOCHI_E2E_LOOK_AGAIN_SECONDS"):
     approver.LOOK_AGAIN_SECONDS = float(seconds)
 
 if period := os.environ.get("MOCHI_E2E_HEARTBEAT_SECONDS"):
-    turn_stream.HEARTBEAT_SECONDS = journal_follower.HEARTBEAT_SECONDS = float(period)
+    heartbeat.HEARTBEAT_SECONDS = journal_follower.HEARTBEAT_SECONDS = float(period)

@@ -1,96 +1,25 @@
 """Asking whether a tool may run, and the one answer that stands."""
 
-import json
-import os
 import shutil
-import stat
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
 
-from chat.approvals.store import (
-    ASKED,
-    CONFIRMATION_IDS,
-    DECIDED,
-    KINDS,
-    USED,
-    ConfirmationStore,
-)
+from chat.approvals.store import ASKED, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from chat.storage.files.records import FileRecords
 from sessions_app.errors import SessionNotFound, ValidationFailed
 from sessions_app.messages import ToolCall
-
-SESSION, OTHER_SESSION = "a1b2c3d4e5", "0000000000"
-MESSAGE = "f1e2d3c4b5"
-CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x", "n": 1})
-TIMEOUT = 300
-LATE = ConfirmationExpired, ConfirmationAlreadyDecided
-
-
-def records_in(directory):
-    return FileRecords(directory, names=CONFIRMATION_IDS, kinds=KINDS)
-
-
-class Clock:
-    """A wall clock that anybody may set."""
-
-    def __init__(self):
-        self.time = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-
-    def __call__(self):
-        return self.time
-
-    def move(self, seconds):
-        self.time += timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def directory(tmp_path):
-    return tmp_path / ".mochi" / "confirmations"
-
-
-@pytest.fixture
-def store(directory, clock):
-    return ConfirmationStore(records_in(directory), timeout_seconds=TIMEOUT, now=clock)
-
-
-@pytest.fixture
-def ask(store):
-    def asking(**different):
-        question = {
-            "session_id": SESSION,
-            "message_id": MESSAGE,
-            "call": CALL,
-            "call_index": 0,
-            "turn_id": "turn_1",
-        }
-        return store.ask(**question | different)
-
-    return asking
-
-
-@pytest.fixture
-def file_of(directory):
-    def path(question, kind=ASKED):
-        return directory / question.session_id / f"{question.confirmation_id}.{kind}"
-
-    return path
-
-
-def approve(store, question, **options):
-    return store.decide(SESSION, question.confirmation_id, approved=True, **options)
-
-
-def deny(store, question):
-    return store.decide(SESSION, question.confirmation_id, approved=False)
-
+from tests.unit.chat.approvals.questions import (
+    CALL,
+    MESSAGE,
+    OTHER_SESSION,
+    SESSION,
+    TIMEOUT,
+    approve,
+    deny,
+    records_in,
+)
 
 # Asking and answering
 
@@ -280,57 +209,6 @@ def test_what_nobody_approved_can_not_be_used(ask, store):
     assert not store.consume(SESSION, f"conf_{'0' * 32}")
 
 
-# Too late
-
-
-def test_confirming_late_is_a_denial_for_everybody(ask, store, clock):
-    question = ask()
-    clock.move(TIMEOUT)
-    assert store.pending(SESSION) == []
-    for _ in range(2):
-        with pytest.raises(ConfirmationExpired):
-            approve(store, question)
-    assert store.decision_of(question).reason == "timeout"
-    assert store.find_decided(SESSION, MESSAGE, CALL) is None
-
-
-def test_the_turn_that_waited_long_enough_denies_whatever_the_clock_says(ask, store, clock):
-    question = ask()
-    clock.move(-3600)
-    assert store.expire(question).reason == "timeout"
-    for seconds in (0, 3600, 1):
-        clock.move(seconds)
-        with pytest.raises(ConfirmationExpired):
-            approve(store, question)
-
-
-def test_an_approval_that_was_faster_than_the_end_of_the_time_stands(ask, store):
-    question = ask()
-    _, decision = approve(store, question)
-    assert store.expire(question) == decision
-
-
-@pytest.mark.parametrize("seconds", [-1, -86_400, TIMEOUT, 86_400])
-def test_a_clock_that_was_set_never_turns_into_an_approval(ask, store, clock, seconds):
-    question = ask()
-    clock.move(seconds)
-    with pytest.raises(ConfirmationExpired):
-        approve(store, question)
-    clock.move(-seconds)
-    with pytest.raises(ConfirmationExpired):
-        approve(store, question)
-
-
-@pytest.mark.parametrize("seconds", [-1, TIMEOUT + 1])
-def test_an_approval_counts_on_resume_only_for_a_while_after_it_was_given(
-    ask, store, clock, seconds
-):
-    approve(store, ask())
-    assert store.find_decided(SESSION, MESSAGE, CALL) is not None
-    clock.move(seconds)
-    assert store.find_decided(SESSION, MESSAGE, CALL) is None
-
-
 # Asking again
 
 
@@ -404,7 +282,7 @@ def test_a_denial_outweighs_an_approval_of_the_same_call(ask, store, clock):
     assert store.find_decided(SESSION, MESSAGE, CALL).reason == "denied"
 
 
-# Withdrawn, discarded, swept
+# Withdrawn, discarded
 
 
 def test_nobody_can_answer_a_question_that_was_withdrawn(ask, store):
@@ -435,138 +313,3 @@ def test_a_session_takes_its_questions_with_it(ask, store, directory):
     store.discard_session(SESSION)
     store.discard_session(SESSION)
     assert [path.name for path in directory.iterdir()] == [OTHER_SESSION]
-
-
-def make_older(directory, clock, seconds):
-    for path in directory.rglob("*"):
-        os.utime(path, times=(clock().timestamp() - seconds,) * 2, follow_symlinks=False)
-
-
-def test_old_questions_are_swept_and_open_or_usable_ones_are_not(ask, store, directory, clock):
-    question = ask()
-    make_older(directory, clock, 100)
-    assert store.sweep(0) == 0
-    approve(store, question)
-    make_older(directory, clock, TIMEOUT - 1)
-    assert store.sweep(0) == 0
-    assert store.consume(SESSION, question.confirmation_id)
-    make_older(directory, clock, 500)
-    assert store.sweep(600) == 0
-    assert store.sweep(400) == 1
-    assert list(directory.iterdir()) == []
-    assert not store.consume(SESSION, question.confirmation_id)
-    with pytest.raises(ConfirmationNotFound):
-        approve(store, question)
-
-
-def test_sweeping_leaves_what_is_not_ours(ask, store, directory, clock, file_of):
-    question = ask()
-    torn = directory / SESSION / f".{question.confirmation_id}.{DECIDED}.{'0' * 16}.tmp"
-    torn.touch()
-    (directory / SESSION / "notes.txt").touch()
-    (directory / "README").touch()
-    (directory / OTHER_SESSION).touch()
-    file_of(question, USED).mkdir()
-    make_older(directory, clock, 10_000)
-    assert store.sweep(0) == 1
-    assert sorted(path.name for path in (directory / SESSION).iterdir()) == sorted(
-        [file_of(question, USED).name, "notes.txt"]
-    )
-    assert (directory / "README").exists()
-    assert (directory / OTHER_SESSION).exists()
-
-
-def test_sweeping_what_was_never_made_is_nothing(store):
-    assert store.sweep(0) == 0
-
-
-# Files
-
-
-def test_files_and_directories_are_for_their_owner_only(ask, store, directory, file_of):
-    question = ask()
-    approve(store, question)
-    store.consume(SESSION, question.confirmation_id)
-    assert sorted(path.name for path in (directory / SESSION).iterdir()) == sorted(
-        file_of(question, kind).name for kind in (ASKED, DECIDED, USED)
-    )
-    for path in directory.parent.rglob("*"):
-        expected = 0o700 if path.is_dir() else 0o600
-        assert stat.S_IMODE(path.stat().st_mode) == expected
-    assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
-
-
-BROKEN = [b"", b"\0" * 50, b"[]", b"{}", b'{"reason": "approved"}', b"\xff\xfe", b"[" * 100_000]
-
-
-@pytest.mark.parametrize("data", BROKEN)
-def test_a_broken_question_is_no_question_and_hides_no_other(ask, store, file_of, data):
-    broken, kept = ask(), ask(call=msgspec.structs.replace(CALL, id="call_2"))
-    file_of(broken).write_bytes(data)
-    assert store.pending(SESSION) == [kept]
-    with pytest.raises(ConfirmationNotFound):
-        approve(store, broken)
-    assert ask().confirmation_id != broken.confirmation_id
-
-
-@pytest.mark.parametrize("data", BROKEN)
-def test_a_broken_answer_is_a_no(ask, store, file_of, data):
-    question = ask()
-    file_of(question, DECIDED).write_bytes(data)
-    assert store.pending(SESSION) == []
-    assert store.decision_of(question).reason == "timeout"
-    assert store.expire(question).reason == "timeout"
-    assert not store.consume(SESSION, question.confirmation_id)
-    assert store.find_decided(SESSION, MESSAGE, CALL) is None
-    with pytest.raises(LATE):
-        approve(store, question)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"arguments": {"path": "/"}},
-        {"tool_name": "delete_everything"},
-        {"session_id": OTHER_SESSION},
-        {"created_at": "yesterday"},
-        {"expires_at": "2099-01-01T00:00:00"},
-    ],
-)
-def test_a_question_whose_file_was_changed_is_not_found(ask, store, file_of, change):
-    question = ask()
-    record = json.loads(file_of(question).read_text()) | change
-    file_of(question).write_text(json.dumps(record))
-    with pytest.raises(ConfirmationNotFound):
-        approve(store, question)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"arguments": {"path": "/"}}, {"confirmation_id": f"conf_{'0' * 32}"}, {"decided_at": "now"}],
-)
-def test_an_answer_whose_file_was_changed_is_a_no(ask, store, file_of, change):
-    question = ask()
-    approve(store, question)
-    record = json.loads(file_of(question, DECIDED).read_text()) | change
-    file_of(question, DECIDED).write_text(json.dumps(record))
-    assert store.decision_of(question).reason == "timeout"
-    assert not store.consume(SESSION, question.confirmation_id)
-
-
-def test_links_pipes_and_directories_are_no_records(ask, store, directory, tmp_path):
-    question = ask()
-    here = directory / SESSION
-    outside = tmp_path / "outside"
-    outside.write_text("{}")
-    (here / f"conf_{'1' * 32}.{ASKED}").symlink_to(here / f"{question.confirmation_id}.{ASKED}")
-    os.mkfifo(here / f"conf_{'2' * 32}.{ASKED}")
-    (here / f"conf_{'3' * 32}.{ASKED}").mkdir()
-    (here / "conf_x.asked").touch()
-    (here / f"{question.confirmation_id}.asked.bak").touch()
-    assert store.pending(SESSION) == [question]
-    (here / f"{question.confirmation_id}.{DECIDED}").symlink_to(outside)
-    with pytest.raises(LATE):
-        approve(store, question)
-    assert outside.read_text() == "{}"
-    (directory / OTHER_SESSION).write_text("a file where a directory should be")
-    assert store.pending(OTHER_SESSION) == []

@@ -9,6 +9,7 @@ import pytest
 
 from chat.context import compaction as fitting
 from chat.context.compaction import (
+    COMPACTION_LENGTH,
     MOST_PIECES,
     PLANNED_HERE,
     ContextRules,
@@ -17,7 +18,7 @@ from chat.context.compaction import (
 )
 from chat.context.strategy import STRATEGIES
 from chat.context.window import WindowChoice
-from chat.summaries.prompt import ANSWER_TOKENS, COMPACTION_LENGTH
+from chat.summaries.prompt import ANSWER_TOKENS
 from models_app.errors import ContextOverflow, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
@@ -28,7 +29,7 @@ FOR_EVER = "for ever"
 STEADY = WindowChoice(window=3600, reason="no_adjustment")
 
 
-class Summariser:
+class Summarizer:
     """A model that writes one summary after another; an exception is raised."""
 
     def __init__(self, *summaries):
@@ -52,7 +53,7 @@ class Summariser:
 
 class House:
     def __init__(self, *summaries, turns=7, size=800, strategy="summarize_history", **metadata):
-        self.model = Summariser(*summaries)
+        self.model = Summarizer(*summaries)
         messages = [SystemMessage(content="Be brief.", message_id="s", timestamp="0")]
         for turn in range(turns):
             messages.append(

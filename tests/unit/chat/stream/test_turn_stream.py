@@ -13,7 +13,7 @@ from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.signal_inbox import SignalInbox
-from chat.stream import commit_point
+from chat.stream import commit_point, heartbeat
 from chat.stream import turn_stream as stream
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import ContentDelta, Done, StatusChanged, TurnStarted
@@ -115,7 +115,7 @@ async def test_what_waits_is_sent_at_once(turn_stream):
 
 
 async def test_after_some_silence_a_listener_gets_no_events(turn_stream):
-    with patch.object(stream, "HEARTBEAT_SECONDS", 0.02):
+    with patch.object(heartbeat, "HEARTBEAT_SECONDS", 0.02):
         subscription = turn_stream.subscribe()
         assert await subscription.next() == ()
         assert await subscription.next() == ()

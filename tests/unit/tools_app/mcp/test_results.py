@@ -3,7 +3,7 @@
 import mcp_types as types
 
 from tools_app.mcp.results import result_of
-from tools_app.text import MAX_OUTPUT_BYTES
+from tools_app.output_limit import MAX_OUTPUT_BYTES
 
 
 def result(*content, **more):

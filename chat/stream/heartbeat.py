@@ -1,0 +1,33 @@
+"""Times heartbeats: after 15 s in which a listener was sent nothing, it is sent something."""
+
+import asyncio
+from collections.abc import Callable
+
+HEARTBEAT_SECONDS = 15.0
+"""Shorter than the read timeouts of proxies, which would take a silent connection for dead."""
+
+
+class Heartbeat:
+    """Calls ``beat`` whenever nothing was sent for ``HEARTBEAT_SECONDS``.
+
+    Attributes:
+        last_sent: When something was last sent, by the loop's clock; set by the listener. Setting
+            it costs nothing, where moving a timer for every token would.
+    """
+
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self._beat = beat
+        self._loop = asyncio.get_running_loop()
+        self.last_sent = self._loop.time()
+        self._timer = self._loop.call_later(HEARTBEAT_SECONDS, self._check)
+
+    def stop(self) -> None:
+        """Call ``beat`` no more; doing it twice is harmless."""
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        due = self.last_sent + HEARTBEAT_SECONDS
+        if self._loop.time() >= due:
+            self._beat()
+            due = self._loop.time() + HEARTBEAT_SECONDS
+        self._timer = self._loop.call_at(due, self._check)

@@ -1,0 +1,39 @@
+"""Questions of one session, a clock for their store, and the ways to answer them."""
+
+from datetime import UTC, datetime, timedelta
+
+from chat.approvals.store import CONFIRMATION_IDS, KINDS
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
+from chat.storage.files.records import FileRecords
+from sessions_app.messages import ToolCall
+
+SESSION, OTHER_SESSION = "a1b2c3d4e5", "0000000000"
+MESSAGE = "f1e2d3c4b5"
+CALL = ToolCall(id="call_1", name="delete_file", arguments={"path": "/tmp/x", "n": 1})
+TIMEOUT = 300
+LATE = ConfirmationExpired, ConfirmationAlreadyDecided
+
+
+def records_in(directory):
+    return FileRecords(directory, names=CONFIRMATION_IDS, kinds=KINDS)
+
+
+class Clock:
+    """A wall clock that anybody may set."""
+
+    def __init__(self):
+        self.time = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+
+    def __call__(self):
+        return self.time
+
+    def move(self, seconds):
+        self.time += timedelta(seconds=seconds)
+
+
+def approve(store, question, **options):
+    return store.decide(SESSION, question.confirmation_id, approved=True, **options)
+
+
+def deny(store, question):
+    return store.decide(SESSION, question.confirmation_id, approved=False)
