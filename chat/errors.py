@@ -223,7 +223,7 @@ class SummaryNotFound(SummaryError):
 
 
 class SummaryNotPossible(SummaryError):
-    """There is nothing to summarize, or the model can't write summaries or is not there."""
+    """There is nothing to summarize, or the model can't write summaries."""
 
     code = "VALIDATION_ERROR"
 

@@ -68,11 +68,12 @@ async def list_profiles(request: HttpRequest) -> ProfileListing:
 
 @router.post(
     "/profiles",
-    response={201: ProfileOut, (409, 422, 507): ENVELOPE},
+    response={201: ProfileOut, (404, 409, 422, 507): ENVELOPE},
     summary="Create a profile",
     description=(
-        "409 `PROFILE_EXISTS` when the name is taken. Address and key must be configured together; "
-        "others can be written into the file by hand."
+        "409 `PROFILE_EXISTS` when the name is taken, 404 `MODEL_NOT_FOUND` when its provider does "
+        "not have the model; when the provider can't be reached, it is made all the same. Address "
+        "and key must be configured together; others can be written into the file by hand."
     ),
     operation_id="create_profile",
     tags=["profiles"],
@@ -81,6 +82,7 @@ async def create_profile(request: HttpRequest, body: ProfileCreateIn) -> Status[
     """Create a profile."""
     models = get_services().models
     profile = profile_from(body.name, body.model_dump(exclude={"name"}))
+    await models.check_profile(profile)
     created = await asyncio.to_thread(models.profiles.create, profile)
     models.forget_profile(body.name)
     return Status(201, created)
@@ -112,6 +114,7 @@ async def update_profile(request: HttpRequest, name: str, body: ProfileUpdateIn)
     if body.name not in (None, name):
         raise ValidationFailed("A profile's name can't be changed; create another.", field="name")
     profile = profile_from(name, body.model_dump(exclude={"name"}))
+    await models.check_profile(profile, replaces=True)
     updated = await asyncio.to_thread(models.profiles.update, profile)
     models.forget_profile(name)
     return updated

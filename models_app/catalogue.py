@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,7 +12,7 @@ from models_app.language_model import LanguageModel, ModelInfo
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profile_language_model import Gate, ProfileLanguageModel, always_open
-from models_app.profiles import ProfileService
+from models_app.profiles import Profile, ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.vendor import Vendor
@@ -26,6 +27,8 @@ _PROFILE = "profile"
 _NAMES = frozenset({_PROFILE, *(vendor.name for vendor in KNOWN_VENDORS)})
 
 logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 
 class UnavailableProvider(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,16 +165,24 @@ class ModelCatalogue:
             ModelNotFound: No provider has it, or it can't chat.
         """
         try:
-            async with asyncio.timeout(LOOK_UP_SECONDS):
-                return await self.get(name)
+            return await _unless_unreachable(self.get(name), name)
         except ModelNotFound:
             if must_exist:
                 raise
-        except TimeoutError:
-            logger.warning("the provider of model %r is silent", name)
-        except ModelError as error:
-            logger.warning("model %r is not known just now: %s", name, error.message)
         return None
+
+    async def check_profile(self, profile: Profile, *, replaces: bool = False) -> None:
+        """Refuse a profile that must not be saved, or whose provider does not have its model.
+
+        Profiles can be saved while their provider is unreachable.
+
+        Raises:
+            ValidationFailed, ProfileNotFound: As ``ProfileService.check`` raises them.
+            ModelNotFound: With ``field`` ``"model"``.
+        """
+        await asyncio.to_thread(self.profiles.check, profile, replaces=replaces)
+        if self._profiles is not None:
+            await _unless_unreachable(self._profiles.check(profile), profile.model)
 
     def resolve(self, name: str) -> tuple[LanguageModel, str]:
         """Return the language model that a name means, and the model's name there.
@@ -245,6 +256,24 @@ class ModelCatalogue:
 
     def _configured(self) -> Sequence[VendorLanguageModel]:
         return [each for each in self._vendors.values() if each.is_configured]
+
+
+async def _unless_unreachable(looking_up: Awaitable[Found], name: str) -> Found | None:
+    """Wait for what a provider says of a model; None while it can't be reached.
+
+    Raises:
+        ModelNotFound: The provider does not have it.
+    """
+    try:
+        async with asyncio.timeout(LOOK_UP_SECONDS):
+            return await looking_up
+    except ModelNotFound:
+        raise
+    except TimeoutError:
+        logger.warning("the provider of model %r is silent", name)
+    except ModelError as error:
+        logger.warning("model %r is not known just now: %s", name, error.message)
+    return None
 
 
 async def _list_in_time(

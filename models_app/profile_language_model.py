@@ -84,6 +84,23 @@ class ProfileLanguageModel:
         self._known.set(model, info)
         return info
 
+    async def check(self, profile: Profile) -> None:
+        """Refuse a profile whose provider does not have its model, before it is saved.
+
+        An address or a key that only the profile's file names is not used for this.
+
+        Raises:
+            ModelNotFound: With ``field`` ``"model"``.
+            ModelError: The provider can't be asked.
+        """
+        if not self._profiles.is_configured(profile):
+            return
+        try:
+            await (await self._model_for(profile)).describe(profile.model)
+        except ModelNotFound as error:
+            error.details["field"] = "model"
+            raise
+
     def forget(self, model: str) -> None:
         """Drop a profile from the cache: it was changed."""
         self._known.discard(model)

@@ -154,6 +154,16 @@ class ProfileService:
         validate_name(name)
         return self._read(name)
 
+    def check(self, profile: Profile, *, replaces: bool = False) -> None:
+        """Refuse a profile that must not be stored, as a new one or in place of the present one.
+
+        Raises:
+            ValidationFailed: Something in it is not allowed; ``field`` names it.
+            ProfileNotFound: There is none to replace, or its file can't be read as one.
+        """
+        validate_name(profile.name)
+        self._check(profile, self.get(profile.name) if replaces else None)
+
     def create(self, profile: Profile) -> Profile:
         """Create a profile. Of several writers of one name exactly one succeeds.
 
@@ -162,8 +172,7 @@ class ProfileService:
             ProfileExists: The name is taken.
             StorageFull: The disk is full.
         """
-        validate_name(profile.name)
-        self._check(profile, None)
+        self.check(profile)
         try:
             self._documents.create(f"{profile.name}{_SUFFIX}", _encode(profile))
         except FileExistsError as error:
@@ -178,7 +187,7 @@ class ProfileService:
             ProfileNotFound: There is none, or its file can't be read as one.
             StorageFull: The disk is full; the old one is intact.
         """
-        self._check(profile, self.get(profile.name))
+        self.check(profile, replaces=True)
         self._documents.put(f"{profile.name}{_SUFFIX}", _encode(profile))
         return profile
 

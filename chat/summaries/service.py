@@ -242,6 +242,7 @@ class SummaryService:
             SessionNotFound, SessionCorrupt, SessionReadOnly: By the session.
             SessionBusy: A turn runs, or began meanwhile.
             SummaryNotPossible: There is nothing to summarize, or no model that can.
+            ModelNotFound: The named model is not there.
             ModelError: The model can't be asked, or gave no usable answer.
         """
         session = await asyncio.to_thread(self._repository.load, session_id)
@@ -271,8 +272,11 @@ class SummaryService:
     async def check_model(self, name: str, *, field: str = "model") -> None:
         """Refuse a model that can't write summaries, or that is not there.
 
+        The error names the models that can, where they can be asked for.
+
         Raises:
-            SummaryNotPossible: With the models that can, where they can be had.
+            SummaryNotPossible: The model can't write summaries.
+            ModelNotFound: No provider has it.
         """
         if bare_name(name) in self._unsupported:
             raise SummaryNotPossible(
@@ -281,7 +285,8 @@ class SummaryService:
         try:
             await self._models.look_up(name)
         except ModelNotFound as error:
-            raise SummaryNotPossible(error.message, field=field, **await self._allowed()) from error
+            error.details |= {"field": field, **await self._allowed()}
+            raise
 
     async def _allowed(self) -> Mapping[str, Any]:
         try:

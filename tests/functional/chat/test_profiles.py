@@ -48,13 +48,21 @@ def test_nobody_says_think_and_the_profile_does(chat, profile):
 
 
 def test_a_profile_that_was_removed_is_named_until_it_is_back(chat, profile, script):
+    answered = chat.new_session()
+    chat.say(answered, script("Hi"))
     profile("short-lived")
     session_id = chat.new_session(model="profile:short-lived")
     assert chat.http.delete("/profiles/short-lived").status_code == 204
 
     refused = chat.http.post(f"/chat/{session_id}", json={"message": "Hello"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "PROFILE_NOT_FOUND")
-    assert chat.http.post("/sessions", json={"model": "profile:none"}).status_code == 404
+    none = {"model": "profile:none"}
+    for refused in (
+        chat.http.post("/sessions", json=none),
+        chat.http.post("/sessions", json={"model": "qwen3:14b", "summary_model": "profile:none"}),
+        chat.http.post(f"/sessions/{answered}/summarize", json=none),
+    ):
+        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "PROFILE_NOT_FOUND")
 
     profile("short-lived")
     assert chat.http.post(f"/chat/{session_id}", json={"message": script("Hi")}).status_code == 200

@@ -373,6 +373,28 @@ async def test_the_routes_answer_with_whole_profiles_and_our_envelope(client):
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "PROFILE_NOT_FOUND")
 
 
+async def test_a_profile_of_a_model_that_is_not_there_is_refused(client, scripted):
+    body = {"provider": "ollama", "model": "nada"}
+    there = {**body, "model": "qwen3:14b", "name": "old"}
+    assert (await client.post(URL, there, content_type="application/json")).status_code == 201
+    for answer in (
+        await client.post(URL, {**body, "name": "new"}, content_type="application/json"),
+        await client.put(f"{URL}/old", body, content_type="application/json"),
+    ):
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (404, "MODEL_NOT_FOUND")
+        assert error["details"]["field"] == "model"
+    [kept] = (await client.get(URL)).json()["profiles"]
+    assert kept["model"] == "qwen3:14b"
+
+    missing = await client.put(f"{URL}/none", body, content_type="application/json")
+    assert missing.json()["error"]["code"] == "PROFILE_NOT_FOUND"
+
+    await scripted.stop()
+    unreachable = await client.post(URL, {**body, "name": "new"}, content_type="application/json")
+    assert unreachable.status_code == 201
+
+
 async def test_what_was_read_can_be_sent_back_changed_but_for_its_name(client):
     body = {"name": "work", "provider": "mine", "model": "m"}
     created = (await client.post(URL, body, content_type="application/json")).json()

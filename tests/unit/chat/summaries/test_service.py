@@ -482,11 +482,18 @@ async def test_a_session_without_a_summary_says_whether_one_is_on_its_way(house)
         assert missing.value.details["due"] is (due is not None)
 
 
-@pytest.mark.parametrize("name", ["missing", "gpt-oss:20b", "ollama:gpt-oss:20b"])
-async def test_a_model_that_cannot_is_refused_with_those_that_can(house, name):
-    with pytest.raises(SummaryNotPossible) as refused:
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("missing", ModelNotFound),
+        ("gpt-oss:20b", SummaryNotPossible),
+        ("ollama:gpt-oss:20b", SummaryNotPossible),
+    ],
+)
+async def test_a_model_that_cannot_is_refused_with_those_that_can(house, name, error):
+    with pytest.raises(error) as refused:
         await house.service.summarize(house.talk(), name)
-    assert refused.value.details == {"field": "model", "allowed": ["m"]}
+    assert refused.value.details.items() >= {"field": "model", "allowed": ["m"]}.items()
 
 
 async def test_there_must_be_something_to_summarize_and_a_model_to_do_it(house):

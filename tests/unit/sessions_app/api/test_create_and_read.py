@@ -74,16 +74,19 @@ async def test_an_agent_that_cannot_be_used_is_refused_when_it_is_enabled(
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
-@pytest.mark.parametrize("name", ["missing", "gpt-oss:20b"])
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [("missing", 404, "MODEL_NOT_FOUND"), ("gpt-oss:20b", 422, "VALIDATION_ERROR")],
+)
 async def test_a_summary_model_that_cannot_is_refused_with_those_that_can(
-    client: AsyncClient, talk: str, name: str
+    client: AsyncClient, talk: str, name: str, status: int, code: str
 ) -> None:
     body = {"model": "qwen3:14b", "summary_model": name}
     for answer in (
         await client.post(URL, body, content_type=JSON),
         await client.patch(f"{URL}/{talk}", {"summary_model": name}, content_type=JSON),
     ):
-        details = refused(answer, 422, "VALIDATION_ERROR")
+        details = refused(answer, status, code)
         assert (details["field"], details["allowed"]) == ("summary_model", ["qwen3:14b"])
 
 
