@@ -7,7 +7,11 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from ninja.testing import TestAsyncClient
 
+from mochi_project.configuration.config import ProviderConfig
+from mochi_project.wiring.services import build_services, get_services, install_services
+from models_app.api import router
 from models_app.scripted.server import ScriptedModelServer
 
 # The loop of a command serves nobody else.
@@ -81,6 +85,62 @@ def test_test_mode_shows_the_scripted_models_without_ollama(run, settings):
     assert "anthropic:claude-haiku-4-5" in names
 
 
-def test_a_name_is_shown_whole_however_narrow_the_screen(run, url, monkeypatch):
+def test_name_context_and_abilities_stand_in_one_line_of_80_columns(run, settings, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
+    settings.MOCHI = settings.MOCHI.model_copy(update={"test_mode": True})
+    lines = [" ".join(line.split()) for line in run("", "list").splitlines()]
+    assert "qwen3:14b 40,960 tools, thinking 9.3 GB" in lines
+    assert "openrouter:meta-llama/llama-3.2-1b-instruct 8,192" in lines
+
+
+def test_a_name_is_shown_whole_however_narrow_the_screen(run, url, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
     assert "…" not in run(url, "list")
+
+
+@pytest.fixture
+def silent_vendor(settings, monkeypatch):
+    """A second provider, at an address where nobody listens."""
+    monkeypatch.setenv("SOME_KEY", "secret")
+    vendor = ProviderConfig(base_url="http://127.0.0.1:9/v1", api_key_env="SOME_KEY")
+    settings.MOCHI = settings.MOCHI.model_copy(update={"providers": {"silent": vendor}})
+
+
+@pytest.mark.usefixtures("silent_vendor")
+def test_what_did_not_answer_is_shown_beside_what_did(run, url, capsys):
+    assert "qwen3:14b" in run(url, "list")
+    assert "silent did not answer: No connection" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("silent_vendor")
+def test_strict_fails_when_something_did_not_answer(run, url):
+    with pytest.raises(SystemExit) as ended:
+        run(url, "list", "--strict")
+    assert ended.value.code == 1
+
+
+def test_strict_is_content_when_everybody_answered(run, url):
+    assert "qwen3:14b" in run(url, "list", "--strict")
+
+
+@pytest.mark.usefixtures("silent_vendor")
+def test_json_is_what_the_api_says(run, url, settings):
+    listed = json.loads(run(url, "list", "--json"))
+    shown = json.loads(run(url, "show", "qwen3:14b", "--json"))
+
+    install_services(build_services(settings.MOCHI))
+    try:
+        answers = asyncio.run(answers_of_the_api())
+    finally:
+        install_services(None)
+
+    assert [listed, shown] == answers
+    assert [provider["provider"] for provider in listed["unavailable"]] == ["silent"]
+
+
+async def answers_of_the_api():
+    client = TestAsyncClient(router)
+    paths = ("/models", "/models/qwen3:14b")
+    answers = [(await client.get(path)).json() for path in paths]
+    await get_services().aclose()
+    return answers
