@@ -3,8 +3,8 @@
 import asyncio
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 from django.conf import settings as django_settings
 from rich.table import Column, Table
@@ -15,6 +15,8 @@ from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import variable_warnings
+from mochi_project.management.findings import Finding
+from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
@@ -25,19 +27,13 @@ from sessions_app.errors import MochiError
 STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check; ``broken`` means that the server can't work."""
-
-    check: str
-    state: Literal["ok", "note", "broken"]
-    detail: str
-
-
 class Command(ReportCommand):
     """Check everything the server needs; exit code 1 when something essential is broken."""
 
-    help = "Says what works and what does not: configuration, data, Ollama, models, tools, worker."
+    help = (
+        "Say what works, what does not, and what to do about it: configuration, data, trust, "
+        "models of every provider, tools, worker."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare ``--json``."""
@@ -167,7 +163,7 @@ def _agents(settings: MochiSettings) -> Finding:
 
 async def _asked(services: Services) -> list[Finding]:
     try:
-        models = await _models(services)
+        models = await model_findings(services)
         return [*models, await _tools(services), await _servers(services)]
     finally:
         await services.aclose()
@@ -204,28 +200,6 @@ async def _servers(services: Services) -> Finding:
     return Finding("MCP servers", "ok", f"{len(servers)} configured; {advice}")
 
 
-async def _models(services: Services) -> list[Finding]:
-    host = services.models.public_host
-    if services.settings.test_mode:
-        return [
-            Finding("models", "note", "test mode: a scripted model answers, Ollama is not used")
-        ]
-    try:
-        if not await services.models.ping():
-            advice = (
-                f"{host} does not answer; start it with `ollama serve` or set MOCHI_OLLAMA_HOST"
-            )
-            return [Finding("Ollama", "broken", advice)]
-        models = await services.models.list()
-    except MochiError as error:
-        return [Finding("Ollama", "broken", error.message)]
-    reachable = Finding("Ollama", "ok", f"{host} answers")
-    if not models:
-        advice = "none can chat; get one with `ollama pull qwen3:14b`"
-        return [reachable, Finding("models", "broken", advice)]
-    return [reachable, Finding("models", "ok", ", ".join(model.name for model in models))]
-
-
 def _worker(settings: MochiSettings) -> Finding:
     try:
         state = worker_state(settings.resolved_private_dir / WORKER_LOCK_FILE)
@@ -234,7 +208,7 @@ def _worker(settings: MochiSettings) -> Finding:
     if state is None:
         advice = "is not running"
         if not settings.background_worker:
-            advice = "MOCHI_BACKGROUND_WORKER is false: run `manage.py qcluster` yourself"
+            advice = "MOCHI_BACKGROUND_WORKER is false: run `mochi-server qcluster` yourself"
         return Finding("worker", "note", advice)
     if state.phase == "running":
         again = f", started anew {state.restarts} times" if state.restarts else ""

@@ -2,8 +2,9 @@
 
 import json
 import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,51 @@ def test_a_file_system_that_can_not_hold_the_data_is_broken(run: Run, tmp_path: 
     assert started.returncode == 1
     assert "can't hold mochi-server's data safely" in started.stderr
     assert len(started.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def vendor() -> Iterator[dict[str, str]]:
+    """Variables that make OpenAI a scripted server."""
+    command = (sys.executable, str(ROOT / "manage.py"), "scripted_llm")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        url = server.stdout.readline().rpartition("OpenAI: ")[2].strip().rstrip(")")
+        yield {
+            "MOCHI_PROVIDERS__OPENAI__BASE_URL": url,
+            "MOCHI_PROVIDERS__OPENAI__API_KEY_ENV": "SOME_KEY",
+            "SOME_KEY": "sk-secret",
+        }
+        server.terminate()
+
+
+def test_an_ollama_that_is_not_used_is_not_broken(run: Run, vendor: dict[str, str]) -> None:
+    ended = run([*DOCTOR, "--json"], **vendor)
+
+    found = findings(ended)
+    assert ended.returncode == 0, ended.stdout
+    assert found["Ollama"]["state"] == "note"
+    assert found["provider openai"]["state"] == "ok"
+    assert "with the key in SOME_KEY: openai:qwen3:14b" in found["provider openai"]["detail"]
+    assert "sk-secret" not in ended.stdout
+    assert "ANTHROPIC_API_KEY" in found["other providers"]["detail"]
+
+
+def test_an_ollama_that_is_configured_is_broken_when_it_is_silent(
+    run: Run, vendor: dict[str, str], nobody: str
+) -> None:
+    ended = run([*DOCTOR, "--json"], **vendor, MOCHI_OLLAMA_HOST=nobody)
+
+    assert ended.returncode == 1
+    assert findings(ended)["Ollama"]["state"] == "broken"
+
+
+def test_a_configured_provider_that_is_silent_is_broken(
+    run: Run, vendor: dict[str, str], nobody: str
+) -> None:
+    away = {**vendor, "MOCHI_PROVIDERS__OPENAI__BASE_URL": nobody}
+    ended = run([*DOCTOR, "--json"], **away)
+
+    assert ended.returncode == 1
+    assert "No connection to 'openai'" in findings(ended)["provider openai"]["detail"]
+    no_key = findings(run([*DOCTOR, "--json"], **{**away, "SOME_KEY": ""}))
+    assert no_key["provider openai"]["detail"] == "there is no key: set SOME_KEY"
