@@ -10,6 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from mochi_project.configuration.config import ENV_PREFIX, FORMER_NAMES, MochiSettings
+from models_app.vendors.registry import KNOWN_VENDORS
 
 HEADER = """\
 # Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
@@ -17,6 +18,10 @@ HEADER = """\
 # A .env is read where its folder is trusted: run `mochi-server trust` there.
 # Written by `just docs` from mochi_project/configuration/config.py.
 """
+
+KEYS = "\n# Keys of providers (docs/providers.md)\n" + "".join(
+    f"# {variable}=\n" for vendor in KNOWN_VENDORS for variable in vendor.key_variables
+)
 
 
 def variables() -> Iterator[tuple[str, str, str]]:
@@ -33,7 +38,7 @@ def env_example() -> str:
         f"\n# {description}\n# {variable}={default}\n"
         for variable, default, description in variables()
     ]
-    return HEADER + "".join(parts)
+    return HEADER + "".join(parts) + KEYS
 
 
 def markdown_table(only: Container[str] | None = None) -> str:

@@ -196,12 +196,30 @@ class MochiSettings(BaseModel):
     )
 
     _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
+    _keys: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     def with_trust(self, trust: Trust) -> "MochiSettings":
         """Return these settings with a decision on the trust of the data folder."""
         copy = self.model_copy()
         copy._trust = trust  # noqa: SLF001 - of this class
         return copy
+
+    def with_keys(self, variables: Mapping[str, str | None]) -> "MochiSettings":
+        """Return these settings with the keys among the variables of a ``.env``."""
+        copy = self.model_copy()
+        copy._keys = {  # noqa: SLF001 - of this class
+            name: value
+            for name, value in variables.items()
+            if value and not name.upper().startswith(ENV_PREFIX)
+        }
+        return copy
+
+    def key_of(self, variable: str) -> str | None:
+        """Return the key in a variable: of the environment, else of ``.env``.
+
+        Keys of ``.env`` are not put into the environment, which tools and MCP servers inherit.
+        """
+        return os.environ.get(variable) or self._keys.get(variable)
 
     @field_validator("providers", mode="before")
     @classmethod
@@ -344,8 +362,9 @@ def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSe
     try:
         if isinstance(env, OSError):
             raise env
-        below = _variables_of(parse_file(env)) if env else {}
-        return MochiSettings.model_validate(merged(below, named))
+        variables = parse_file(env) if env else {}
+        settings = MochiSettings.model_validate(merged(_variables_of(variables), named))
+        return settings.with_keys(variables)
     except ValidationError as error:
         raise ConfigurationError(sentences_on(error, ENV_PREFIX)) from error
     except (OSError, UnicodeDecodeError) as error:

@@ -28,7 +28,7 @@ def build_models(
         vendors[name] = make_vendor(
             name, base_url=provider.base_url, key_variable=provider.api_key_env
         )
-    open_vendor = partial(VendorLanguageModel, silence_timeout=silence)
+    open_vendor = partial(VendorLanguageModel, silence_timeout=silence, key_of=settings.key_of)
     return ModelCatalogue(
         OllamaLanguageModel(host=settings.ollama_host, silence_timeout=silence),
         [open_vendor(vendor) for vendor in vendors.values()],

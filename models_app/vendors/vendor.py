@@ -150,7 +150,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
             names = " or ".join(self.key_variables)
             raise Unauthorized(
                 f"There is no API key for '{self.name}': set {names} in the environment of the "
-                "server and start it again.",
+                "server, or in its .env, and start it again.",
                 provider=self.name,
                 variables=list(self.key_variables),
             )

@@ -365,3 +365,22 @@ def test_a_dotenv_that_would_fill_the_memory_harms_nobody(here: Path) -> None:
 def test_the_container_image_names_its_data_folder_and_so_trusts_it():
     image = (Path(__file__).parents[4] / "Dockerfile").read_text()
     assert re.search(r"^ENV .*\bMOCHI_DATA_DIR=/", image, re.MULTILINE)
+
+
+def test_a_trusted_dotenv_holds_keys_of_vendors(
+    here: Path, decided: Decided, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-of-the-environment")
+    (here / ".env").write_text("OPENAI_API_KEY=sk-of-the-file\nOPENROUTER_API_KEY=sk-of-the-file\n")
+    assert load_settings().key_of("OPENAI_API_KEY") is None
+    assert "openai" not in build_models(load_settings()).providers
+
+    decided(here)
+
+    settings = load_settings()
+    assert settings.key_of("OPENAI_API_KEY") == "sk-of-the-file"
+    assert settings.key_of("OPENROUTER_API_KEY") == "sk-of-the-environment"
+    assert "openai" in build_models(settings).providers
+    assert "sk-of-the-file" not in repr(settings)
+    assert not os.environ["OPENAI_API_KEY"], "tools and MCP servers would inherit it"
