@@ -59,7 +59,7 @@ class AgentOut(Schema):
     model_config = _example(_CODER)
 
     name: str = Field(description="The name of its folder, and the one to enable it by")
-    description: str = Field(description="What it is for, as models are told")
+    description: str = Field(description="What it is for, as sent to models")
     model: str | None = Field(description="The model it wants; null: the calling session's")
     valid: bool = Field(description="Whether it can be used")
     error_message: str | None = Field(description="Every reason why it can't, and what to change")

@@ -176,7 +176,7 @@ class Workspace:
         Raises:
             WorkspaceError: It took too long, and was ended.
         """
-        process = subprocess.Popen(  # noqa: S603 - running what it is told is what it is for
+        process = subprocess.Popen(  # noqa: S603 - it is a tool that runs commands
             reaper_command([*_SHELL, command]),
             cwd=self._root(),
             stdin=subprocess.PIPE,  # the reaper's, whom its closing tells that we have ended

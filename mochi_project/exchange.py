@@ -36,7 +36,7 @@ class Exchange:
 
     @property
     def body_received(self) -> bool:
-        """Whether the whole body can be received without waiting."""
+        """Return whether the whole body can be received without waiting."""
         return not self._cycle.more_body
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:

@@ -11,7 +11,7 @@ ThinkLevel = Literal["low", "medium", "high"]
 Think = bool | ThinkLevel
 
 Purpose = Literal["chat", "agent", "compaction", "summary", "structured"]
-"""What a model is asked for; ``ModelCall`` reports it."""
+"""The purposes of model calls; ``ModelCall`` reports them."""
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,17 +45,17 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_window(self) -> bool:
-        """Whether requests set the context window; other providers use the model's own."""
+        """Return whether requests set the context window; other providers use the model's own."""
         return self.provider == "ollama"
 
     @property
     def can_chat(self) -> bool:
-        """Whether the model answers conversations; embedding models, for one, do not."""
+        """Return whether the model answers conversations; embedding models, for one, do not."""
         return "completion" in self.capabilities
 
     @property
     def can_think(self) -> bool:
-        """Whether the model streams its reasoning when asked."""
+        """Return whether the model streams its reasoning when asked."""
         return "thinking" in self.capabilities
 
 

@@ -15,7 +15,7 @@ from models_app.vendors.vendor import Vendor
 from sessions_app.messages import SystemMessage
 
 CACHE_SECONDS = 60.0
-"""How long the facts of a profile's model are cached; a request reads the profile anew."""
+"""Seconds for which the facts of a profile's model are cached; a request reads the profile anew."""
 
 Gate = Callable[[], Awaitable[str | None]]
 

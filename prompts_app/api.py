@@ -1,4 +1,4 @@
-"""The ``/system-prompts`` routes: parse, call, encode."""
+"""Serves the ``/system-prompts`` routes: parse, call, encode."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Bodies of the ``/system-prompts`` routes."""
+"""Declares the bodies of the ``/system-prompts`` routes."""
 
 from ninja import Schema
 from pydantic import ConfigDict, Field

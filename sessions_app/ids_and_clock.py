@@ -23,7 +23,7 @@ def new_session_id() -> str:
 
 
 def is_session_id(text: str) -> bool:
-    """Whether the text can be a session id, and so part of a path."""
+    """Return whether the text can be a session id, and so part of a path."""
     return _is_session_id(text) is not None
 
 

@@ -48,7 +48,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _MessageBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all messages have; the annotation of a field is its documentation for clients, too."""
+    """The fields of all messages; a field's annotation is its documentation for clients, too."""
 
     content: str
     message_id: str
@@ -83,11 +83,11 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     cancelled: Annotated[bool, Meta(description="stopped by a person")] = False
     interrupted: Annotated[bool, Meta(description="broken off")] = False
     variants: "Sequence[Variant]" = ()
-    """What the answer that begins here replaced, newest first; see ``variants.py``."""
+    """The answers that this one replaced, newest first; see ``variants.py``."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether this is a finished answer: neither broken off nor asking for tools."""
+        """Return whether this is a finished answer: neither broken off nor asking for tools."""
         return not (self.cancelled or self.interrupted or self.tool_calls)
 
 

@@ -297,7 +297,7 @@ def fork(
 
 
 def has_known_format(metadata: SessionMetadata) -> bool:
-    """Whether a session of this format may be changed; newer minor versions may."""
+    """Return whether a session of this format may be changed; newer minor versions may."""
     return metadata.format_version.partition(".")[0] == KNOWN_MAJOR
 
 

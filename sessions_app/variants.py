@@ -22,7 +22,7 @@ from sessions_app.messages import (
 from sessions_app.session import Session, append_messages, message_at, with_messages
 
 UNREAD_VARIANTS = "unread_variants"
-"""Where a foreign value under our key goes when the key is needed."""
+"""The key to which a foreign value under our key is moved when the key is needed."""
 
 
 class VariantChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ def variants_of(answer: Sequence[Message]) -> Sequence[Variant]:
 
 
 def is_whole(answer: Sequence[Message]) -> bool:
-    """Whether an answer is finished: neither broken off nor waiting for tools."""
+    """Return whether an answer is finished: neither broken off nor waiting for tools."""
     last = answer[-1] if answer else None
     return isinstance(last, AssistantMessage) and last.is_complete
 
@@ -179,7 +179,7 @@ def choice_in(session: Session) -> VariantChoice:
 
 
 def readable_variant(messages: Sequence[Message]) -> bool:
-    """Whether these messages can stand where an answer stands."""
+    """Return whether these messages can stand where an answer stands."""
     return _holder_of(messages) is not None and answer_start(messages) == 0
 
 
@@ -196,7 +196,7 @@ def _has(answer: Sequence[Message], message_id: str | None) -> bool:
 
 
 def _says_nothing(messages: Sequence[Message]) -> bool:
-    """Whether nothing would be lost without these: the mark of an answer, results of no call."""
+    """Return whether nothing is lost without these: the mark of an answer, results of no call."""
     return not any(
         isinstance(message, AssistantMessage)
         and (

@@ -1,4 +1,4 @@
-"""The ``/tools`` and ``/mcp`` routes: parse, call, encode."""
+"""Serves the ``/tools`` and ``/mcp`` routes: parse, call, encode."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A toolset of the functions in one folder, which run in processes of their own."""
+"""Implements a toolset of the functions in one folder, which run in processes of their own."""
 
 import asyncio
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from tools_app.toolset import (
 )
 
 RETRY_SECONDS = 5.0
-"""How long after a failed load a folder is loaded again."""
+"""The time after which a folder that failed to load is loaded again."""
 
 NO_TOOLS = ToolListing()
 

@@ -1,4 +1,4 @@
-"""Change detection for tool folders: stat snapshots, batched into one thread call."""
+"""Detects changes of tool folders: stat snapshots, batched into one thread call."""
 
 import asyncio
 import os

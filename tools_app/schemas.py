@@ -63,10 +63,10 @@ class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
     model_config = _example(_ADD_NUMBERS)
 
     name: str = Field(description="The name to offer it by, and the model calls it by")
-    description: str = Field(description="What it does, as the model is told")
+    description: str = Field(description="What it does, as sent to models")
     parameters: dict[str, ToolParameterOut] = Field(description="The parameters, for people")
     json_schema: dict[str, Any] = Field(
-        description="The whole JSON schema of the arguments, as the model is told"
+        description="The whole JSON schema of the arguments, as sent to models"
     )
     destructive: bool = Field(
         description="Whether the policy `confirm_destructive` asks before it runs"

@@ -215,7 +215,7 @@ class RequestCompactor:
         """Summarize what is dropped piece by piece; yield the summary of all pieces so far.
 
         A piece that does not fit, because its text has more tokens than estimated, is read in
-        smaller ones. The model is told how many messages are not read at all.
+        smaller ones. The request says how many messages are not read at all.
         """
         summary, messages, room = compaction.previous, compaction.messages, _room(window)
         while messages:

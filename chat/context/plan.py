@@ -135,7 +135,7 @@ def plan_request(
 
 
 class _History:
-    """A session's messages, and what of them is left out already."""
+    """A session's messages, and which of them are dropped already."""
 
     def __init__(
         self, messages: Sequence[Message], state: ContextState | None, strategy: Strategy

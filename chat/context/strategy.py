@@ -12,7 +12,7 @@ Cut = Literal["tokens", "messages"]
 
 
 class Strategy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a history that is too long is shortened.
+    """Shortens a history that is too long.
 
     Attributes:
         name: What it is called in settings and files.

@@ -132,7 +132,8 @@ class TurnRecovery:
         """Return the turns whose journal has no end and will get none from its writer.
 
         A turn lets go of its session a moment before it writes its last events. What is older than
-        an ended journal has been ended too: no turn begins before its predecessors' ends are told.
+        an ended journal has been ended too: no turn begins before its predecessors' ends are
+        journalled.
         """
         dead: list[str] = []
         for turn_id in reversed(self._journal.turns(session_id) if turns is None else turns):

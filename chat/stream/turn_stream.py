@@ -151,14 +151,14 @@ class TurnStream:
 
     @property
     def has_room(self) -> bool:
-        """Whether more can be journalled now."""
+        """Return whether more can be journalled now."""
         if self.failure is not None or self.written > MAX_TURN_BYTES:
             return False
         return not self._unkept or not self.is_congested  # asked for every token
 
     @property
     def is_congested(self) -> bool:
-        """Whether so much waits for the journal that the model's answer has to: ``flushed``."""
+        """Return whether the model's answer has to wait for the journal: ``flushed``."""
         return bool(self._unkept) and self.written - self._unkept[0][2] > MAX_PENDING_BYTES
 
     def require_room(self) -> None:

@@ -42,7 +42,7 @@ class SummaryFailure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def given_up(self) -> bool:
-        """Whether it is not tried again before the session's next answer."""
+        """Return whether it is not tried again before the session's next answer."""
         return self.attempts >= ATTEMPTS
 
 

@@ -35,15 +35,15 @@ GAVE_WAY_SECONDS = 10.0
 """When a summary that gave way to another session's turn is tried again."""
 
 PATIENCE_SECONDS = 600.0
-"""How long a summary that is due gives way to other sessions' turns: on a server where there is
+"""The time for which a due summary gives way to other sessions' turns: on a server where there is
 always one it would never be written."""
 
 TOLERANCE_SECONDS = 0.5
 OVERDUE_SECONDS = 10.0
 QUEUED_AT_ONCE = 50
 GATHER_SECONDS = 0.5
-"""How long the answers are gathered whose summaries are queued together: a queue is a database, and
-opening it for every answer cost more than the answer."""
+"""The time for which answers are gathered to queue their summaries together: a queue is a database,
+and opening it for every answer cost more than the answer."""
 
 QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""

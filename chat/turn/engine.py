@@ -70,7 +70,7 @@ class TurnEngine:
 
     @property
     def state(self) -> State:
-        """Where the turn is."""
+        """Return the state that the turn is in."""
         return self._machine.state
 
     @property

@@ -17,7 +17,7 @@ from sessions_app.session import Session
 
 @dataclass(slots=True)
 class Outcome:
-    """How a turn ended.
+    """The end of a turn.
 
     Attributes:
         state: The final state.

@@ -58,7 +58,7 @@ class SessionRecorder:
         return without_replaced(self._session, self._replaced_id)
 
     async def keep_context(self, state: ContextState | None) -> Session:
-        """Write down what of the history is not sent any more; return the session with it."""
+        """Record which messages are not sent any more; return the session with that."""
         await self._write(
             lambda session: with_metadata(
                 session, now=session.metadata.updated_at, context_state=state

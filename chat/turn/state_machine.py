@@ -58,7 +58,7 @@ class Input(Enum):
 
 
 class Action(Enum):
-    """What the engine does on entering a state; the last action of a list reports an input."""
+    """Actions of the engine on entering a state; the last one of a list reports an input."""
 
     ASK_FOR_PLAN = auto()
     ASK_MODEL = auto()

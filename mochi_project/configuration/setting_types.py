@@ -48,7 +48,7 @@ def _checked_names(names: list[str]) -> list[str]:
         if not _VARIABLE.fullmatch(name):
             raise ValueError("must list names of environment variables")
         if name.upper() == _OWN_TOKEN:
-            raise ValueError(f"can't list {_OWN_TOKEN}: whoever has it can approve its own calls")
+            raise ValueError(f"can't list {_OWN_TOKEN}: its holder could approve its own calls")
     return names
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 MAX_VALUE_BYTES = 1 << 20
-"""How large all values of a ``.env`` may be, with their references filled in."""
+"""The largest size of all values of a ``.env`` together, with their references filled in."""
 
 
 def variables_of(

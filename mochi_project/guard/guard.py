@@ -205,7 +205,7 @@ def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
 
 
 def _may_hide_a_body(scope: Scope) -> bool:
-    """Whether a body may come without being announced, as HTTP/2 and later allow."""
+    """Return whether a body may come without being announced, as HTTP/2 and later allow."""
     return scope.get("http_version", "1.1")[0] != "1" and scope["method"] not in {"GET", "HEAD"}
 
 

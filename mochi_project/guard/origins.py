@@ -45,11 +45,11 @@ class AccessPolicy:
         self._cached_origin = lru_cache(maxsize=256)(self._judge_origin)
 
     def allows_host(self, host: bytes) -> bool:
-        """Whether this server answers to the value of a ``Host`` header."""
+        """Return whether this server answers to the value of a ``Host`` header."""
         return len(host) <= LONGEST_NAME and self._cached_host(host)
 
     def allows_origin(self, origin: bytes, host: bytes) -> bool:
-        """Whether a page of this ``Origin`` may call the server that it knows as ``host``."""
+        """Return whether pages of this ``Origin`` may call the server at ``host``."""
         return (
             len(origin) <= LONGEST_NAME
             and len(host) <= LONGEST_NAME

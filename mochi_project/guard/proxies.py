@@ -56,7 +56,7 @@ class TrustedProxies:
         ]
 
     def trust_peer_of(self, scope: Mapping[str, Any]) -> bool:
-        """Whether the peer of a request's connection is one of them."""
+        """Return whether the peer of a request's connection is one of them."""
         peer = _peer_of(scope)
         return self._trust(_address(peer)) if peer else self._unix
 

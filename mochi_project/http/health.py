@@ -15,7 +15,7 @@ PING_SECONDS = 1.5
 
 
 class HealthOut(BaseModel):
-    """Whether the server works, and what it works with."""
+    """The state of the server, and of what it depends on."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -36,7 +36,7 @@ class HealthOut(BaseModel):
     ollama_connected: bool = Field(description="Whether Ollama answered just now")
     ollama_host: str = Field(description="Ollama's URL, without credentials")
     version: str
-    worker_alive: bool = Field(description="Whether the background worker runs, whoever keeps it")
+    worker_alive: bool = Field(description="Whether the background worker runs, in any process")
     summaries_failing: int = Field(
         description="Sessions whose summary could not be made; `doctor` says why"
     )

@@ -35,7 +35,7 @@ class LargeAnswers:
 
     @property
     def is_full(self) -> bool:
-        """Whether a further one would have to wait."""
+        """Return whether a further one would have to wait."""
         return self._places.locked()
 
     async def enter(self) -> "Place":

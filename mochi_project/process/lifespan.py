@@ -152,7 +152,7 @@ class MochiApplication:
 
 
 def _comes_from_network(scope: Scope) -> bool:
-    """Whether the connection was made to an address that other machines can reach."""
+    """Return whether the connection was made to an address that other machines can reach."""
     server = scope.get("server")
     return server is not None and _is_reachable(server[0])
 

@@ -21,7 +21,7 @@ APPLICATION = "mochi_project.asgi:application"
 STREAM_GRACE_SECONDS = 1
 BACKLOG = 2048
 SWITCH_SECONDS = 0.001
-"""How long a thread may keep the interpreter while the event loop waits for it. Python's 5 ms are
+"""Seconds that a thread may keep the interpreter while the event loop waits. Python's 5 ms are
 felt by every stream when a thread reads or plans a long session."""
 MAX_OPEN_FILES = 65_536
 

@@ -44,7 +44,7 @@ def ask_at_start() -> None:
 
 
 def is_on_terminal() -> bool:
-    """Whether a person sees the question and can answer it."""
+    """Return whether a person sees the question and can answer it."""
     # A program without them, as under pythonw or a service, has None for both.
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 

@@ -140,14 +140,14 @@ class BoundedHttpToolsProtocol(IgnoredUpgrades, WriteDeadline):
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _reads_body(self) -> bool:
-        """Whether the current request waits for the rest of its body, and nothing was answered."""
+        """Return whether the current request waits for more of its body, still unanswered."""
         cycle = self.cycle
         if getattr(cycle, "response_complete", True):
             return False
         return cycle.more_body and not cycle.response_started and not self.pipeline
 
     def _may_answer(self) -> bool:
-        """Whether no other answer is on its way, into which this one would be mixed.
+        """Return whether no other answer is on its way, into which this one would be mixed.
 
         An application that waits for the rest of the current request's body is disconnected.
         """

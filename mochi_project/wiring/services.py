@@ -1,4 +1,4 @@
-"""The composition root: builds every service once, from the configuration.
+"""Builds every service once, from the configuration: the composition root.
 
 Together with its parts the only place that picks adapters. ``api.py`` modules and
 management commands ask ``get_services``; nothing below them knows that it exists.

@@ -16,7 +16,7 @@ from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.file_repository import FileSessionRepository
 
 SIGNAL_SECONDS = 0.06
-"""How often a process with turns looks for signals of others. Each look wakes a thread, which takes
+"""The interval at which a process with turns looks for signals. Each look wakes a thread and takes
 some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
 
 

@@ -74,7 +74,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether the connection is open."""
+        """Return whether the connection is open."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property

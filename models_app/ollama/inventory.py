@@ -13,7 +13,7 @@ from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
 
 CACHE_SECONDS = 60.0
-"""How long a model's facts are cached before its digest is compared again."""
+"""The time for which a model's facts are cached before its digest is compared again."""
 
 _PARALLEL_SHOWS = 8
 _T = TypeVar("_T")

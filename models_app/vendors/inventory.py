@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import httpx2
 
 CACHE_SECONDS = 600.0
-"""How long the facts of a model are cached."""
+"""The time for which the facts of a model are cached."""
 
 
 class VendorInventory:

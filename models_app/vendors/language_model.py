@@ -65,7 +65,7 @@ class VendorLanguageModel:
 
     @property
     def is_configured(self) -> bool:
-        """Whether there is a key, or none is needed."""
+        """Return whether there is a key, or none is needed."""
         return self.vendor.is_configured(self._key_of)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:

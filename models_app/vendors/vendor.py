@@ -114,7 +114,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether it runs on this machine, so that proxies are bypassed."""
+        """Return whether it runs on this machine, so that proxies are bypassed."""
         host = urlsplit(self.base_url).hostname or ""
         return host in {"localhost", "::1"} or host.startswith("127.")
 

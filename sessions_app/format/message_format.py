@@ -101,7 +101,7 @@ def size_of_message(message: Message, *, variants: bool = True) -> int:
 
 
 class _FieldType(NamedTuple):
-    """How the values of one type are stored.
+    """Converts the values of one type to their stored form.
 
     Attributes:
         stored: The type of the JSON value, as msgspec shall check it.

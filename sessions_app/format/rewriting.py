@@ -18,7 +18,7 @@ from sessions_app.messages import Message
 from sessions_app.session import Session, counted
 
 _BETWEEN = b",\n"
-"""What stands between two messages."""
+"""The bytes between two messages."""
 
 
 class SessionFile(msgspec.Struct, frozen=True, eq=False):
@@ -96,7 +96,7 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Return the number of bytes."""
         return sum(map(len, self.parts))
 
     def pieces(self) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ErrorInfo(BaseModel):
-    """What went wrong: a stable code for programs, a sentence for people, facts for both."""
+    """The error: a stable code for programs, a sentence for people, facts for both."""
 
     code: str = Field(description="Stable, machine-readable name of what happened")
     message: str = Field(description="A sentence that says what to change")
@@ -34,7 +34,7 @@ class ErrorResponse(BaseModel):
 
 
 ENVELOPE = None
-"""What a route declares of an error answer: the OpenAPI document says it is an ``ErrorResponse``.
+"""The type that routes declare for error answers: the OpenAPI document shows an ``ErrorResponse``.
 
 The error handlers make these answers. Ninja would make a model for each, three for every route.
 """

@@ -48,7 +48,7 @@ MessageIndex = Annotated[int, Field(ge=0), BeforeValidator(_number)]
 
 
 class ToolSettingsIn(BaseModel, extra="forbid"):
-    """Which tools the model may call, and who is asked before they run."""
+    """The tools that the model may call, and those that need approval."""
 
     tools: list[Name] = Field(default_factory=list, description="Names of single tools")
     tool_group: str | None = Field(None, description="A group whose tools are offered too")
@@ -68,7 +68,7 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
 
 
 class AgentSettingsIn(BaseModel, extra="forbid"):
-    """Which agents the model may call."""
+    """The agents that the model may call."""
 
     enabled_agents: list[Name] = Field(default_factory=list, description="Names of agents")
     selection_metadata: dict[str, Any] | None = Field(
@@ -120,7 +120,7 @@ class SessionCreateIn(BaseModel):
 
 
 class SessionUpdateIn(BaseModel):
-    """What shall change; what is absent stays as it is."""
+    """The fields to change; absent ones stay as they are."""
 
     model_config = _request({"model": "llama3.1:8b", "context_window": 16384})
 
@@ -182,7 +182,7 @@ class SystemPromptIn(BaseModel):
 
 
 class ForkIn(BaseModel):
-    """Where to cut the copy."""
+    """The last message to copy."""
 
     model_config = _request({"message_index": 3})
 

@@ -48,7 +48,7 @@ def _example(value: dict[str, Any]) -> ConfigDict:
 
 
 class Summary(BaseModel):
-    """What a conversation is about."""
+    """A summary of the conversation, and its topics."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -57,7 +57,7 @@ class Summary(BaseModel):
 
 
 class ToolSettingsOut(BaseModel):
-    """Which tools the model may call, and who is asked before they run."""
+    """The tools that the model may call, and those that need approval."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -68,7 +68,7 @@ class ToolSettingsOut(BaseModel):
 
 
 class AgentSettingsOut(BaseModel):
-    """Which agents the model may call."""
+    """The agents that the model may call."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -89,7 +89,7 @@ class WindowOut(BaseModel):
 
 
 class ForkedFrom(BaseModel):
-    """What a session is a copy of."""
+    """The session that this one is a copy of."""
 
     session_id: str
     message_index: int

@@ -53,7 +53,7 @@ class FileOwners:
             raise
 
     def lives(self, owner: str) -> bool:
-        """Whether the process with this id lives; this process does, as it asks."""
+        """Return whether the process with this id lives; this process does, as it asks."""
         if not owner:
             return False
         held = _this_process.get(self._directory)
@@ -63,7 +63,7 @@ class FileOwners:
             return is_free is False
 
     def holds(self) -> bool:
-        """Whether the liveness file of this process is where others look for it."""
+        """Return whether the liveness file of this process is where others look for it."""
         held = _this_process.get(self._directory)
         return held is None or held.is_in_place()
 
@@ -108,7 +108,7 @@ class _HeldLiveness:
         return owner
 
     def is_in_place(self) -> bool:
-        """Whether others who look for the lock find the file that is held, if one is."""
+        """Return whether others who look for the lock find the file that is held, if one is."""
         if self._descriptor is None:
             return True
         try:

@@ -184,7 +184,7 @@ class FileSessionRepository:
             self._files.recent.forget(session_id)
 
     def can_hold(self, session: Session) -> bool:
-        """Whether the session as it is now can be saved by a recovery, and read again."""
+        """Return whether the session as it is now can be saved by a recovery, and read again."""
         return self._files.can_hold(session)
 
     def deleted_at(self, session_id: str) -> str | None:

@@ -29,7 +29,7 @@ _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, er
 
 @dataclass(frozen=True, slots=True)
 class FileSystemReport:
-    """What a directory's file system lacks.
+    """The abilities that a directory's file system lacks.
 
     Attributes:
         missing: What the server can't do without: each the end of "it ...".

@@ -183,7 +183,7 @@ def _stamp(status: os.stat_result) -> int:
 
 
 def _is_settled(status: os.stat_result, now: int) -> bool:
-    """Whether a further change would show: within one tick of the clock the stamp is the same."""
+    """Return whether a further change would show; within a clock tick the stamp is the same."""
     return now - max(status.st_mtime_ns, status.st_ctime_ns) > CLOCK_TICK_NS
 
 

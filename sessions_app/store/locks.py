@@ -117,7 +117,7 @@ class FileLocks:
             raise
 
     def is_made(self, name: str) -> bool:
-        """Whether this process used the lock already, so that its file stands."""
+        """Return whether this process used the lock already, so that its file stands."""
         return name in self._descriptors
 
     def close(self) -> None:

@@ -11,10 +11,10 @@ class Owners(Protocol):
         """Return the id of this process; a new one after the last was given up for dead."""
 
     def lives(self, owner: str) -> bool:
-        """Whether the process with this id lives. Once it does not, it never does again."""
+        """Return whether the process with this id lives. Once it does not, it never does again."""
 
     def holds(self) -> bool:
-        """Whether other processes take this one for living, so that it may act just now."""
+        """Return whether other processes take this one for living, so that it may act just now."""
 
     def when_condemned(self, call: Callable[[str], None]) -> None:
         """Have ``call`` called, in any thread, with an id of this process that others gave up."""

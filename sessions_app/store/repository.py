@@ -86,7 +86,7 @@ class SessionReader(Protocol):
         """
 
     def can_hold(self, session: Session) -> bool:
-        """Whether a recovery could save the session as it is now, and read it again.
+        """Return whether a recovery could save the session as it is now, and read it again.
 
         It has some room for that beyond what other changes may take.
         """

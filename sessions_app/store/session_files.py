@@ -27,7 +27,7 @@ class SessionFiles:
         return f"{self._directory}/{session_id}.json"
 
     def exists(self, session_id: str) -> bool:
-        """Whether anything stands at the file's path."""
+        """Return whether anything stands at the file's path."""
         return os.path.lexists(self.path(session_id))
 
     def read(self, session_id: str) -> SessionFile:
@@ -95,7 +95,7 @@ class SessionFiles:
             self.recent.keep(session_id, SessionFile(decode(data, session_id), data))
 
     def can_hold(self, session: Session) -> bool:
-        """Whether the session could be written by a recovery."""
+        """Return whether the session could be written by a recovery."""
         try:
             before = self.read(session.session_id)
             return rewrite(counted(session), before).size <= SIZE_LIMIT

@@ -215,7 +215,7 @@ async def test_it_answers_in_a_form(ollama: OllamaLanguageModel, info: ModelInfo
     assert answer.city.lower() == "paris"
 
 
-async def test_a_whole_server_talks_is_stopped_and_summarises(
+async def test_a_whole_server_talks_is_stopped_and_summarizes(
     info: ModelInfo, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(_journey, info.name, tmp_path)

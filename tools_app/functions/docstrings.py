@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from docstring_parser import Docstring
 
 MAX_CHARS = 16 * 1024
-"""How much of a docstring is read and shown to models."""
+"""The characters of a docstring that are read and shown to models."""
 
 # Some patterns of the parser take time cubic in a line's length. The head of a parameter's line, up
 # to the colon, is short; in a long head the patterns must not match, so parentheses are hidden.

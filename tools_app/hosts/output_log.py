@@ -13,9 +13,9 @@ from tools_app.hosts.limits import KIBIBYTE, HostLimits
 logger = logging.getLogger("tools_app.hosts")
 
 MAX_CHARS = 16_000
-"""How many characters of a traceback are logged."""
+"""The characters of a traceback that are logged."""
 MAX_LINES = 200
-"""How many lines of a traceback are logged."""
+"""The lines of a traceback that are logged."""
 
 _LOADING = "loading"
 _MAX_LINE_BYTES = 8 * KIBIBYTE

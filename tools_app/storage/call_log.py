@@ -1,4 +1,4 @@
-"""The port to the log of tool calls: what was called, when, and how it ended."""
+"""Declares the port to the log of tool calls: what was called, when, and how it ended."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 KEPT = 100
-"""How many records a log keeps at least."""
+"""The number of records that a log keeps at least."""
 
 
 class ToolExecution(msgspec.Struct, frozen=True, kw_only=True):

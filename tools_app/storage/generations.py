@@ -1,4 +1,4 @@
-"""The port to a generation: a number that all processes share and each can raise."""
+"""Declares the port to a generation: a number that all processes share and each can raise."""
 
 from typing import Protocol
 

@@ -1,9 +1,9 @@
 """Keeps idempotency keys as one small file each, made exclusively.
 
 The process that starts a key's turn holds a ``flock`` on the file until the turn is there,
-however long that takes; the system drops the lock with the process. So a start that died is told
-from a slow one by its process, never by its age. A key lives as long as its turn's journal
-(docs/decisions/0037).
+however long that takes; the system drops the lock with the process. So a start that died is
+distinguished from a slow one by its process, never by its age. A key lives as long as its turn's
+journal (docs/decisions/0037).
 """
 
 import fcntl
@@ -31,7 +31,7 @@ from sessions_app.store.locks import try_lock
 RECORD_LIMIT = 4096
 SUFFIX = ".json"
 UNLOCKED_START_SECONDS = 10.0
-"""How long a start may take whose server knew no locks on keys (version 1): its own rule."""
+"""The time limit of a start by a server of version 1, which knew no locks on keys."""
 
 
 class _Version(msgspec.Struct):

@@ -4,7 +4,7 @@ Whatever else lies there (other names, links, pipes, directories) is no journal 
 line that is no entry, as a crash of the machine may leave one, is passed over.
 
 A writer holds a ``flock`` on its file. The system drops it with the process, however that ends, so
-an abandoned journal is told from one that is being written.
+an abandoned journal is distinguished from one that is being written.
 
 The first line is a header, with the version of the format and the directory of sessions that the
 journal belongs to: servers that share a data directory need not share their sessions. Journals of

@@ -85,5 +85,5 @@ def _mark(path: Path) -> Mark:
 
 
 def _is_settled(mark: Mark) -> bool:
-    """Whether a further change would show: it would not within a tick of the last one."""
+    """Return whether a further change would show: it would not within a tick of the last one."""
     return mark is None or abs(time.time_ns() - mark[0]) > TICK_NANOSECONDS

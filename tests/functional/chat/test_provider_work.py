@@ -51,7 +51,7 @@ def model_of_chat(server, session_id):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_session_is_summarised_by_its_own_model(chat, asked, model):
+def test_a_session_is_summarized_by_its_own_model(chat, asked, model):
     session_id = chat.new_session(model=model)
     chat.say(session_id, "Good morning!")
 
@@ -67,7 +67,7 @@ def test_a_session_is_summarised_by_its_own_model(chat, asked, model):
 
 def test_a_model_that_can_not_be_held_to_a_form_is_asked_in_words(chat, script, asked):
     session_id = chat.new_session(model="anthropic:claude-3-haiku")
-    # What is summarised scripts the summary: the transcript is what the model is told.
+    # What is summarized scripts the summary: the transcript is what the model is told.
     chat.say(session_id, script('Well: {"summary": "They met.", "topics": ["meeting"]}'))
 
     answer = chat.http.post(f"/sessions/{session_id}/summarize", json={})
@@ -77,7 +77,7 @@ def test_a_model_that_can_not_be_held_to_a_form_is_asked_in_words(chat, script, 
     assert "output_config" not in asked.requests[-1]
 
 
-def test_a_session_with_a_profile_is_summarised_by_what_the_profile_names(chat):
+def test_a_session_with_a_profile_is_summarized_by_what_the_profile_names(chat):
     made = chat.http.post(
         "/profiles", json={"name": "local", "provider": "ollama", "model": "qwen3:14b"}
     )

@@ -31,7 +31,7 @@ def web_and_worker(server):
     return [c for c in children if "mochi_project.process.web_workers" in c.cmdline()], first
 
 
-def test_an_answer_is_summarised_in_the_background(start):
+def test_an_answer_is_summarized_in_the_background(start):
     server = start(MOCHI_BACKGROUND_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
     chat = server.chat()
     until(lambda: runs(chat))

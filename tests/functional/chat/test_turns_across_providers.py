@@ -1,9 +1,4 @@
-"""The tests that seed 001 lists, over HTTP; where providers differ, with the client of each.
-
-Its words mean what DESIGN makes of them: the handle of a stream is its turn's id, ``Started`` is
-``turn_started``, ``ToolComplete`` is ``tool_result``, a ``HistoryProcessor`` is what the session's
-context strategy names. T5 and T15 are in ``test_providers``, T12 in the models' ``test_profiles``.
-"""
+"""Turns from the message to the saved answer; where providers differ, with the client of each."""
 
 import json
 import sys

@@ -1,10 +1,4 @@
-"""The tests that seed 004 lists, over HTTP; where providers differ, with the client of each.
-
-Its words mean what DESIGN makes of them: ``TextDelta`` is ``content_delta``, ``Complete`` is
-``message_complete`` (``cancelled`` after a cancel), ``NOT_FOUND`` is ``SESSION_NOT_FOUND`` and
-``CONFLICT`` is ``NO_ACTIVE_TURN``. T5 and NT3 are in ``test_providers``; T8 to T10 and NT4 need no
-HTTP and are in ``tests/contract/language_model``.
-"""
+"""Clean answers, failing tools and refused requests; where providers differ, with each client."""
 
 import json
 
