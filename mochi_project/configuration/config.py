@@ -194,6 +194,9 @@ class MochiSettings(BaseModel):
     test_words_per_second: float = Field(
         50, ge=0, description="Pace of the scripted model; 0 is unpaced"
     )
+    test_model_url: HttpUrl | None = Field(
+        None, description="Scripted model server (`scripted_llm`) to use instead of an own one"
+    )
 
     _trust: Trust = PrivateAttr(default=ALL_TRUSTED)
     _keys: Mapping[str, str] = PrivateAttr(default_factory=dict)

@@ -65,3 +65,4 @@ class SettingArguments(TypedDict, total=False):
     insecure_no_auth: bool
     test_mode: bool
     test_words_per_second: float
+    test_model_url: str

@@ -20,24 +20,30 @@ _made_here: dict[Path, int] = {}
 async def scripted_model(settings: MochiSettings) -> AsyncGenerator[MochiSettings, None]:
     """Yield the settings to build services from.
 
-    In test mode a scripted model server runs meanwhile and takes the place of Ollama and of every
-    other provider, which then need no keys; otherwise the settings are yielded unchanged.
+    In test mode a scripted model server runs meanwhile, unless the settings name one that runs
+    already. It takes the place of Ollama and of every other provider, which then need no keys;
+    otherwise the settings are yielded unchanged.
     """
     if not settings.test_mode:
         yield settings
+        return
+    if settings.test_model_url is not None:
+        yield _with_models_of(settings, settings.test_model_url)
         return
     from models_app.scripted.server import ScriptedModelServer  # noqa: PLC0415 - aiohttp
 
     server = ScriptedModelServer(words_per_second=settings.test_words_per_second)
     await server.start()
     try:
-        names = [*_PATHS, *(name for name in settings.providers if name not in _PATHS)]
-        providers = {
-            name: ProviderConfig(base_url=server.url + _PATHS.get(name, "/v1")) for name in names
-        }
-        yield settings.model_copy(update={"ollama_host": server.url, "providers": providers})
+        yield _with_models_of(settings, server.url)
     finally:
         await server.stop()
+
+
+def _with_models_of(settings: MochiSettings, url: str) -> MochiSettings:
+    names = [*_PATHS, *(name for name in settings.providers if name not in _PATHS)]
+    providers = {name: ProviderConfig(base_url=url + _PATHS.get(name, "/v1")) for name in names}
+    return settings.model_copy(update={"ollama_host": url, "providers": providers})
 
 
 def with_fresh_data_dir(settings: MochiSettings) -> MochiSettings:

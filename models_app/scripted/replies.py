@@ -173,7 +173,9 @@ class _Entry(msgspec.Struct, frozen=True):
             raise ValueError("a message is either a text_message or a tool_call")
 
 
-class _Instruction(msgspec.Struct, frozen=True):
+class Instruction(msgspec.Struct, frozen=True):
+    """A script for answers, as in the block that the module describes."""
+
     id_message: str = ""
     reasoning: _Reasoning | None = None
     messages: list[_Entry] = []
@@ -202,6 +204,7 @@ def plan_reply(
     *,
     think: bool = False,
     format: str | Mapping[str, Any] | None = None,  # noqa: A002 - the wire's name for it
+    script: Instruction | None = None,
 ) -> ReplyPlan:
     """Decide the whole answer to a request.
 
@@ -210,6 +213,7 @@ def plan_reply(
         think: Whether thinking was asked for.
         format: ``"json"`` or a JSON schema; the answer is then always a valid object, whatever
             the messages hold.
+        script: What to answer, instead of what the messages say.
 
     Raises:
         ValueError: No object can satisfy the schema.
@@ -218,7 +222,7 @@ def plan_reply(
     reasons = think or REASON_TAIL in latest
     if format:
         return ReplyPlan(mode="format", steps=_formatted(latest, format, reasons=reasons))
-    due = _due(messages)
+    due = _due(messages) if script is None else (script, script.messages)
     if due is None:
         return ReplyPlan(mode="fallback", steps=_fallback(latest, reasons=reasons))
     instruction, entries = due
@@ -235,6 +239,15 @@ def plan_reply(
         retry_after=instruction.retry_after,
         words_per_second=instruction.words_per_second,
     )
+
+
+def read_script(block: Mapping[str, Any]) -> Instruction:
+    """Return a script from the content of a block.
+
+    Raises:
+        ValueError: It is none; the message says why.
+    """
+    return msgspec.convert(block, Instruction)
 
 
 def stable_hash(text: str) -> int:
@@ -273,7 +286,7 @@ def _formatted(message: str, form: str | Mapping[str, Any], *, reasons: bool) ->
     return _chunks(thought, chunk_words(msgspec.json.encode(value).decode()), 0)
 
 
-def _due(messages: Sequence[Said]) -> tuple[_Instruction, Sequence[_Entry]] | None:
+def _due(messages: Sequence[Said]) -> tuple[Instruction, Sequence[_Entry]] | None:
     """Return the latest block and those of its messages that this request gets.
 
     None when there is no block, when it is broken, and when it is used up.
@@ -292,7 +305,7 @@ def _due(messages: Sequence[Said]) -> tuple[_Instruction, Sequence[_Entry]] | No
     return None
 
 
-def _read_block(text: str) -> _Instruction | None:
+def _read_block(text: str) -> Instruction | None:
     opened = text[text.index(BLOCK_START) + len(BLOCK_START) :].lstrip()
     try:
         # Strings inside may hold the end marker, so the JSON itself has to say where it ends.
@@ -300,13 +313,13 @@ def _read_block(text: str) -> _Instruction | None:
         block, end = _JSON_ENDS_ITSELF.raw_decode(opened)
         if not opened[end:].lstrip().startswith(BLOCK_END):
             return None
-        return msgspec.convert(block, _Instruction)
+        return msgspec.convert(block, Instruction)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors too
         return None
 
 
 def _scripted(
-    instruction: _Instruction, entry: _Entry, message_index: int, salt: str
+    instruction: Instruction, entry: _Entry, message_index: int, salt: str
 ) -> list[Chunk]:
     if entry.tool_call is not None:
         return [
@@ -348,7 +361,7 @@ def _chunks(thought: Sequence[str], text: Sequence[str], message_index: int) -> 
     ]
 
 
-def _with_faults(chunks: Sequence[Chunk], instruction: _Instruction) -> list[Step]:
+def _with_faults(chunks: Sequence[Chunk], instruction: Instruction) -> list[Step]:
     middle = len(chunks) // 2
     faults: list[tuple[int, Step]] = []
     if instruction.stall_seconds:

@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from models_app.scripted import anthropic_wire, google_wire, ollama_wire, openai_wire
-from models_app.scripted.replies import RUNNER_DIED
+from models_app.scripted.replies import RUNNER_DIED, Instruction
 from models_app.scripted.sending import ErrorBody, Pace, refusal_of, stream, whole
 from models_app.scripted.wire import ChatRequest, Refused, ReplyWire
 
@@ -38,6 +38,8 @@ class ScriptedModelServer:
     Attributes:
         requests: The bodies of the last 100 chat requests, oldest first.
         heads: The path and the headers (in lower case) of each of these.
+        scripts: Each answers one of the next chat requests, but for those that ask for a format;
+            without one the messages of the request decide. Threads may change it.
         open_streams: How many chat requests are being answered now.
     """
 
@@ -46,6 +48,7 @@ class ScriptedModelServer:
     ) -> None:
         self.requests: deque[Mapping[str, Any]] = deque(maxlen=KEPT_REQUESTS)
         self.heads: deque[tuple[str, Mapping[str, str]]] = deque(maxlen=KEPT_REQUESTS)
+        self.scripts: deque[Instruction] = deque()
         self._host = host
         self._port = port
         self._words_per_second = words_per_second
@@ -241,7 +244,7 @@ class ScriptedModelServer:
     async def _send(
         self, request: web.Request, chat: ChatRequest, wire: ReplyWire, error_body: ErrorBody
     ) -> web.StreamResponse:
-        plan = chat.plan()
+        plan = chat.plan(self.scripts.popleft() if self.scripts and not chat.format else None)
         logger.info(
             "scripted %s of %s: %s reply, %d steps",
             request.path,

@@ -9,6 +9,7 @@ import msgspec
 from models_app.scripted.model_cards import ModelCard
 from models_app.scripted.replies import (
     Chunk,
+    Instruction,
     ReasoningChunk,
     ReplyPlan,
     Said,
@@ -63,14 +64,14 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The estimated tokens of the messages' text (4 characters each)."""
         return estimate_tokens(sum(len(said.text) for said in self.messages))
 
-    def plan(self) -> ReplyPlan:
-        """Return the reply to this request.
+    def plan(self, script: Instruction | None = None) -> ReplyPlan:
+        """Return the reply to this request: to a script, or to what its messages say.
 
         Raises:
             Refused: No object can satisfy the requested schema.
         """
         try:
-            plan = plan_reply(self.messages, think=self.think, format=self.format)
+            plan = plan_reply(self.messages, think=self.think, format=self.format, script=script)
         except ValueError as error:
             raise Refused(500, f"invalid JSON schema in format: {error}") from error
         if self.answer_tokens is None:
