@@ -29,6 +29,7 @@ class SettingArguments(TypedDict, total=False):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
     log_format: Literal["auto", "text", "json"]
     providers: Mapping[str, ProviderArguments]
+    default_model: str
     sessions_dir: str | Path
     tools_dir: str | Path
     agents_dir: str | Path
