@@ -16,7 +16,7 @@ AGENT_PROMPTS = {
 }
 """The default paths of agents' prompts, and the packaged files."""
 
-PACKAGE_FILE = "__init__.py"
+CODE = ".py"
 _MADE_BY_PYTHON = "__pycache__"
 
 
@@ -36,8 +36,8 @@ class Copied:
 def copy_examples(target: Path) -> Copied:
     """Copy the packaged examples into a directory, which is made if necessary.
 
-    No file is overwritten. A folder of Python code is copied whole or not at all: an
-    ``__init__.py`` of ours among a user's modules would decide which of them are tools.
+    No file is overwritten. A folder of Python code is copied whole or not at all: modules of ours
+    would be tools beside those of the user, and an ``__init__.py`` would decide which are.
 
     Raises:
         OSError: A file can't be written; what was written before stays.
@@ -53,7 +53,7 @@ def copy_examples(target: Path) -> Copied:
 
 def _copy(source: Traversable, target: Path, relative: Path, copied: Copied) -> None:
     entries = sorted(source.iterdir(), key=lambda entry: entry.name)
-    if any(entry.name == PACKAGE_FILE for entry in entries) and _is_taken(target / relative):
+    if any(entry.name.endswith(CODE) for entry in entries) and _is_taken(target / relative):
         copied.left.append(f"{relative}/")
         return
     for entry in entries:

@@ -1,5 +1,11 @@
 """Arithmetic, which language models are bad at."""
 
+# What is listed here is offered to models.
+__all__ = ["add_numbers", "divide_numbers", "multiply_numbers", "subtract_numbers"]
+
+# A list between double underscores is a group, so that a session can take its tools all at once.
+__math__ = ["add_numbers", "subtract_numbers", "multiply_numbers", "divide_numbers"]
+
 # Tools that change or destroy something are listed here, so that a person can be asked first.
 # A module without this list counts as destructive throughout.
 __destructive__: list[str] = []

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+__all__ = ["flip_coin", "get_current_time", "roll_dice"]
+__utilities__ = ["get_current_time", "flip_coin", "roll_dice"]
 __destructive__: list[str] = []
 
 _chance = random.SystemRandom()

@@ -116,7 +116,23 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
 
     run(str(tmp_path))
 
-    assert (tmp_path / "tools" / "__init__.py").exists()
+    assert (tmp_path / "tools" / "math_tools.py").exists()
+
+
+@pytest.mark.allow_blocking
+def test_a_file_that_is_dropped_into_the_new_folder_is_found(tmp_path: Path, settings) -> None:
+    run(str(tmp_path))
+    (tmp_path / "tools" / "dates.py").write_text(
+        '__all__ = ["today"]\n__destructive__ = []\ndef today() -> str:\n    """Say the day."""\n'
+    )
+
+    settings.MOCHI = settings.MOCHI.model_copy(update={"data_dir": tmp_path})
+    out = StringIO()
+    call_command("tools", "list", "--json", stdout=out)
+    listed = json.loads(out.getvalue())
+
+    assert {"today", "add_numbers", "roll_dice"} <= listed["tools"].keys()
+    assert not listed["invalid"]
 
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:
