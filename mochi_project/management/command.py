@@ -55,6 +55,18 @@ class MochiCommand(BaseCommand):
         self._actions = Actions(parser)
         return self._actions
 
+    def confirm(self, question: str, *, unasked: str) -> bool:
+        """Ask a person on the terminal a question that is answered with yes or no.
+
+        Raises:
+            CommandError: There is no terminal; ``unasked`` says what was not done.
+        """
+        if not sys.stdin.isatty():
+            raise CommandError(f"{unasked}, and nobody can be asked. Pass --yes.")
+        self.stderr.write(f"{question} [y/N] ", ending="")
+        self.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
     def run_from_argv(self, argv: list[str]) -> None:
         """Run the command as a shell does."""
         self._called_from_command_line = True

@@ -32,7 +32,8 @@ class Command(ReportCommand):
         export = actions.add_parser("export", help="write a session as JSON or Markdown")
         export.add_argument("--format", choices=("json", "markdown"), default=None)
         export.add_argument("--output", type=Path, help="a file to write to instead of the screen")
-        delete = actions.add_parser("delete", help="delete a session for good")
+        delete = actions.add_parser("delete", help="delete a session for good, after asking")
+        delete.add_argument("--yes", action="store_true", help="do not ask")
         check = actions.add_parser("check", help="read every session whole; fails if one is broken")
         for action in (show, export, delete):
             action.add_argument("session_id")
@@ -98,11 +99,20 @@ class Command(ReportCommand):
 
     def _delete(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         session_id = options["session_id"]
+        if not options["yes"]:
+            self._ask_person(sessions, session_id)
         sessions.delete(session_id)
         if options["json"]:
             self.print_json({"deleted": session_id})
         else:
             self.stdout.write(f"Session {session_id} is deleted.")
+
+    def _ask_person(self, sessions: SessionManager, session_id: str) -> None:
+        count = len(sessions.get(session_id).messages)
+        what = f"session {session_id} with {count} {'message' if count == 1 else 'messages'}"
+        question = f"Delete {what} for good?"
+        if not self.confirm(question, unasked=f"This would delete {what}"):
+            raise CommandError("Not deleted.")
 
     def _check(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         report = sessions.check()

@@ -1,7 +1,6 @@
 """``manage.py tools``: list, show, call and check tools."""
 
 import json
-import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -99,11 +98,7 @@ class Command(ReportCommand):
             raise CommandError(_failure(result))
 
     def _ask_person(self, name: str) -> None:
-        if not sys.stdin.isatty():
-            raise CommandError(f"{name} is destructive, and nobody can be asked. Pass --yes.")
-        self.stderr.write(f"{name} is destructive. Call it? [y/N] ", ending="")
-        self.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        if not self.confirm(f"{name} is destructive. Call it?", unasked=f"{name} is destructive"):
             raise CommandError("Not called.")
 
     def _check(self, options: Mapping[str, Any]) -> None:

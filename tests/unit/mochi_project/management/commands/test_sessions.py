@@ -1,7 +1,9 @@
 """``manage.py sessions``: for people, and with ``--json`` for scripts."""
 
 import json
-from collections.abc import Iterator
+import os
+import pty
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,10 +93,47 @@ def test_an_export_that_can_not_be_written_says_so(talk: str, tmp_path: Path) ->
         run("export", talk, "--output", str(tmp_path / "file" / "talk.json"))
 
 
-def test_a_session_is_deleted(talk: str, manager: SessionManager) -> None:
-    assert json.loads(run("delete", talk, "--json")) == {"deleted": talk}
+def test_a_session_is_deleted_without_a_question_when_told_so(
+    talk: str, manager: SessionManager
+) -> None:
+    assert json.loads(run("delete", talk, "--yes", "--json")) == {"deleted": talk}
     with pytest.raises(SessionNotFound):
         manager.get(talk)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Put a terminal in the place of stdin, and return what types a line into it."""
+    ours, theirs = pty.openpty()
+    with open(theirs) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        yield lambda line: os.write(ours, f"{line}\n".encode()) and None
+    os.close(ours)
+
+
+def test_a_person_is_asked_before_a_session_is_deleted(
+    talk: str, manager: SessionManager, terminal: Callable[[str], None]
+) -> None:
+    errors = StringIO()
+    terminal("n")
+    with pytest.raises(CommandError, match="Not deleted"):
+        call_command("sessions", "delete", talk, stderr=errors)
+    assert f"Delete session {talk} with 2 messages for good? [y/N]" in errors.getvalue()
+    assert manager.get(talk)
+
+    terminal("y")
+    assert run("delete", talk) == f"Session {talk} is deleted.\n"
+    with pytest.raises(SessionNotFound):
+        manager.get(talk)
+
+
+def test_where_nobody_can_be_asked_nothing_is_deleted(
+    talk: str, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO("y\n"))
+    with pytest.raises(CommandError, match="nobody can be asked"):
+        run("delete", talk)
+    assert manager.get(talk)
 
 
 def test_an_unknown_session_is_an_error_in_words(manager: SessionManager) -> None:
