@@ -115,6 +115,14 @@ class ModelCatalogue:
         """
         return [*(await self.listing()).models]
 
+    async def installed(self) -> Sequence[ModelInfo]:
+        """Return Ollama's models that can chat, without asking any other provider.
+
+        Raises:
+            ModelError: Ollama can't be asked.
+        """
+        return await self._ollama.list_models()
+
     async def listing(self) -> ModelListing:
         """List the models of every configured provider, concurrently.
 

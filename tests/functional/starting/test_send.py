@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.functional.starting.terminal import CONTROL_C, Terminal
+
 ROOT = Path(__file__).parents[3]
 MANAGE = str(ROOT / "manage.py")
 NEW = ("new", "--model", "qwen3:14b")
@@ -25,6 +27,31 @@ def block(**script: Any) -> str:
 
 def saying(text: Any, **more: Any) -> str:
     return block(messages=[{"text_message": {"text": text, **more}}])
+
+
+TOOLS = '''"""Dates."""
+
+from datetime import date
+
+__all__ = ["days_between"]
+
+
+def days_between(first: date, last: date) -> str:
+    """Count the days between two dates.
+
+    Args:
+        first: The first.
+        last: The last.
+    """
+    return f"{(last - first).days} days"
+'''
+CALL = {"name": "days_between", "args": {"first": "2026-03-01", "last": "2026-12-24"}}
+SHOWN_CALL = 'days_between(first="2026-03-01", last="2026-12-24")'
+
+
+def calling(times: int = 1) -> str:
+    calls = [{"tool_call": [CALL]}] * times
+    return block(per_request=True, messages=[*calls, {"text_message": {"text": "298."}}])
 
 
 class Sender:
@@ -39,6 +66,17 @@ class Sender:
             "MOCHI_TEST_WORDS_PER_SECOND": "0",
             "MOCHI_DATA_DIR": str(data_dir),
         }
+
+    def add_tools(self) -> None:
+        path = self.data_dir / "tools" / "dates.py"
+        path.parent.mkdir()
+        path.write_text(TOOLS)
+        environment = {**self.environment, "MOCHI_TEST_MODE": "false"}
+        command = [sys.executable, MANAGE, "trust", str(self.data_dir)]
+        subprocess.run(command, cwd=self.data_dir, env=environment, check=True, capture_output=True)
+
+    def sessions(self) -> Sequence[str]:
+        return sorted(path.stem for path in (self.data_dir / "chat_sessions").glob("*.json"))
 
     def begin(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -63,6 +101,21 @@ class Sender:
 @pytest.fixture
 def send(data_dir: Path) -> Sender:
     return Sender(data_dir)
+
+
+@pytest.fixture
+def terminal(send: Sender) -> Iterator[Callable[..., Terminal]]:
+    """Run the command in a terminal."""
+    opened: list[Terminal] = []
+
+    def open_terminal(*arguments: str) -> Terminal:
+        command = [sys.executable, MANAGE, "send", *arguments]
+        opened.append(Terminal(command, cwd=send.data_dir, env=send.environment))
+        return opened[-1]
+
+    yield open_terminal
+    for each in opened:
+        each.close()
 
 
 def session_of(ended: subprocess.CompletedProcess[str]) -> str:
@@ -107,7 +160,10 @@ def test_scripts_get_every_event_as_a_line_of_json(send: Sender) -> None:
         (("../../etc", "Hi"), "(SESSION_NOT_FOUND)"),
         (("new", "--model", "nada", "Hi"), "(MODEL_NOT_FOUND)"),
         (("new", "--model", "scripted-plain", "--think", "Hi"), "(VALIDATION_ERROR)"),
-        (("new", "Hi"), "A new session needs a model"),
+        (("new",), "A new session needs a message"),
+        ((), "Name a session"),
+        (("--last", "Hi"), "no session yet"),
+        (("--last", "0123456789", "Hi"), "--last is a session already"),
         (("0123456789", "--model", "qwen3:14b", "Hi"), "--model is for a new session"),
         ((*NEW, "  "), "The message is blank"),
     ],
@@ -221,3 +277,100 @@ def read_terminal(descriptor: int) -> Iterator[bytes]:
         while data := os.read(descriptor, 65536):
             yield data
     os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"), [("y", "298 days"), ("n", "denied"), ("", "denied"), ("\x04", "denied")]
+)
+def test_on_a_terminal_it_asks_whether_a_tool_may_run(
+    send: Sender, terminal: Callable[..., Terminal], answer: str, result: str
+) -> None:
+    send.add_tools()
+    person = terminal(*NEW, "-t", "days_between", calling())
+
+    person.read_until(f"Run {SHOWN_CALL}? [y/N/a] ")
+    person.type(answer if answer == "\x04" else f"{answer}\n")
+
+    assert result in person.read_until("298.\r\n")
+    assert person.wait() == 0
+
+
+def test_an_answer_for_all_calls_of_a_tool_asks_once(
+    send: Sender, terminal: Callable[..., Terminal]
+) -> None:
+    send.add_tools()
+    person = terminal(*NEW, "-t", "days_between", calling(3))
+
+    person.read_until("[y/N/a] ")
+    person.type("what?\n")
+    person.read_until("[y/N/a] ")
+    person.type("a\n")
+
+    assert person.wait() == 0
+    assert person.seen.count("[y/N/a]") == 2
+    assert person.seen.count(f"[{SHOWN_CALL}: approved]") == 2
+    assert send.messages()[-1]["content"] == "298."
+
+
+def test_ctrl_c_at_the_question_stops_the_turn_and_runs_nothing(
+    send: Sender, terminal: Callable[..., Terminal]
+) -> None:
+    send.add_tools()
+    person = terminal(*NEW, "-t", "days_between", calling())
+
+    person.read_until("[y/N/a] ")
+    person.type(CONTROL_C)
+
+    assert person.wait() == 130
+    assert "Stopped" in person.seen
+    assert "298 days" not in json.dumps(send.messages())
+
+
+@pytest.mark.parametrize(("flag", "result"), [("--yes", "298 days"), ("--deny", "denied")])
+def test_without_a_terminal_a_call_fails_at_once_and_can_be_decided_later(
+    send: Sender, flag: str, result: str
+) -> None:
+    send.add_tools()
+
+    ended = send(*NEW, "-t", "days_between", calling())
+
+    assert ended.returncode == 1
+    assert f"{SHOWN_CALL} needs your approval, and there is no terminal" in ended.stderr
+    assert f"`send {session_of(ended)} --yes`" in ended.stderr
+    later = send(session_of(ended), flag)
+    assert (later.returncode, later.stdout) == (0, "298.\n")
+    assert result in later.stderr
+
+
+def test_information_is_dim_and_errors_are_red(terminal: Callable[..., Terminal]) -> None:
+    person = terminal(*NEW, block(messages=[{"text_message": {"text": ["a", "b"]}}], drop_after=1))
+
+    assert person.wait() == 1
+    assert "\x1b[2msession " in person.seen
+    assert "\x1b[31" not in person.seen.partition("a\r\n")[0]
+    assert "\x1b[31" in person.seen.partition("a\r\n")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(*NEW, block(status=503)), ("new", "--model", "scripted-plain", "--think", "Hi")],
+)
+def test_a_new_session_that_failed_is_not_left_behind(
+    send: Sender, arguments: Sequence[str]
+) -> None:
+    assert send(*arguments).returncode == 1
+    assert send.sessions() == []
+
+
+def test_the_model_of_a_new_session_is_chosen_and_said(send: Sender) -> None:
+    first = send("new", saying("one"))
+    assert "model qwen3:14b (the first of 2 installed; -m or" in first.stderr
+    send.environment["MOCHI_DEFAULT_MODEL"] = "scripted-plain"
+    second = send("new", saying("two"))
+    assert "model scripted-plain (MOCHI_DEFAULT_MODEL)" in second.stderr
+
+    send("--last", saying("three"))
+
+    (path,) = (send.data_dir / "chat_sessions").glob(f"{session_of(second)}.json")
+    contents = [message["content"] for message in json.loads(path.read_text())["messages"]]
+    assert contents[1::2] == ["two", "three"]

@@ -1,0 +1,1 @@
+"""Holds conversations in a terminal: shows turns, asks for approvals, stops on CTRL-C."""

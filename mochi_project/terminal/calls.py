@@ -1,0 +1,32 @@
+"""Writes tool calls on one line, as a person is asked about them. Pure."""
+
+import json
+from typing import Any
+
+from chat.stream.events import AgentToolCall, ToolCallStarted, ToolConfirmationRequired
+
+Call = ToolCallStarted | AgentToolCall | ToolConfirmationRequired
+
+
+def shown_call(call: Call) -> str:
+    """Return a call as ``days_between(first="2026-03-01", last="2026-12-24")``, whole."""
+    arguments = ", ".join(
+        f"{shown_text(name)}={shown_value(value)}" for name, value in call.arguments.items()
+    )
+    shown = f"{shown_text(call.tool_name)}({arguments})"
+    agent = getattr(call, "agent_name", None)
+    return f"{shown_text(agent)}: {shown}" if isinstance(agent, str) else shown
+
+
+def shown_value(value: Any) -> str:
+    """Return a value as JSON in which nothing can steer or mislead a terminal."""
+    return shown_text(json.dumps(value, ensure_ascii=False))
+
+
+def shown_text(text: str) -> str:
+    """Return a text on one line, with escapes for what is not printable."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"

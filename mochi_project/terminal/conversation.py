@@ -1,0 +1,207 @@
+"""Holds one conversation: runs its turns in this process and shows them."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from chat.errors import NoActiveTurn
+from chat.service import ChatRequest, OpenTurn
+from chat.start.preparation import TurnRequest
+from chat.stream.events import Done, Event, ToolConfirmationRequired
+from mochi_project.terminal.approvals import Approvals, Questions
+from mochi_project.terminal.console import Console
+from mochi_project.terminal.interrupt import Interrupt
+from mochi_project.terminal.transcript import Show
+from mochi_project.wiring.services import Services
+from models_app.language_model import Think
+from sessions_app.errors import MochiError, SessionError, StorageError
+from sessions_app.messages import AssistantMessage, UserMessage, unmark_cancelled
+from sessions_app.session import Session
+
+
+class Conversation:
+    """A conversation, which is a session as soon as something is said.
+
+    Attributes:
+        session_id: The session; None before the first message.
+        model: The model of a session that is not made yet.
+        think: Whether the model reasons first; None leaves it to the model.
+        tools: The tools of a new session, or of the turns of one that is there.
+        unanswered: The calls of the last turn that wait for an approval nobody could give.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        console: Console,
+        *,
+        show: Show,
+        approvals: Approvals,
+        interrupt: Interrupt,
+        session_id: str | None = None,
+        model: str | None = None,
+        think: Think | None = None,
+        tools: Sequence[str] | None = None,
+    ) -> None:
+        self._services = services
+        self._console = console
+        self._show = show
+        self._approvals = approvals
+        self._interrupt = interrupt
+        self.session_id = session_id
+        self.model = model
+        self.think = think
+        self.tools = tools
+        self.unanswered: Sequence[ToolConfirmationRequired] = ()
+        self._is_ours = session_id is None
+        self._unsent: str | None = None
+
+    async def say(self, text: str) -> Event:
+        """Send a message, show the answer as it comes, and return the last event but ``done``.
+
+        CTRL-C stops the model, or the attempt to ask it.
+
+        Raises:
+            MochiError: The turn did not begin.
+            CancelledError: It was stopped before it began.
+        """
+        self._unsent = text
+        return await self._run(text)
+
+    async def retry(self) -> Event:
+        """Answer the last message (again), or go on where an approval is waited for.
+
+        A message that could not be sent is sent.
+        """
+        return await self._run(self._unsent)
+
+    async def edit(self, text: str) -> Event:
+        """Replace the last message of the user, and answer the new one."""
+        if self._unsent is None and (found := await self.last_question()) is not None:
+            index, message = found
+            await asyncio.to_thread(
+                self._services.sessions.edit_message,
+                self._id(),
+                index,
+                text,
+                message_id=message.message_id,
+            )
+            return await self._run(None)
+        return await self.say(text)
+
+    async def editable(self) -> str | None:
+        """Return the text that ``edit`` replaces; None when nothing was said yet."""
+        if self._unsent is not None:
+            return self._unsent
+        found = await self.last_question()
+        return None if found is None else found[1].content
+
+    async def last_question(self) -> tuple[int, UserMessage] | None:
+        """Return the last message of the user and where it stands."""
+        session = await self.session()
+        messages = session.messages if session is not None else ()
+        for index in range(len(messages) - 1, -1, -1):
+            message = messages[index]
+            if isinstance(message, UserMessage):
+                return index, message
+        return None
+
+    async def session(self) -> Session | None:
+        """Return the session; None before the first message."""
+        if self.session_id is None:
+            return None
+        return await asyncio.to_thread(self._services.sessions.get, self.session_id)
+
+    async def use_model(self, name: str) -> None:
+        """Let another model answer from now on.
+
+        Raises:
+            ModelNotFound: There is none of that name.
+        """
+        await self._services.models.look_up(name)
+        if self.session_id is not None:
+            await asyncio.to_thread(self._services.sessions.update, self.session_id, model=name)
+        self.model = name
+
+    async def discard_unanswered(self) -> bool:
+        """Delete the session if it was made here and no model ever answered; tell whether."""
+        if not self._is_ours or self.session_id is None:
+            return False
+        return await asyncio.to_thread(self._discard_unanswered, self.session_id)
+
+    def _discard_unanswered(self, session_id: str) -> bool:
+        with suppress(SessionError, StorageError):  # it stays: nothing is lost
+            if not any(map(_says_something, self._services.sessions.messages(session_id))):
+                self._services.sessions.delete(session_id)
+                return True
+        return False
+
+    async def _run(self, message: str | None) -> Event:
+        """Run a turn and show its events."""
+        turn = await self._open(message)
+        self.session_id, self._unsent = turn.session_id, None
+        questions = Questions(
+            self._approvals, self._services.confirmations, turn.session_id, self._console
+        )
+        last: Event | None = None
+        try:
+            with self._interrupt.stops(Stop(self._services, turn.session_id)):
+                await turn.committed()
+                while (events := await turn.listener.next()) is not None:
+                    for numbered in events:
+                        # In a thread: a reader that pauses (`| less`) must not stop the turn.
+                        await asyncio.to_thread(self._show, turn.turn_id, numbered)
+                        if numbered.name != Done.event:
+                            last = numbered.decode()
+                            questions.notice(last)
+        finally:
+            await questions.aclose()
+            turn.leave()
+        self.unanswered = questions.unanswered
+        if last is None:
+            raise MochiError("The turn ended without a word.")
+        return last
+
+    async def _open(self, message: str | None) -> OpenTurn:
+        request = ChatRequest(
+            turn=TurnRequest(
+                message=message,
+                think=self.think,
+                selected_tools=self.tools,
+                interactive=self._approvals.can_answer,
+            ),
+            session_id=self.session_id,
+            model=None if self.session_id else self.model,
+        )
+        opening = asyncio.create_task(self._services.chat.open(request))
+        with self._interrupt.stops(opening.cancel):
+            return await opening
+
+    def _id(self) -> str:
+        if self.session_id is None:
+            raise MochiError("Nothing was said yet.")
+        return self.session_id
+
+
+class Stop:
+    """Cancels the session's turn when it is called."""
+
+    def __init__(self, services: Services, session_id: str) -> None:
+        self._services = services
+        self._session_id = session_id
+        self._stopping: asyncio.Task[None] | None = None
+
+    def __call__(self) -> None:
+        """Begin to cancel it; the stream of the turn tells of the end."""
+        if self._stopping is None or self._stopping.done():
+            self._stopping = asyncio.create_task(self._cancel())
+
+    async def _cancel(self) -> None:
+        with suppress(NoActiveTurn):  # it ended by itself just now
+            await self._services.turns.cancel(self._session_id)
+
+
+def _says_something(message: object) -> bool:
+    if not isinstance(message, AssistantMessage):
+        return False
+    return bool(unmark_cancelled(message.content) or message.thinking or message.tool_calls)

@@ -1,0 +1,37 @@
+"""Hands CTRL-C, and SIGTERM, to the work that they stop."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mochi_project.process.graceful_stop import STOP_SIGNALS
+
+
+class Interrupt:
+    """Stops what runs when CTRL-C is pressed: at first the task that made this.
+
+    Attributes:
+        wants_end: Whether the program was asked to end too (SIGTERM).
+    """
+
+    def __init__(self) -> None:
+        self.wants_end = False
+        task = asyncio.current_task()
+        self._stop: Callable[[], object] | None = task.cancel if task is not None else None
+        for number in STOP_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
+
+    @contextmanager
+    def stops(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Call ``stop`` for a signal that comes meanwhile."""
+        outer, self._stop = self._stop, stop
+        try:
+            yield
+        finally:
+            self._stop = outer
+
+    def _receive(self, number: int) -> None:
+        self.wants_end = self.wants_end or number == signal.SIGTERM
+        if self._stop is not None:
+            self._stop()

@@ -1,0 +1,77 @@
+"""A person in front of a terminal in which a command runs."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SECONDS = 60
+CONTROL_C, CONTROL_D, ENTER = "\x03", "\x04", "\r"
+CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+
+
+class Terminal:
+    """Runs a command that has a terminal for stdin, stdout and stderr.
+
+    ``seen`` is everything that was shown; ``read_until`` goes on after what it found before.
+    """
+
+    def __init__(self, command: Sequence[str], *, cwd: Path, env: dict[str, str], **options: Any):
+        self._ours, theirs = pty.openpty()
+        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs, **options}
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            # Nothing here tells where the cursor is.
+            env={**env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+            # The terminal is the process's own, so that CTRL-C is for it.
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - no thread of a test holds a lock of fork
+            **streams,
+        )
+        os.close(theirs)
+        self.seen = ""
+        self._read_to = 0
+
+    def read_until(self, text: str) -> str:
+        """Read until this text is shown, and return what was shown before it."""
+        while (found := self.seen.find(text, self._read_to)) < 0:
+            assert self._read(), f"no {text!r} in {self.seen!r}"
+        before = self.seen[self._read_to : found]
+        self._read_to = found + len(text)
+        return CODES.sub("", before)
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def wait(self) -> int:
+        """Read to the end and return the exit code."""
+        while self._read():
+            pass
+        return self.process.wait(timeout=SECONDS)
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        os.close(self._ours)
+
+    def _read(self) -> bool:
+        readable, _, _ = select.select([self._ours], [], [], SECONDS)
+        assert readable, f"silence after {self.seen!r}"
+        try:
+            data = os.read(self._ours, 65536)
+        except OSError:  # how Linux says that the other end closed
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)
+
+
+def _take_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
