@@ -60,25 +60,28 @@ def read_json(raw: bytes) -> dict[str, Any]:
 def read_chat(body: Mapping[str, Any], *, vendor: str = "openai") -> ChatRequest:
     """Check a body of ``POST /v1/chat/completions``.
 
-    Thinking is asked for by ``reasoning_effort`` or OpenRouter's ``reasoning``.
+    On OpenAI's own route every name is a model, and none is needed (docs/test-mode.md). Thinking
+    is asked for by ``reasoning_effort`` or OpenRouter's ``reasoning``.
 
     Raises:
         Refused: With an HTTP status.
     """
-    card = find_model(body.get("model"), vendor=vendor)
+    name = body.get("model")
+    card = _any_model(name) if vendor == "openai" else find_model(name, vendor=vendor)
+    name = card.name if name is None else name
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise Refused(400, "[] is too short - 'messages'")
     _check_calls(messages)
     think = _wants_reasoning(body)
     if think and "thinking" not in card.capabilities:
-        raise Refused(400, f'"{body["model"]}" does not support thinking')
+        raise Refused(400, f'"{name}" does not support thinking')
     if body.get("tools") and "tools" not in card.capabilities:
         raise Refused(400, f"registry.ollama.ai/library/{card.name} does not support tools")
     options = body.get("stream_options")
     request = ChatRequest(
         card=card,
-        name=body["model"],
+        name=name,
         messages=[_message(item) for item in messages],
         stream=body.get("stream") is True,
         think=think,
@@ -105,6 +108,17 @@ def find_model(name: Any, *, vendor: str = "openai") -> ModelCard:
     if card is None:
         raise Refused(404, f"model '{name}' not found")
     return card
+
+
+def _any_model(name: Any) -> ModelCard:
+    """Return the model of this name; the first one for any other name, and for none.
+
+    Raises:
+        Refused: It is no name.
+    """
+    if name is not None and not isinstance(name, str):
+        raise Refused(400, "model must be a string")
+    return find_vendor_card("openai", name or "") or CARDS[0]
 
 
 def model(card: ModelCard) -> dict[str, Any]:

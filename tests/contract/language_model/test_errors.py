@@ -214,8 +214,9 @@ async def test_a_conversation_that_does_not_fit_is_an_overflow(
 async def test_a_model_that_is_not_there_is_not_found(
     provider: Provider, open_model: Opener
 ) -> None:
+    said = block(status=404)  # the scripted route of OpenAI has a model of every name
     with pytest.raises(ModelNotFound) as raised:
-        await ask(open_model(provider), provider, user("Hello"), name="no-such-model")
+        await ask(open_model(provider), provider, said, name="no-such-model")
 
     assert raised.value.details["provider"] == provider.name
 

@@ -164,12 +164,25 @@ async def test_a_response_format_gets_an_object(form: Any, client: openai.AsyncO
     assert isinstance(json.loads(reply.choices[0].message.content or ""), dict)
 
 
+@pytest.mark.parametrize(
+    ("named", "answers"),
+    [({}, "qwen3:14b"), ({"model": None}, "qwen3:14b"), ({"model": "gpt-9"}, "gpt-9")],
+)
+async def test_any_name_is_a_model_and_none_is_needed(
+    http: aiohttp.ClientSession, named: dict[str, Any], answers: str
+) -> None:
+    for streamed in (False, True):
+        body = {**named, "messages": [HELLO], "stream": streamed}
+        reply = await http.post("/v1/chat/completions", json=body)
+        assert reply.status == 200
+        first = (await reply.text()).removeprefix("data: ").partition("\n")[0]
+        assert json.loads(first)["model"] == answers
+
+
 async def test_refusals_are_the_sdks_own_errors(
     client: openai.AsyncOpenAI, scripted: Scripted
 ) -> None:
     create: Any = client.chat.completions.create
-    with pytest.raises(openai.NotFoundError, match="model 'nope' not found"):
-        await create(model="nope", messages=[HELLO])
     with pytest.raises(openai.BadRequestError, match="does not support thinking"):
         await create(model="scripted-plain", messages=[HELLO], reasoning_effort="low")
     tools = [{"type": "function", "function": {"name": "a"}}]
