@@ -6,7 +6,7 @@ over a summary has used up one of its attempts.
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -84,6 +84,12 @@ class SummaryFailures:
                 msgspec.structs.replace(found, code=code, message=message[:500], attempts=attempts)
             )
 
+    def end_attempts(self) -> None:
+        """Let what is recorded as being tried be tried again at once: no process does it now."""
+        for failure in self._all():
+            if failure.code == DIED and not failure.given_up:
+                self._keep(msgspec.structs.replace(failure, at=0.0))
+
     def withdraw(self, session_id: str) -> None:
         """Take the attempt back: something more important came."""
         found = self._find(session_id)
@@ -101,15 +107,17 @@ class SummaryFailures:
 
     def list(self) -> "Sequence[SummaryFailure]":
         """Return what failed, the last failure first; what is tried just now is none of it."""
-        found = []
+        return sorted(
+            (failure for failure in self._all() if failure.code != DIED or failure.attempts > 1),
+            key=lambda failure: -failure.at,
+        )
+
+    def _all(self) -> "Iterator[SummaryFailure]":
+        """Yield the records that can be read."""
         for name in self._documents.list():
             with contextlib.suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
                 if name.endswith(SUFFIX):
-                    found.append(self._read(name))
-        return sorted(
-            (failure for failure in found if failure.code != DIED or failure.attempts > 1),
-            key=lambda failure: -failure.at,
-        )
+                    yield self._read(name)
 
     def _keep(self, failure: SummaryFailure) -> None:
         self._documents.put(f"{failure.session_id}{SUFFIX}", msgspec.json.encode(failure))

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -145,32 +146,44 @@ class SummaryService:
         if self._queueing is not None:
             await self._queueing
 
-    def queue_due(self) -> int:
+    def queue_due(self, *, worker_is_new: bool = False) -> int:
         """Queue what is overdue: found in the sessions' files, whatever became of its task.
 
-        Blocks; the keeper of the worker calls it now and then. Returns how many were queued.
+        When a worker comes up, with an empty queue, nothing can be in progress: all that is due is
+        queued, for when its session is quiet, and what died with the last worker at once.
+
+        Blocks; the supervisor of the worker calls it. Returns how many were queued.
         """
         if not self.enabled:
             return 0
-        overdue = {
-            metadata.session_id: metadata.summary_due
-            for metadata in self._repository.list().sessions
-            if metadata.summary_due is not None
-            and has_known_format(metadata)
-            and self._age(metadata.summary_due) >= self._interval_seconds + OVERDUE_SECONDS
-        }
-        self._found = {key: found for key, found in self._found.items() if key in overdue}
+        if worker_is_new:
+            self._found.clear()
+            self._failures.end_attempts()
+        late = -math.inf if worker_is_new else self._interval_seconds + OVERDUE_SECONDS
+        due_sessions = self._find_due(late)
+        self._found = {key: found for key, found in self._found.items() if key in due_sessions}
         queued = 0
-        for session_id, due in overdue.items():
+        for session_id, due in due_sessions.items():
             found = (due, self._failures.attempts(session_id, due))
             before, until = self._found.get(session_id, (found, 0.0))
             waits = before == found and time.monotonic() < until
             if waits or queued >= QUEUED_AT_ONCE or not self._failures.may_try(session_id, due):
                 continue
-            if self._queue.add(TASK, session_id, delay_seconds=0):
+            delay = max(self._interval_seconds - self._age(due), 0.0)
+            if self._queue.add(TASK, session_id, delay_seconds=delay):
                 self._found[session_id] = (found, time.monotonic() + QUEUED_AGAIN_SECONDS)
                 queued += 1
         return queued
+
+    def _find_due(self, late_seconds: float) -> Mapping[str, str]:
+        """Return the sessions whose summaries are due for so long, and since when."""
+        return {
+            metadata.session_id: metadata.summary_due
+            for metadata in self._repository.list().sessions
+            if metadata.summary_due is not None
+            and has_known_format(metadata)
+            and self._age(metadata.summary_due) >= late_seconds
+        }
 
     async def run_due(self, session_id: str) -> str:
         """Make the summary that is due, in the worker; return in a few words what came of it.

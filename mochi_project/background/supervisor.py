@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from mochi_project.background.lock import WORKER_LOCK_FILE, WorkerLock, WorkerState
 from mochi_project.configuration.child_environment import with_own_code
@@ -29,15 +30,24 @@ LONGEST_PAUSE_SECONDS = 30.0
 KILLED_SECONDS = 5.0
 
 
+class Chores(Protocol):
+    """What is done for the worker beside it."""
+
+    def __call__(self, *, worker_is_new: bool) -> object:
+        """Do it; ``worker_is_new`` says that a worker has come up and has an empty queue."""
+        ...
+
+
 class WorkerSupervisor:
     """Takes the worker's lock when it is free, and runs the worker while it has it.
 
     Args:
         settings: The configuration that the worker shall have too.
-        chores: Called in the thread of this when the worker runs, and now and then while it does.
+        chores: Called in the thread of this, with ``worker_is_new=True`` when a worker has come up,
+            and with False now and then while it runs.
     """
 
-    def __init__(self, settings: MochiSettings, chores: Callable[[], object]) -> None:
+    def __init__(self, settings: MochiSettings, chores: Chores) -> None:
         self._settings = settings
         self._chores = chores
         self._lock = WorkerLock(settings.resolved_private_dir / WORKER_LOCK_FILE)
@@ -99,6 +109,7 @@ class WorkerSupervisor:
         worker = _Worker(self._settings)
         selector.register(worker.lifeline, selectors.EVENT_READ)
         running = False
+        is_new = True
         next_chores = 0.0
         try:
             while not self._stopped.is_set() and self._lock.is_held:
@@ -112,16 +123,19 @@ class WorkerSupervisor:
                     )
                 if running and time.monotonic() >= next_chores:
                     next_chores = time.monotonic() + CHORES_SECONDS
-                    self._do_chores()
+                    is_new = not self._do_chores(worker_is_new=is_new) and is_new
         finally:
             selector.unregister(worker.lifeline)
             worker.end(self._settings.shutdown_grace_seconds)
 
-    def _do_chores(self) -> None:
+    def _do_chores(self, *, worker_is_new: bool) -> bool:
+        """Return whether they were done."""
         try:
-            self._chores()
+            self._chores(worker_is_new=worker_is_new)
         except Exception:
             logger.exception("the worker's chores failed; they are tried again")
+            return False
+        return True
 
     def _note(self, state: WorkerState) -> None:
         try:

@@ -14,8 +14,15 @@ from django.conf import settings  # noqa: E402
 from mochi_project.background.supervisor import WorkerSupervisor  # noqa: E402
 from mochi_project.process.startup import prepare_data_dir  # noqa: E402
 
+
+def chores(*, worker_is_new: bool) -> None:
+    """Say so when a worker has come up."""
+    if worker_is_new:
+        print("running", flush=True)
+
+
 prepare_data_dir(settings.MOCHI)
-keeper = WorkerSupervisor(settings.MOCHI, lambda: print("running", flush=True))
+keeper = WorkerSupervisor(settings.MOCHI, chores)
 keeper.start()
 print("kept", flush=True)
 sys.stdin.read()

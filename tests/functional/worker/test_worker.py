@@ -84,7 +84,8 @@ def test_a_worker_of_which_any_process_dies_is_started_anew(keep, queue):
     idle_task_runner = old[2]  # it dies with the queue's lock in its hands
     idle_task_runner.kill()
     until(lambda: not any(lives(member) for member in old))
-    until(lambda: state().phase == "running" and state().restarts == 1)
+    keeper.wait_until_running()
+    assert (state().phase, state().restarts) == ("running", 1)
     queued("os.path.basename", "/tmp/again")
     until(lambda: Success.objects.filter(args=("/tmp/again",)).exists())
 

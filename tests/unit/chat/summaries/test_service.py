@@ -73,11 +73,13 @@ class Claims:
 
 class Queue:
     def __init__(self):
-        self.added, self.calls = [], 0
+        self.added, self.calls, self.is_there = [], 0, True
 
     def add(self, function, *session_ids, delay_seconds):
         assert function == "chat.tasks.summarize"
         self.calls += 1
+        if not self.is_there:
+            return False
         self.added += [(session_id, delay_seconds) for session_id in session_ids]
         return True
 
@@ -430,6 +432,39 @@ async def test_what_is_overdue_is_found_in_the_files(house):
     house.failures.begin(failed, ANSWERED)  # which died again
     house.clock[0] += 120
     assert house.service.queue_due() == 1
+
+
+async def test_all_that_is_due_is_queued_when_a_worker_comes_up(house):
+    lost, fresh = house.talk(), house.talk(summary_due=LATER)
+    house.talk(summary_due=None)
+    house.now = "2026-01-01T00:01:01.000000+00:00"
+    house.queue.is_there = False
+    house.service.notice_answer(fresh)  # before there is a queue
+    await house.service.aclose()
+    assert house.queue.added == []
+
+    house.queue.is_there = True
+    assert house.service.queue_due(worker_is_new=True) == 2
+    assert dict(house.queue.added) == {lost: 0, fresh: 2}  # in 2 s it was quiet for 3
+    assert house.service.queue_due() == 0
+
+    # The next worker begins with an empty queue.
+    assert house.service.queue_due(worker_is_new=True) == 2
+
+
+async def test_a_new_worker_goes_on_at_once_with_what_the_last_one_died_over(house):
+    died, failed, hopeless = house.talk(), house.talk(), house.talk()
+    house.failures.begin(died, ANSWERED)
+    for _ in range(3):
+        house.failures.begin(hopeless, ANSWERED)
+    house.failures.begin(failed, ANSWERED)
+    house.failures.failed(failed, code="OLLAMA_UNREACHABLE", message="Gone.", again=True)
+
+    assert house.service.queue_due(worker_is_new=True) == 1
+    assert house.queue.added == [(died, 0)]
+    assert await house.run(died) == "done"
+    assert await house.run(failed) == "skipped: it failed before"
+    assert await house.run(hopeless) == "skipped: it failed before"
 
 
 async def test_an_answer_is_queued_for_when_the_session_is_quiet(house):
