@@ -158,7 +158,7 @@ def _settings() -> "MochiSettings":
 
 
 def _unknown(command: str) -> str:
-    from mochi_project.configuration.suggestions import suggestion  # noqa: PLC0415
+    from sessions_app.suggestions import suggestion  # noqa: PLC0415
 
     hint = suggestion(command, COMMANDS) or "; `mochi-server --help` lists them"
     return f"there is no command {command!r}{hint}"

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, MutableMapping
 
 from mochi_project.configuration.config import ENV_FILE, ENV_PREFIX, FORMER_NAMES, MochiSettings
-from mochi_project.configuration.suggestions import suggestion
 from mochi_project.configuration.variables import read_file
+from sessions_app.suggestions import suggestion
 
 
 def variables_of_file(path: str = ENV_FILE) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from mochi_project.configuration.suggestions import suggestion
 from sessions_app.errors import MochiError
+from sessions_app.suggestions import suggestion
 
 PROGRAM = "mochi-server"
 WRONG_USAGE = 2
@@ -90,6 +90,10 @@ class MochiCommand(BaseCommand):
             return super().execute(*args, **options)
         except MochiError as error:
             raise CommandError(error.message) from error
+        except OSError as error:
+            if error.filename is None:  # nothing that a person could look at
+                raise
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
 
 
 def _check_action(parser: CommandParser, known: Collection[str], words: Sequence[str]) -> None:

@@ -158,12 +158,12 @@ def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
     """
     parent = os.path.dirname(directory) or os.curdir
     try:
-        os.mkdir(directory, PRIVATE_DIRECTORY)
+        try:
+            os.mkdir(directory, PRIVATE_DIRECTORY)
+        except FileNotFoundError:
+            make_private_directory(parent)
+            os.mkdir(directory, PRIVATE_DIRECTORY)  # once: some parents take nothing (/proc)
     except FileExistsError:
-        return
-    except FileNotFoundError:
-        make_private_directory(parent)
-        make_private_directory(directory, durable=durable)
         return
     if durable:
         with contextlib.suppress(PermissionError):  # we may write to the parent, but not open it

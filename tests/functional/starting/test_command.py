@@ -126,6 +126,18 @@ def test_a_data_directory_that_is_a_file_stops_the_start(
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", [[], ["send", "new", "--model", "qwen3:14b", "Hello"]])
+def test_a_data_directory_that_can_not_be_made_is_told_in_a_sentence(
+    run: Callable[..., Any], command: list[str]
+) -> None:
+    ended = run([*SERVER[:3], *command], MOCHI_DATA_DIR="/proc/nope")
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("mochi-server: ")
+    assert "/proc/nope" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("name", ["secret_key", "api_token"])
 @pytest.mark.parametrize(
     "command",

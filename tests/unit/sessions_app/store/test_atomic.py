@@ -160,6 +160,13 @@ def test_a_directory_in_a_parent_that_can_not_be_read_is_made_all_the_same(
     assert (tmp_path / "a").is_dir()
 
 
+def test_a_parent_that_takes_no_directory_is_an_error_and_no_endless_loop(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "at all")
+    for parent in (tmp_path / "dangling", Path("/proc")):  # whatever a system has at /proc
+        with pytest.raises(OSError, match="nope"):
+            make_private_directory(parent / "nope" / "deep")
+
+
 def test_temporary_files_of_dead_writers_are_swept_and_nothing_else(tmp_path: Path) -> None:
     tag = "0123456789abcdef"
     left = [f".helpful.md.{tag}.tmp", f".{'x' * 64}.{tag}.tmp"]
