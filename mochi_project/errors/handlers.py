@@ -78,6 +78,8 @@ def not_allowed(method: str | None, allowed: Iterable[str]) -> HttpResponse:
         f"{method} is not allowed here; use {' or '.join(methods)}.",
         details={"allowed": methods},
     )
+    if "GET" in methods:
+        methods = sorted({*methods, "HEAD"})
     response["Allow"] = ", ".join(methods)
     return response
 

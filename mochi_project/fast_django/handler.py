@@ -8,6 +8,7 @@ tidy up databases and caches), and for ``response.close()``. Here:
   cache backend; code that does (queueing a background task) closes its own connections. Receivers
   that others connect are called as in stock Django.
 * ``response.close()`` runs inline unless such a receiver would run in it.
+* HEAD is answered as GET is, without the body: Ninja's routes know no HEAD.
 * A view runs in the server's own task. So a cancellation by the server (its shutdown) reaches the
   view and its stream instead of orphaning them.
 
@@ -36,7 +37,8 @@ from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
 from mochi_project.fast_django.disconnect import CancelledOnDisconnect
 
-_WITHOUT_BODY = frozenset({204, 304})
+_NO_CONTENT = 204
+_WITHOUT_BODY = frozenset({_NO_CONTENT, 304})
 
 
 class AsyncHandler(ASGIHandler):
@@ -54,22 +56,30 @@ class AsyncHandler(ASGIHandler):
             return
         try:
             set_script_prefix(get_script_prefix(scope))
+            asks_head = scope["method"] == "HEAD"
+            if asks_head:  # routes declare GET alone
+                scope = {**scope, "method": "GET"}
             await signals.request_started.asend(sender=self.__class__, scope=scope)
             request, error_response = self.create_request(scope, body_file)
             if request is not None:
-                await self._serve(request, receive, send)
+                await self._serve(request, receive, send, asks_head=asks_head)
             elif error_response is not None:
                 await self.send_response(error_response, send)
                 await sync_to_async(error_response.close)()
         finally:
             body_file.close()
 
-    async def _serve(self, request: ASGIRequest, receive: Receive, send: Send) -> None:
+    async def _serve(
+        self, request: ASGIRequest, receive: Receive, send: Send, *, asks_head: bool
+    ) -> None:
         response: HttpResponseBase | None = None
         exchange = Exchange.of(request.scope)
         try:
             async with CancelledOnDisconnect(exchange, receive):
                 response = await self.run_get_response(request)
+                if asks_head:
+                    await self._send_head(response, send)
+                    return
                 sink = exchange.sink(send) if exchange is not None else None
                 if sink is not None and hasattr(response, "push_to"):
                     response.push_to(sink)
@@ -96,7 +106,17 @@ class AsyncHandler(ASGIHandler):
         if isinstance(response, HttpResponse) and response.status_code not in _WITHOUT_BODY:
             # As CommonMiddleware does, whose hook would cost a thread.
             response.headers.setdefault("Content-Length", str(len(response.content)))
+        elif response.status_code == _NO_CONTENT:
+            response.headers.pop("Content-Type", None)
         await super().send_response(response, send)
+
+    async def _send_head(self, response: HttpResponseBase, send: Send) -> None:
+        """Send the headers of a response; nothing of a stream is waited for."""
+        if isinstance(response, HttpResponse):
+            response.headers.setdefault("Content-Length", str(len(response.content)))
+        head = HttpResponse(status=response.status_code, headers=response.headers)
+        head.cookies = response.cookies
+        await super().send_response(head, send)
 
 
 def detach_database_receivers() -> None:

@@ -270,7 +270,26 @@ def test_a_wrong_method_is_405_with_the_methods_that_are_right(client: httpx.Cli
     for method, path in (("PUT", "/api/v1/sessions"), ("POST", "/api/v1/docs/static/favicon.svg")):
         response = client.request(method, path)
         assert (response.status_code, error_of(response)["code"]) == (405, "METHOD_NOT_ALLOWED")
-        assert "GET" in response.headers["allow"]
+        assert {"GET", "HEAD"} <= set(response.headers["allow"].split(", "))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/health", "/sessions", "/sessions/ffffffffff", "/tools", "/docs", "/openapi.json", "/"],
+)
+def test_head_is_answered_as_get_without_the_body(client: httpx.Client, path: str) -> None:
+    got, head = (client.request(method, f"/api/v1{path}") for method in ("GET", "HEAD"))
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    for name in ("content-type", "content-length"):
+        assert head.headers[name] == got.headers[name]
+
+
+def test_an_answer_without_content_has_no_type(client: httpx.Client) -> None:
+    made = client.post("/api/v1/sessions", json={"model": "qwen3:14b"}).json()["session_id"]
+    for method, path in (("GET", f"/chat/{made}/stream"), ("DELETE", f"/sessions/{made}")):
+        answer = client.request(method, f"/api/v1{path}")
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert "content-type" not in answer.headers
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,13 @@ async def cookies(request: HttpRequest) -> HttpResponse:
     return response
 
 
+async def nothing(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(status=204)
+
+
 class UrlConf:
     urlpatterns = (
+        path("nothing", nothing),
         path("hello", hello),
         path("hanging", hanging),
         path("stubborn", stubborn),
@@ -220,6 +225,21 @@ async def test_a_view_gets_the_body_in_one_piece_or_many() -> None:
     )
     await many.run(AsyncHandler())
     assert one.body == many.body == b"hello you"
+
+
+@pytest.mark.parametrize("path", ["/hello", "/cookies", "/stream", "/sync", "/crash"])
+async def test_head_gets_the_headers_of_get_and_waits_for_nothing_of_a_stream(path: str) -> None:
+    probe.go_on.set()
+    got, head = await get(path), Client(path, method="HEAD")
+    await head.run(AsyncHandler())
+    assert head.sent[0] == got.sent[0]
+    assert head.body == b""
+
+
+async def test_an_answer_without_content_has_no_type() -> None:
+    client = await get("/nothing")
+    assert (client.status, client.body) == (204, b"")
+    assert b"Content-Type" not in dict(client.sent[0]["headers"])
 
 
 async def test_a_client_that_leaves_before_its_body_is_complete_reaches_no_view() -> None:
