@@ -92,6 +92,12 @@ class AgentCatalogue:
         defined = await asyncio.gather(*map(self._define, folders.values()))
         return {agent.name: agent for agent in defined}
 
+    async def names(self) -> Collection[str]:
+        """Return the names of all agents, valid or not; nothing of them runs."""
+        return await asyncio.to_thread(
+            read_folders, self.agents_dir, chats_dir=self._chats_dir, known=dict(self._folders)
+        )
+
     async def get(self, name: str) -> AgentDefinition:
         """Return one agent, valid or not.
 

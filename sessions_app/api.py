@@ -1,13 +1,14 @@
 """Serves the ``/sessions`` routes: parses, calls, encodes."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
+from agents_app.missing import missing_agents, missing_tools
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import ValidationFailed
@@ -33,6 +34,7 @@ from sessions_app.http.schemas import (
     SessionDetailOut,
     SessionListOut,
     SessionOut,
+    SessionSavedOut,
     SystemPromptOut,
     VariantOut,
 )
@@ -73,12 +75,13 @@ async def list_sessions(
 
 @router.post(
     "/sessions",
-    response={201: SessionOut, (404, 422, 507): ENVELOPE},
+    response={201: SessionSavedOut, (404, 422, 507): ENVELOPE},
     summary="Create a session",
     description=(
         "With only `system_prompt_source_file`, that prompt file's text is loaded. A model that "
         "its provider does not know is 404; when the provider can't be reached, the session is "
-        "made all the same. An enabled agent must be there (404) and valid (422 `AGENT_INVALID`)."
+        "made all the same. Tools, groups and agents that are not there are kept, too, and told in "
+        "`warnings`; an agent that is there must be valid (422 `AGENT_INVALID`)."
     ),
     operation_id="create_session",
 )
@@ -86,7 +89,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
     """Make a new session."""
     await get_services().models.look_up(body.model)
     _check_options(body.options, body.model)
-    await _check_names(body)
+    warnings = await _check_names(body)
     prompt = body.system_prompt
     if prompt is None and body.system_prompt_source_file is not None:
         prompt = await _prompt_text(body.system_prompt_source_file)
@@ -103,7 +106,7 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
             summary_model=body.summary_model,
             context_strategy=body.context_strategy,
         )
-        return session_overview(session)
+        return {**session_overview(session), "warnings": warnings}
 
     return await answer(work, status=201)
 
@@ -136,13 +139,13 @@ async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
 
 @router.patch(
     "/sessions/{session_id}",
-    response={200: SessionOut, (404, 409, 422, 500, 507): ENVELOPE},
+    response={200: SessionSavedOut, (404, 409, 422, 500, 507): ENVELOPE},
     summary="Update a session's settings",
     description=(
         "What is absent stays as it is. `tool_settings` and `agent_settings` are replaced whole. "
         "`context_window` sets the window by hand, null lets it grow by itself again. Works while "
         "a turn runs: its policies hold from that turn's next calls on, the rest from the next "
-        "turn on."
+        "turn on. What is enabled and not there is kept, and told in `warnings`."
     ),
     operation_id="update_session",
 )
@@ -153,13 +156,17 @@ async def update_session(
     given = body.model_fields_set
     if "model" in given or body.context_window is not None or body.options:
         await _check_model(session_id, body)
-    await _check_names(body)
+    warnings = await _check_names(body)
     changes: dict[str, Any] = {name: getattr(body, name) for name in given}
     for name in ("tool_settings", "agent_settings"):
         if changes.get(name) is not None:
             changes[name] = changes[name].to_value()
     sessions = get_services().sessions
-    return await answer(lambda: session_overview(sessions.update(session_id, **changes)))
+
+    def work() -> dict[str, Any]:
+        return {**session_overview(sessions.update(session_id, **changes)), "warnings": warnings}
+
+    return await answer(work)
 
 
 @router.get(
@@ -312,10 +319,15 @@ async def _prompt_text(filename: str) -> str:
     return prompt.content
 
 
-async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
-    """Refuse names of models, strategies and agents that can't be used."""
-    for agent in body.agent_settings.enabled_agents if body.agent_settings else ():
-        await get_services().agents.usable(agent)
+async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
+    """Refuse models, strategies and agents that can't be used; warn of what is not there."""
+    services = get_services()
+    warnings: list[str] = []
+    if body.agent_settings is not None:
+        enabled = body.agent_settings.to_value()
+        warnings += await missing_agents(enabled, services.agents)
+    if body.tool_settings is not None:
+        warnings += await missing_tools(body.tool_settings.to_value(), services.tools)
     if body.summary_model is not None:
         await get_services().summaries.check_model(body.summary_model, field="summary_model")
     if body.context_strategy is not None and body.context_strategy not in get_args(ContextStrategy):
@@ -324,6 +336,7 @@ async def _check_names(body: SessionCreateIn | SessionUpdateIn) -> None:
             field="context_strategy",
             allowed=sorted(get_args(ContextStrategy)),
         )
+    return warnings
 
 
 def _check_options(options: Mapping[str, Any] | None, model: str) -> None:

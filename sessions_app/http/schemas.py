@@ -181,6 +181,16 @@ class SessionOut(BaseModel):
     forked_from: ForkedFrom | None = Field(None, description="Only in a copy")
 
 
+class SessionSavedOut(SessionOut):
+    """A session as it was saved, and what to know about its settings."""
+
+    model_config = _example({**_SESSION, "warnings": ["no agent is called `coder`"]})
+
+    warnings: list[str] = Field(
+        description="Tools, groups and agents that are enabled and not there, a sentence each"
+    )
+
+
 class SessionDetailOut(SessionOut):
     """A session with everything in it."""
 

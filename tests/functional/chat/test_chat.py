@@ -394,3 +394,31 @@ def test_the_status_has_every_field_of_the_specification(chat, script):
         "summary_model": "qwen3:14b",
         "active_turn": None,
     }
+
+
+def test_a_session_keeps_what_it_enables_although_it_is_not_there_yet(chat, script):
+    """The example of the specification, in an empty folder; a turn goes on without them."""
+    body = {
+        "model": "qwen3:14b",
+        "system_prompt": "You are a helpful assistant.",
+        "system_prompt_source_file": "helpful.md",
+        "tool_settings": {
+            "tools": ["add_numbers", "get_current_time"],
+            "tool_group": None,
+            "execution_policy": "always_confirm",
+        },
+        "agent_settings": {"enabled_agents": ["coder"]},
+    }
+    answer = chat.http.post("/sessions", json=body)
+    assert answer.status_code == 201
+    made = answer.json()
+    assert made["warnings"] == [
+        "no agent is called `coder`",
+        "no tool is called `add_numbers`",
+        "no tool is called `get_current_time`",
+    ]
+    assert made["agent_settings"]["enabled_agents"] == ["coder"]
+    assert chat.say(made["session_id"], script("Hello"))[-1].name == "done"
+    strict = {"message": "Hello", "selected_tools": ["add_numbers"]}
+    refused = chat.http.post(f"/chat/{made['session_id']}", json=strict)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "TOOL_NOT_FOUND")

@@ -10,7 +10,7 @@ import pytest
 from django.test import AsyncClient
 from pydantic import BaseModel
 
-from agents_app.errors import AgentInvalid, AgentNotFound
+from agents_app.errors import AgentInvalid
 from chat.summaries.service import SummaryService
 from mochi_project.wiring.services import install_services
 from models_app.catalogue import ModelCatalogue
@@ -19,8 +19,10 @@ from models_app.language_model import ModelInfo
 from models_app.ollama.language_model import OllamaLanguageModel
 from prompts_app.service import SystemPromptService
 from sessions_app.http.error_schemas import ErrorResponse
+from sessions_app.messages import ToolSpec
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
 
 URL = "/api/v1/sessions"
 JSON = "application/json"
@@ -53,11 +55,22 @@ class Provider:
 class Agents:
     """One agent that works, and one that does not."""
 
+    async def names(self) -> list[str]:
+        return ["broken", "coder"]
+
     async def usable(self, name: str) -> None:
         if name == "broken":
             raise AgentInvalid(name, "It has no description.")
-        if name != "coder":
-            raise AgentNotFound(name)
+
+
+class Tools:
+    """One tool in one group, and one that can't be offered."""
+
+    async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
+        tool = Tool(spec=ToolSpec(name="add_numbers", description="Add.", parameters={}))
+        invalid = InvalidTool(name="nameless", file="tools.py", reason="It has no description.")
+        groups = {"math_tools": ["add_numbers"]}
+        return ToolListing(tools={"add_numbers": tool}, groups=groups, invalid=[invalid])
 
 
 @pytest.fixture
@@ -98,7 +111,12 @@ def client(
         interval_seconds=3,
     )
     services: Any = SimpleNamespace(
-        sessions=manager, models=models, prompts=prompts, summaries=summaries, agents=Agents()
+        sessions=manager,
+        models=models,
+        prompts=prompts,
+        summaries=summaries,
+        agents=Agents(),
+        tools=Tools(),
     )
     install_services(services)
     yield AsyncClient()

@@ -13,7 +13,7 @@ async def test_patch_changes_what_is_given_and_nothing_else(client: AsyncClient,
     url = f"{URL}/{talk}"
     before = (await client.get(url)).json()
     body = {"tool_settings": {"tools": ["a"]}, "context_window": 16384, "options": {"seed": 1}}
-    patched = shaped(await client.patch(url, body, content_type=JSON), 200, schemas.SessionOut)
+    patched = shaped(await client.patch(url, body, content_type=JSON), 200, schemas.SessionSavedOut)
     assert patched["tool_settings"] == {
         "tools": ["a"],
         "tool_group": None,
@@ -36,7 +36,7 @@ async def test_patch_changes_what_is_given_and_nothing_else(client: AsyncClient,
 
 async def test_an_empty_patch_changes_nothing(client: AsyncClient, talk: str) -> None:
     before = (await client.get(f"{URL}/{talk}")).json()
-    shaped(await client.patch(f"{URL}/{talk}", {}, content_type=JSON), 200, schemas.SessionOut)
+    shaped(await client.patch(f"{URL}/{talk}", {}, content_type=JSON), 200, schemas.SessionSavedOut)
     assert (await client.get(f"{URL}/{talk}")).json() == before
 
 
@@ -162,7 +162,7 @@ async def test_a_patch_needs_its_body(client: AsyncClient, talk: str) -> None:
     answer = await client.patch(f"{URL}/{talk}", "", content_type=JSON)
     assert refused(answer, 422, "VALIDATION_ERROR")["field"] == "body"
     answer = await client.patch(f"{URL}/{talk}", {}, content_type=JSON)
-    shaped(answer, 200, schemas.SessionOut)
+    shaped(answer, 200, schemas.SessionSavedOut)
 
 
 async def test_a_deleted_session_is_gone_and_its_journals_are_told(

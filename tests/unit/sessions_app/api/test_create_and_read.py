@@ -40,7 +40,8 @@ async def test_a_session_is_created_as_it_was_asked_for(client: AsyncClient) -> 
         "summary_model": "qwen3:14b",
         "context_strategy": "truncate_by_tokens",
     }
-    created = shaped(await client.post(URL, body, content_type=JSON), 201, schemas.SessionOut)
+    created = shaped(await client.post(URL, body, content_type=JSON), 201, schemas.SessionSavedOut)
+    assert created.pop("warnings") == []
     assert created["message_count"] == 1
     assert created["tool_settings"] == body["tool_settings"]
     assert created["agent_settings"] == {"enabled_agents": ["coder"], "selection_metadata": None}
@@ -58,20 +59,50 @@ async def test_a_session_is_created_as_it_was_asked_for(client: AsyncClient) -> 
     assert detail["messages"][0]["source_file"] == "not-even-there.md"
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "code"),
-    [("broken", 422, "AGENT_INVALID"), ("nobody", 404, "AGENT_NOT_FOUND")],
-)
 async def test_an_agent_that_cannot_be_used_is_refused_when_it_is_enabled(
-    client: AsyncClient, talk: str, name: str, status: int, code: str
+    client: AsyncClient, talk: str
 ) -> None:
-    settings = {"agent_settings": {"enabled_agents": ["coder", name]}}
+    settings = {"agent_settings": {"enabled_agents": ["coder", "broken"]}}
     created = {"model": "qwen3:14b", **settings}
     for answer in (
         await client.post(URL, created, content_type=JSON),
         await client.patch(f"{URL}/{talk}", settings, content_type=JSON),
     ):
-        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "AGENT_INVALID")
+
+
+async def test_what_is_enabled_and_not_there_is_kept_and_told(
+    client: AsyncClient, talk: str
+) -> None:
+    settings = {
+        "tool_settings": {
+            "tools": ["add_number", "add_numbers", "nameless", "zzz"],
+            "tool_group": "math_tool",
+        },
+        "agent_settings": {"enabled_agents": ["coder", "codre", "coder"]},
+    }
+    for answer, status in (
+        (await client.post(URL, {"model": "qwen3:14b", **settings}, content_type=JSON), 201),
+        (await client.patch(f"{URL}/{talk}", settings, content_type=JSON), 200),
+    ):
+        saved = shaped(answer, status, schemas.SessionSavedOut)
+        assert saved["tool_settings"]["tools"] == settings["tool_settings"]["tools"]
+        assert saved["tool_settings"]["tool_group"] == "math_tool"
+        assert saved["agent_settings"]["enabled_agents"] == ["coder", "codre", "coder"]
+        assert saved["warnings"] == [
+            "no agent is called `codre`; did you mean coder?",
+            "no tool is called `add_number`; did you mean add_numbers?",
+            "the tool `nameless` can't be offered: It has no description.",
+            "no tool is called `zzz`",
+            "no group of tools is called `math_tool`; did you mean math_tools?",
+        ]
+
+
+async def test_settings_that_are_not_given_are_not_looked_at(
+    client: AsyncClient, talk: str
+) -> None:
+    answer = await client.patch(f"{URL}/{talk}", {"options": {"seed": 1}}, content_type=JSON)
+    assert shaped(answer, 200, schemas.SessionSavedOut)["warnings"] == []
 
 
 @pytest.mark.parametrize(
@@ -96,12 +127,12 @@ async def test_a_strategy_that_nobody_knows_is_refused_with_those_there_are(
     answer = await client.patch(f"{URL}/{talk}", {"context_strategy": "forget"}, content_type=JSON)
     assert "summarize_history" in refused(answer, 422, "VALIDATION_ERROR")["allowed"]
     changed = await client.patch(f"{URL}/{talk}", {"context_strategy": "none"}, content_type=JSON)
-    assert shaped(changed, 200, schemas.SessionOut)["context_strategy"] == "none"
+    assert shaped(changed, 200, schemas.SessionSavedOut)["context_strategy"] == "none"
 
 
 async def test_the_least_that_is_needed_is_a_model(client: AsyncClient) -> None:
     answer = await client.post(URL, {"model": "qwen3:14b"}, content_type=JSON)
-    created = shaped(answer, 201, schemas.SessionOut)
+    created = shaped(answer, 201, schemas.SessionSavedOut)
     assert created.keys() == {
         "session_id",
         "model",
@@ -110,6 +141,7 @@ async def test_the_least_that_is_needed_is_a_model(client: AsyncClient) -> None:
         "message_count",
         "tool_settings",
         "agent_settings",
+        "warnings",
     }
 
 
@@ -138,10 +170,10 @@ async def test_a_provider_that_is_away_keeps_nobody_from_a_session(
     monkeypatch.setattr("models_app.catalogue.LOOK_UP_SECONDS", 0.01)
     provider.reachable, provider.silent = trouble != "unreachable", trouble == "silent"
     answer = await client.post(URL, {"model": "anything"}, content_type=JSON)
-    created = shaped(answer, 201, schemas.SessionOut)
+    created = shaped(answer, 201, schemas.SessionSavedOut)
     url = f"{URL}/{created['session_id']}"
     answer = await client.patch(url, {"model": "else", "context_window": 10**6}, content_type=JSON)
-    assert shaped(answer, 200, schemas.SessionOut)["model"] == "else"
+    assert shaped(answer, 200, schemas.SessionSavedOut)["model"] == "else"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +342,9 @@ async def test_settings_are_objects_with_their_defaults_in_every_reply_about_an_
     replies = [
         shaped(await client.get(url), 200, schemas.SessionDetailOut),
         shaped(
-            await client.patch(url, {"options": {}}, content_type=JSON), 200, schemas.SessionOut
+            await client.patch(url, {"options": {}}, content_type=JSON),
+            200,
+            schemas.SessionSavedOut,
         ),
         shaped(await client.post(f"{url}/fork", {}, content_type=JSON), 201, schemas.SessionOut),
     ]

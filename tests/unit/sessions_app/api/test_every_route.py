@@ -83,7 +83,7 @@ async def test_settings_change_while_a_turn_runs(
     owner = await asyncio.to_thread(manager.repository.owners.mine)
     await asyncio.to_thread(manager.repository.claim, talk, "t1", owner=owner)
     answer = await client.patch(f"{URL}/{talk}", {"context_window": 4096}, content_type=JSON)
-    shaped(answer, 200, schemas.SessionOut)
+    shaped(answer, 200, schemas.SessionSavedOut)
 
 
 def test_every_route_is_documented() -> None:
