@@ -29,6 +29,7 @@ from chat.work_threads import InThread
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import unmark_cancelled
+from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
@@ -148,14 +149,17 @@ class TurnRegistry:
         *,
         announce: Callable[[str], None] = lambda _: None,
         client: str | None = None,
+        new: Session | None = None,
     ) -> LiveTurn:
         """Claim the session and start a turn on it; ``announce`` is called with its id.
+
+        A ``new`` session is made by this, or not at all if the turn can't begin.
 
         When the caller is cancelled meanwhile, the turn is still started (its session may be
         claimed already) and stopped at once, unless it is detached.
 
         Raises:
-            SessionNotFound, SessionCorrupt, SessionBusy: By the session.
+            SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: By the session.
             ShuttingDown, TooManyTurns: By this process (of which ``client`` may take a part).
             NothingToContinue, ModelError, ToolNotFound: By the request (``TurnPreparer``).
         """
@@ -164,7 +168,7 @@ class TurnRegistry:
         if self.active_count >= self._limits.active:
             raise TooManyTurns(self._limits.active)
         leave = self._clients.enter(client)
-        starting = asyncio.create_task(self._start(session_id, request, announce))
+        starting = asyncio.create_task(self._start(session_id, request, announce, new))
         starting.add_done_callback(partial(call_at_end, leave))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
@@ -255,10 +259,14 @@ class TurnRegistry:
         self._inbox.close()
 
     async def _start(
-        self, session_id: str, request: TurnRequest, announce: Callable[[str], None]
+        self,
+        session_id: str,
+        request: TurnRequest,
+        announce: Callable[[str], None],
+        new: Session | None,
     ) -> LiveTurn:
         preparation = ChatPreparation(self._preparer, request)
-        claimed = await self._claimer.claim(session_id, preparation, announce=announce)
+        claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
         job, stream, turn_id = claimed.job, claimed.stream, claimed.job.turn_id
         self._inbox.open()
         engine = TurnEngine(

@@ -15,11 +15,9 @@ from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, f
 from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
-from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import SessionError, StorageError, StorageReadOnly, ValidationFailed
-from sessions_app.service import SessionManager
-from sessions_app.session import Session, ToolSettings
-from sessions_app.shielding import to_the_end
+from sessions_app.errors import SessionExists, StorageReadOnly, ValidationFailed
+from sessions_app.ids_and_clock import new_session_id, utc_now
+from sessions_app.session import Session, ToolSettings, make_session
 
 logger = logging.getLogger(__name__)
 
@@ -66,16 +64,12 @@ class ChatService:
         *,
         turns: TurnRegistry,
         remote: RemoteTurns,
-        sessions: SessionManager,
-        models: ModelCatalogue,
         keys: IdempotencyKeys,
         default_model: str | None = None,
     ) -> None:
         self._default_model = default_model
         self._turns = turns
         self._remote = remote
-        self._sessions = sessions
-        self._models = models
         self._keys = keys
 
     async def open(
@@ -91,7 +85,7 @@ class ChatService:
         Raises:
             KeyReused: The key stands for another request.
             ValidationFailed: The request names neither a session nor a model with a message.
-            MochiError: What ``TurnRegistry.start`` and ``ModelCatalogue.look_up`` raise.
+            MochiError: What ``TurnRegistry.start`` raises.
         """
         if key is None:
             return _opened(await self._start_turn(request, client=client))
@@ -197,29 +191,26 @@ class ChatService:
         announce: Callable[[str, str], None] = _ignore,
         client: str | None,
     ) -> LiveTurn:
-        """Start the turn on the request's session; one that was made for it goes if it fails.
+        """Start the turn on the request's session, which is made with it if there is none.
 
         ``announce`` is called with the session and the turn, as ``TurnRegistry.start`` does.
         """
-        if request.session_id is not None:
-            told = partial(announce, request.session_id)
-            return await self._turns.start(
-                request.session_id, request.turn, announce=told, client=client
-            )
-        creating = await self._create_session(request)
-        try:
-            session_id = (await to_the_end(creating)).session_id
-            return await self._turns.start(
-                session_id, request.turn, announce=partial(announce, session_id), client=client
-            )
-        except BaseException:
-            if creating.exception() is None:
-                made = creating.result().session_id
-                await to_the_end(asyncio.create_task(asyncio.to_thread(self._drop_empty, made)))
-            raise
+        while True:
+            new = self._new_session(request) if request.session_id is None else None
+            session_id = new.session_id if new is not None else request.session_id or ""
+            try:
+                return await self._turns.start(
+                    session_id,
+                    request.turn,
+                    announce=partial(announce, session_id),
+                    client=client,
+                    new=new,
+                )
+            except SessionExists:  # the new one's id is taken: another one is drawn
+                continue
 
-    async def _create_session(self, request: ChatRequest) -> asyncio.Task[Session]:
-        """Begin to make the request's session, once its model is known to exist."""
+    def _new_session(self, request: ChatRequest) -> Session:
+        """Return a session for the request, not saved yet; that its model exists is not asked."""
         model = request.model or self._default_model
         if model is None:
             raise ValidationFailed(
@@ -227,20 +218,13 @@ class ChatService:
             )
         if request.turn.message is None:
             raise ValidationFailed("A new session needs a message.", field="message")
-        await self._models.look_up(model)
         selected = request.turn.selected_tools
-        tools = ToolSettings(tools=selected) if selected else None
-        return asyncio.create_task(
-            asyncio.to_thread(self._sessions.create, model, tool_settings=tools)
+        return make_session(
+            new_session_id(),
+            model,
+            now=utc_now(),
+            tool_settings=ToolSettings(tools=selected) if selected else ToolSettings(),
         )
-
-    def _drop_empty(self, session_id: str) -> None:
-        """Delete a session in which no turn began: nobody knows its id, and it says nothing."""
-        try:
-            if not self._sessions.messages(session_id):
-                self._sessions.delete(session_id)
-        except (SessionError, StorageError) as error:
-            logger.warning("an empty session is left", extra={"reason": str(error)})
 
 
 def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTurn:

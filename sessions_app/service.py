@@ -27,12 +27,11 @@ from sessions_app.session import (
     Session,
     SessionMetadata,
     ToolSettings,
-    WindowConfig,
     edit_user_message,
     fork,
+    make_session,
     remove_system_prompt,
     require_prompt,
-    require_text,
     set_system_prompt,
 )
 from sessions_app.settings import SettingsChanges, change_settings, given_settings
@@ -133,21 +132,16 @@ class SessionManager:
                 JSON.
             StorageFull: No space is left.
         """
-        require_text(model, field="model")
         now = utc_now()
-        session = Session(
-            metadata=SessionMetadata(
-                session_id=new_session_id(),
-                model=model,
-                created_at=now,
-                updated_at=now,
-                summary_model=summary_model,
-                context_strategy=context_strategy,
-                tool_settings=tool_settings or ToolSettings(),
-                agent_settings=agent_settings or AgentSettings(),
-                context_window_config=WindowConfig(),
-                options=options,
-            )
+        session = make_session(
+            new_session_id(),
+            model,
+            now=now,
+            summary_model=summary_model,
+            context_strategy=context_strategy,
+            tool_settings=tool_settings or ToolSettings(),
+            agent_settings=agent_settings or AgentSettings(),
+            options=options,
         )
         if system_prompt is not None:
             require_prompt(system_prompt, field="system_prompt")

@@ -164,6 +164,24 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return first if isinstance(first, SystemMessage) else None
 
 
+def make_session(session_id: str, model: str, *, now: str, **settings: Any) -> Session:
+    """Return a new, empty session; ``settings`` are other fields of its metadata.
+
+    Raises:
+        ValidationFailed: The model is blank.
+    """
+    require_text(model, field="model")
+    metadata = SessionMetadata(
+        session_id=session_id,
+        model=model,
+        created_at=now,
+        updated_at=now,
+        context_window_config=WindowConfig(),
+        **{"tool_settings": ToolSettings(), "agent_settings": AgentSettings(), **settings},
+    )
+    return Session(metadata=metadata)
+
+
 def preview_of(messages: Sequence[Message]) -> str | None:
     """Return the beginning of the first user message, or None before there is one."""
     for message in messages:

@@ -88,6 +88,7 @@ class TurnClaimer:
         preparation: Preparation,
         *,
         announce: Callable[[str], None] = _ignore,
+        new: Session | None = None,
     ) -> ClaimedTurn:
         """Look up what the turn needs, then claim the session for it.
 
@@ -98,19 +99,20 @@ class TurnClaimer:
             preparation: Looks up model and tools, and makes the job, or refuses the turn.
             announce: Called with the turn's id, in a thread and under the session's lock, once the
                 turn can begin and before anything of it is saved.
+            new: The session, if it is made by this: in the same write as the claim.
 
         Raises:
-            SessionNotFound, SessionCorrupt, SessionBusy: By the session.
+            SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: By the session.
             MochiError: By the preparation.
         """
-        session = self._repository.recall(session_id)
-        if session is None or preparation.must_ask(session):
+        session = new or self._repository.recall(session_id)
+        if session is None or (new is None and preparation.must_ask(session)):
             session = await self._in_thread(partial(self._load_idle, session_id))
         for _ in range(MOST_LOOK_UPS):
             prepare = await preparation.look_up(session)
             try:
                 job, writer = await self._in_thread(
-                    partial(self._claim, session_id, prepare, announce)
+                    partial(self._claim, session_id, prepare, announce, new)
                 )
                 break
             except SettingsChanged as changed:
@@ -144,6 +146,7 @@ class TurnClaimer:
         session_id: str,
         prepare: Prepare,
         announce: Callable[[str], None],
+        new: Session | None,
     ) -> tuple[TurnJob, JournalWriter]:
         """Claim the session under an id that sorts after those of all its turns.
 
@@ -153,7 +156,7 @@ class TurnClaimer:
         turn_id = new_turn_id()
         while True:
             try:
-                return self._claim_as(turn_id, session_id, prepare, announce)
+                return self._claim_as(turn_id, session_id, prepare, announce, new)
             except _Overtaken as newer:
                 turn_id = new_turn_id(after=newer.turn_id)
             except OwnerCondemned:  # this process has another id by now
@@ -165,6 +168,7 @@ class TurnClaimer:
         session_id: str,
         prepare: Prepare,
         announce: Callable[[str], None],
+        new: Session | None,
     ) -> tuple[TurnJob, JournalWriter]:
         turns: Sequence[str] = ()
         jobs: list[TurnJob] = []
@@ -193,6 +197,7 @@ class TurnClaimer:
                 owner=owner,
                 recover=self._recovery.recover,
                 change=open_turn,
+                new=new,
             )
             self._withdraw_questions(session_id, jobs[-1].continuation)
             if turns:

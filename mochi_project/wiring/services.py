@@ -112,8 +112,6 @@ def build_services(settings: MochiSettings) -> Services:
         chat=ChatService(
             turns=turns.registry,
             remote=turns.remote,
-            sessions=sessions,
-            models=models,
             keys=storage.keys,
             default_model=settings.default_model,
         ),

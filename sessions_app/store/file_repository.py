@@ -85,15 +85,9 @@ class FileSessionRepository:
             SessionExists: Its id is taken.
             StorageFull: No space is left.
         """
-        session_id = session.session_id
-        _require_id(session_id)
-        require_known_format(session)
-        with self._locked(session_id):
-            try:
-                self._files.write(counted(session))
-            except FileExistsError as error:
-                raise SessionExists(session_id) from error
-        self._files.recent.read_ahead(session_id)
+        with self._locked_new(session):
+            self._make(session)
+        self._files.recent.read_ahead(session.session_id)
 
     def load(self, session_id: str) -> Session:
         """Return the session.
@@ -206,20 +200,26 @@ class FileSessionRepository:
         owner: str,
         recover: Recover | None = None,
         change: Change | None = None,
+        new: Session | None = None,
     ) -> Session:
         """Claim the session for a turn of a process, change it, and return it.
 
-        What ``change`` raises leaves the session neither changed nor claimed.
+        What ``change`` raises leaves the session neither changed nor claimed; a ``new`` one is not
+        made.
 
         Raises:
             SessionBusy: A turn is running.
+            SessionExists: The id of a new session is taken.
             SessionNotFound: There is none with this id.
             SessionCorrupt: Its file can't be read.
             StorageFull: No space is left.
         """
-        with self._locked_existing(session_id):
-            file = self._settle(session_id, recover)
-            session = file.session if change is None else self._files.change(file, change)
+        with self._locked_existing(session_id) if new is None else self._locked_new(new):
+            if new is not None:
+                session = self._make(new if change is None else change(new))
+            else:
+                file = self._settle(session_id, recover)
+                session = file.session if change is None else self._files.change(file, change)
             self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=self._now())
             return session
 
@@ -309,6 +309,20 @@ class FileSessionRepository:
         file = self._files.read(session_id)
         require_known_format(file.session)
         return file
+
+    def _make(self, session: Session) -> Session:
+        """Write the file of a new session."""
+        made = counted(session)
+        try:
+            self._files.write(made)
+        except FileExistsError as error:
+            raise SessionExists(session.session_id) from error
+        return made
+
+    def _locked_new(self, session: Session) -> HeldLock:
+        _require_id(session.session_id)
+        require_known_format(session)
+        return self._locked(session.session_id)
 
     def _locked_existing(self, session_id: str) -> HeldLock:
         _require_id(session_id)

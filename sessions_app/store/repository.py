@@ -105,11 +105,13 @@ class SessionClaims(Protocol):
         owner: str,
         recover: Recover | None = None,
         change: Change | None = None,
+        new: Session | None = None,
     ) -> Session:
         """Claim the session for a turn of ``owner``, change it, and return it.
 
         A dead turn is recovered first. What ``change`` raises leaves the session neither changed
-        nor claimed.
+        nor claimed. With ``new`` the session is made by this: ``SessionExists`` when its id is
+        taken.
         """
 
     def release(self, session_id: str, turn_id: str) -> None:

@@ -86,6 +86,7 @@ class MemorySessionRepository:
         owner: str,
         recover: Recover | None = None,
         change: Change | None = None,
+        new: Session | None = None,
     ) -> Session:
         claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
 
@@ -93,6 +94,8 @@ class MemorySessionRepository:
             session = self._settled(document, recover).session
             return Document(session=_changed(session, change), claim=claim)
 
+        if new is not None:
+            return self._make(Document(session=_changed(new, change), claim=claim)).session
         return self._swap(session_id, step)
 
     def release(self, session_id: str, turn_id: str) -> None:
@@ -121,9 +124,7 @@ class MemorySessionRepository:
 
     def create(self, session: Session) -> None:
         require_known_format(session)
-        document = Document(session=counted(session))
-        if self._documents.setdefault(session.session_id, document) is not document:
-            raise SessionExists(session.session_id)
+        self._make(Document(session=counted(session)))
 
     def update(
         self,
@@ -166,6 +167,12 @@ class MemorySessionRepository:
         if not is_session_id(session_id) or session_id not in self._documents:
             raise SessionNotFound(session_id)
         return self._documents[session_id]
+
+    def _make(self, document: Document) -> Document:
+        session_id = document.session.session_id
+        if self._documents.setdefault(session_id, document) is not document:
+            raise SessionExists(session_id)
+        return document
 
     def _settled(self, document: Document, recover: Recover | None) -> Document:
         claim = self.claim_of(document.session.session_id)

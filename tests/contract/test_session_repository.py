@@ -11,6 +11,7 @@ from sessions_app.errors import (
     SessionBusy,
     SessionExists,
     SessionNotFound,
+    ValidationFailed,
 )
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, SessionMetadata, append_messages, with_metadata
@@ -203,6 +204,41 @@ def test_a_process_holds_many_claims(repository: SessionRepository) -> None:
     }
     assert all(claim.alive and claim.started_at for claim in claims)
     assert repository.claim_of(FIRST) in claims
+
+
+def test_a_new_session_is_made_with_its_claim(repository: SessionRepository) -> None:
+    made = repository.claim(
+        FIRST, "t1", owner=repository.owners.mine(), change=say("Hello"), new=new_session()
+    )
+    assert texts(made) == ["Hello"]
+    assert repository.load(FIRST) == made
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert (claim.turn_id, claim.alive) == ("t1", True)
+    repository.update(FIRST, say("Bye"), turn_id="t1", release=True)
+    assert texts(repository.load(FIRST)) == ["Hello", "Bye"]
+
+
+def test_a_new_session_takes_no_others_place(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    with pytest.raises(SessionExists):
+        repository.claim(
+            FIRST, "t1", owner=repository.owners.mine(), change=say("Hello"), new=new_session()
+        )
+    assert repository.load(FIRST) == new_session()
+    assert repository.claim_of(FIRST) is None
+
+
+def test_a_new_session_whose_change_is_refused_is_not_made(repository: SessionRepository) -> None:
+    def refuse(session: Session) -> Session:
+        raise ValidationFailed("no", field="message")
+
+    with pytest.raises(ValidationFailed):
+        repository.claim(
+            FIRST, "t1", owner=repository.owners.mine(), change=refuse, new=new_session()
+        )
+    assert repository.list().sessions == ()
+    assert repository.claim_of(FIRST) is None
 
 
 def test_nothing_is_recovered_while_nothing_died(repository: SessionRepository) -> None:

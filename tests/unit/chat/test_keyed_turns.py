@@ -18,8 +18,6 @@ def service(house, data_dir):
     return ChatService(
         turns=house.turns,
         remote=house.turns._remote,
-        sessions=house.sessions,
-        models=house.preparer.models,
         keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
 

@@ -32,9 +32,9 @@ class LosingRepository(FileSessionRepository):
     def update_idle(self, session_id, change, *, recover=None):
         return super().update_idle(session_id, again(change), recover=again(recover))
 
-    def claim(self, session_id, turn_id, *, owner, recover=None, change=None):
+    def claim(self, session_id, turn_id, *, recover=None, change=None, **more):
         return super().claim(
-            session_id, turn_id, owner=owner, recover=again(recover), change=again(change)
+            session_id, turn_id, recover=again(recover), change=again(change), **more
         )
 
 

@@ -22,8 +22,6 @@ def make_service(house, data_dir):
         return ChatService(
             turns=house.turns,
             remote=house.turns._remote,
-            sessions=house.sessions,
-            models=house.turns._preparer.models,
             keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
             **how,
         )
@@ -53,22 +51,24 @@ async def test_a_server_that_stops_leaves_no_empty_session(house, make_service):
 async def test_a_client_that_leaves_before_the_turn_begins_leaves_no_empty_session(
     house, make_service, monkeypatch
 ):
-    asked, describe = asyncio.Event(), house.model.describe
+    asked, go_on, describe = asyncio.Event(), asyncio.Event(), house.model.describe
+    house.model.say_text("Hi")
 
     async def wait(model):
-        if asked.is_set():
-            await asyncio.Event().wait()
         asked.set()
+        await go_on.wait()
         return await describe(model)
 
     monkeypatch.setattr(house.model, "describe", wait)
     opening = asyncio.create_task(make_service().open(HELLO))
-    while not await sessions_of(house):
-        pass
+    await asked.wait()
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
     assert await sessions_of(house) == []
+    go_on.set()
+    await house.turns.shutdown(0)
+    assert all(session.message_count for session in await sessions_of(house))
 
 
 async def test_a_request_that_names_no_model_gets_the_default_one(house, make_service):

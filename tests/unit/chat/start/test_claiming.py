@@ -11,7 +11,7 @@ from chat.start.preparation import ChatPreparation, TurnRequest
 from models_app.errors import ModelNotFound
 from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.messages import UserMessage
-from sessions_app.session import append_messages, with_metadata
+from sessions_app.session import append_messages, make_session, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
 
 HELLO = TurnRequest(message="Hello!")
@@ -73,8 +73,8 @@ def claim(house, models, threads):
         in_thread=threads.run,
     )
 
-    async def claim(session_id, request=HELLO):
-        return await claimer.claim(session_id, ChatPreparation(preparer, request))
+    async def claim(session_id, request=HELLO, **more):
+        return await claimer.claim(session_id, ChatPreparation(preparer, request), **more)
 
     return claim
 
@@ -94,6 +94,25 @@ async def test_a_known_session_with_a_known_model_is_claimed_in_one_visit(
 
     assert (threads.visits, models.asked) == (1, [])
     assert claimed.job.model == "m"
+
+
+async def test_a_new_session_is_made_in_the_visit_that_claims_it(house, claim, models, threads):
+    session = make_session("0123456789", "m", now=NOW)
+
+    claimed = await claim(session.session_id, new=session)
+
+    assert (threads.visits, models.asked) == (1, [])
+    made = await asyncio.to_thread(house.sessions.get, session.session_id)
+    assert (made.messages, made) == ((claimed.job.message,), claimed.job.session)
+
+
+async def test_a_new_session_with_a_missing_model_is_not_made(house, claim):
+    session = make_session("0123456789", "missing", now=NOW)
+
+    with pytest.raises(ModelNotFound):
+        await claim(session.session_id, new=session)
+
+    assert not (await asyncio.to_thread(house.sessions.list)).sessions
 
 
 async def test_a_provider_is_asked_before_the_session_is_locked(house, claim, models):
