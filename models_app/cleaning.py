@@ -10,7 +10,8 @@ pieces joined together too.
 
 - A block counts anywhere, not only at the start: models reason again after a tool call. So an
   answer that *explains* the tag loses it, in code too; no parser can tell the two apart in mid-
-  stream, and a front end that shows reasoning as an answer is the worse mistake.
+  stream, and a front end that shows reasoning as an answer is the worse mistake
+  (docs/decisions/0007).
 - A block that is never closed is thinking to its end.
 - A closing tag without a block goes; the text before it stays text (it has been sent already).
 - Tags do not nest: the first closing tag ends the block.

@@ -169,6 +169,8 @@ class LanguageModel(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request and yield batches of deltas, one batch for each network read.
 
+        Why batches: docs/decisions/0001.
+
         The last delta is ``Finished``; a stream that breaks off before it raises. Close the
         generator (``aclosing``) to stop the model; that closes the connection.
 

@@ -1,9 +1,10 @@
 """Declares messages: frozen values with a role.
 
 A field is declared here and nowhere else: what a file says of it (``format/messages.py``), the
-answers of the HTTP routes and their schema (``http/schemas.py``) follow from the declaration. A
-field whose type is a struct of its own is given ``forbid_unknown_fields=True``, so that the value
-of a newer server is kept whole, and a schema in ``http/schemas.py``.
+answers of the HTTP routes and their schema (``http/schemas.py``) follow from the declaration
+(docs/decisions/0046). A field whose type is a struct of its own is given
+``forbid_unknown_fields=True``, so that the value of a newer server is kept whole, and a schema in
+``http/schemas.py``.
 
 The garbage collector does not watch them (``gc=False``): values made of JSON hold no cycles, and a
 pass over a session of 100,000 messages stopped all threads for 150 ms, several times a reading.

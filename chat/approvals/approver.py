@@ -64,6 +64,8 @@ class NobodyToAsk(Exception):
 class Approver:
     """Gets the calls of one turn decided, by the session's policy or by a person.
 
+    The calls of a round are decided together, before any of them runs (docs/decisions/0013).
+
     Args:
         store: Where questions and answers are kept.
         session_id: The session that is asked on behalf of.

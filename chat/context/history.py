@@ -38,7 +38,7 @@ def continue_from(messages: Sequence[Message], message: str | None) -> Continuat
     """Decide how a chat request continues from ``messages``; None: there is nothing to answer.
 
     A message that equals the last one, which is a user message that got no answer, is a retry of
-    it: it is not said twice.
+    it: it is not said twice (docs/decisions/0003).
     """
     last = messages[-1] if messages else None
     if message is not None:

@@ -2,7 +2,8 @@
 
 A history is sent whole until the estimate passes ``TRIGGER_SHARE`` of what the model can hold; then
 the oldest messages are dropped, down to ``TARGET_SHARE``. That is far enough to happen rarely: a
-provider that keeps what it computed of a prompt's beginning can use it in the turns between.
+provider that keeps what it computed of a prompt's beginning can use it in the turns between
+(docs/decisions/0015).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Seals a turn whose process died: adds to its session what clients had seen. Pure.
 
 Everything is derived from the journal and the session file, so doing it twice, or dying half-way
-and doing it again, changes nothing.
+and doing it again, changes nothing (docs/decisions/0004).
 """
 
 import hashlib

@@ -1,4 +1,8 @@
-"""Claims sessions for turns: claim, user's message and journal are made under one lock."""
+"""Claims sessions for turns: claim, user's message and journal are made under one lock.
+
+The message is saved before the model is asked (docs/decisions/0010), and whatever has to be looked
+up is looked up before the claim (docs/decisions/0049).
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

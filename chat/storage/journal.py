@@ -1,4 +1,7 @@
-"""Declares the port for journals: append-only records of turns, readable from any process."""
+"""Declares the port for journals: append-only records of turns, readable from any process.
+
+A store may keep lines a moment after they were appended (docs/decisions/0044).
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol

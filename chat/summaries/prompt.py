@@ -97,7 +97,7 @@ def choose_model(metadata: SessionMetadata, unsupported: Collection[str]) -> str
     """Return the model that writes the summary; None if none can.
 
     The session's own, unless it can't; then the one that wrote the last summary, or that a client
-    named for it.
+    named for it (docs/decisions/0016).
     """
     for name in (metadata.model, metadata.summary_model):
         if name and bare_name(name) not in unsupported:

@@ -44,7 +44,7 @@ OVERDUE_SECONDS = 10.0
 QUEUED_AT_ONCE = 50
 GATHER_SECONDS = 0.5
 """The time for which answers are gathered to queue their summaries together: a queue is a database,
-and opening it for every answer cost more than the answer."""
+and opening it for every answer cost more than the answer (docs/decisions/0021)."""
 
 QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""

@@ -1,4 +1,4 @@
-"""Declares the port to tools that are turns themselves: calls that think, ask and stream."""
+"""Declares the port to tools that are turns themselves, as agents are (docs/decisions/0012)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -54,6 +54,8 @@ class WebServer(uvicorn.Server):
         """Handle signals while serving; uvicorn would die of them again after a clean stop."""
         with super().capture_signals():
             yield
+            # private: Server._captured_signals, the only way. Price: this line; without it a clean
+            # stop would have the exit code of a signal.
             self._captured_signals.clear()
 
 

@@ -7,6 +7,9 @@ says so instead of truncating a conversation that is too long, and errors are ``
 Importing this module imports the library and httpx (about 200 ms): the server does it lazily.
 """
 
+# private: ollama.Client.{_client,_request}. Price: this module and structured.py. Why: the library
+# has no other way to its HTTP client, nor to send a body that it did not make itself.
+
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

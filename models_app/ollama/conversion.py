@@ -1,6 +1,9 @@
 """Converts between the ollama library's values and errors and ours; keeps fields it drops."""
 
 import re
+
+# private: ollama._utils.convert_function_to_tool. Price: one import. Why: functions are described
+# as the library's own clients describe them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,5 +1,7 @@
 """Asks Ollama's models for structured answers: JSON that fits a pydantic model."""
 
+# private: ollama.AsyncClient.{_client,_request}; see clients.py.
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Defines ``Vendor``, a provider other than Ollama, and how a provider's API is used.
 
-Each provider is a subclass in a module of its own, which ``registry`` lists. Imported with the
+Each provider is a subclass in a module of its own, which ``registry`` lists (docs/decisions/0050).
+Imported with the
 configuration, so SDKs and HTTP clients are imported inside of functions only.
 """
 

@@ -1,6 +1,7 @@
 """Declares JSON Schema patterns for the OpenAPI document.
 
-They check nothing by themselves: the code checks the same, with error messages of its own.
+They check nothing by themselves: the code checks the same, with error messages of its own
+(docs/decisions/0025).
 """
 
 from pydantic.config import JsonDict

@@ -48,6 +48,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Change = Callable[[Session], Session]
+"""Returns the changed session, or raises; may be called again (docs/decisions/0047)."""
 """Returns what a session becomes; the session itself changes nothing.
 
 It takes no time, and it may be called again: with a newer session, if another process was faster

@@ -79,6 +79,21 @@ def test_decisions_have_the_form_that_their_list_describes(page: Path) -> None:
     assert [line for line in text.splitlines() if len(line) > 120] == []
 
 
+def test_decisions_that_hold_are_pointed_to_from_the_code() -> None:
+    paths = [*ROOT.glob("*_app/**/*.py"), *ROOT.glob("chat/**/*.py"), *ROOT.glob("mochi_*/**/*.py")]
+    code = "".join(path.read_text("utf-8") for path in [*paths, ROOT / "pyproject.toml"])
+    pointed_to = {
+        number
+        for pointer in re.findall(r"docs/decisions/(\d{4}(?:(?:,| and) \d{4})*)", code)
+        for number in re.findall(r"\d{4}", pointer)
+    }
+    holding = {
+        page.name[:4] for page in DECISIONS if "\nOvertaken by " not in page.read_text("utf-8")
+    }
+
+    assert holding - pointed_to == set()
+
+
 def leads_somewhere(page: Path, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = (page.parent / path) if path else page

@@ -8,15 +8,14 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import mcp_types as types
 import msgspec
-from mcp.client import Client
-from mcp.client._transport import TransportStreams
+from mcp.client import Client, Transport
 from mcp.client.session import IncomingMessage
 from mcp.client.stdio import get_default_environment
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
@@ -158,7 +157,7 @@ class SdkConnection:
 
 async def _transport(
     spec: StdioSpec | HttpSpec, stderr: ErrorOutput, on_end: Callable[[str], None]
-) -> AbstractAsyncContextManager[TransportStreams]:
+) -> Transport:
     if isinstance(spec, HttpSpec):
         return await http_transport(spec)
     env = {**get_default_environment(), **spec.env}

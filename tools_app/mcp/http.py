@@ -6,12 +6,12 @@ Importing this module imports the SDK.
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import cast
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import httpx2
-from mcp.client._transport import TransportStreams
+from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
@@ -19,6 +19,11 @@ from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.rate_limit import RateLimiter
+
+if TYPE_CHECKING:
+    # private: mcp.client._transport, the module of the type that transports yield. Price: nothing
+    # at run time.
+    from mcp.client._transport import TransportStreams
 
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 1.0
@@ -31,7 +36,7 @@ _BEGUN = re.compile(rb"(?:\\(?:u[0-9a-fA-F]{4}|[^u]))*\\(?:u[0-9a-fA-F]{0,4}|[^u
 Incoming = SessionMessage | Exception
 
 
-async def http_transport(spec: HttpSpec) -> AbstractAsyncContextManager[TransportStreams]:
+async def http_transport(spec: HttpSpec) -> Transport:
     """Return a transport that follows no redirects and reads no endless bodies."""
     # In a thread: it reads the trusted certificates.
     client = await asyncio.to_thread(_client, spec)
@@ -39,7 +44,7 @@ async def http_transport(spec: HttpSpec) -> AbstractAsyncContextManager[Transpor
 
 
 @asynccontextmanager
-async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator[TransportStreams]:
+async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator["TransportStreams"]:
     transport = streamable_http_client(
         url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
     )

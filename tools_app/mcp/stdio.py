@@ -11,11 +11,10 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
@@ -32,6 +31,11 @@ _REAPER_SECONDS = 4.0
 _FLUSH_SECONDS = 0.5
 _POLL_SECONDS = 0.01
 
+if TYPE_CHECKING:
+    # private: mcp.client._transport, the module of the type that transports yield. Price: nothing
+    # at run time.
+    from mcp.client._transport import TransportStreams
+
 logger = logging.getLogger(__name__)
 
 Incoming = SessionMessage | Exception
@@ -45,7 +49,7 @@ async def stdio_transport(
     cwd: str,
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
-) -> AsyncIterator[TransportStreams]:
+) -> AsyncIterator["TransportStreams"]:
     """Run the command under a reaper; on exit it has ended, with all processes it started.
 
     Args:
@@ -156,7 +160,9 @@ class _Program:
         # Descendants may still hold the pipes: on macOS, or with another owner.
         with anyio.move_on_after(_FLUSH_SECONDS):
             await self._process.wait()
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - no other way
+        # private: asyncio.subprocess.Process._transport, the only way to close pipes that
+        # descendants still hold. Price: this line; endings are tested with every Python.
+        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
         with suppress(OSError):
             await self._stdin.wait_closed()
 

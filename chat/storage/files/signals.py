@@ -2,7 +2,7 @@
 
 ``{directory}/{turn_id}.{kind}``, which holds the version. Its owner removes it when it has acted,
 so the directory is empty as a rule and the cost of watching it does not depend on how many turns
-run. Signals of other kinds and of newer versions are left alone.
+run (docs/decisions/0002). Signals of other kinds and of newer versions are left alone.
 """
 
 import os
