@@ -63,8 +63,7 @@ def with_fresh_data_dir(settings: MochiSettings) -> MochiSettings:
 
 
 def remove_fresh_data_dir() -> None:
-    """Remove the directory that this process made, if it made one."""
-    for path, process in list(_made_here.items()):
+    """Remove the directory that this process made, if it made one; again, if it is used again."""
+    for path, process in _made_here.items():
         if process == os.getpid():
             shutil.rmtree(path, ignore_errors=True)
-            del _made_here[path]

@@ -5,7 +5,8 @@ import gc
 import importlib
 import ipaddress
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
 from typing import cast
 
@@ -33,8 +34,10 @@ PAUSE_SECONDS = 0.05
 class MochiApplication:
     """Opens the services when the ASGI server starts and closes them when it stops.
 
-    A server that speaks no lifespan (``uvicorn --lifespan off``) gets its services with the first
-    request, and nothing is closed at its end.
+    A server that speaks no lifespan (``uvicorn --lifespan off``, an application that mounts this
+    one) gets its services with the first request, and nothing is closed at its end, unless it
+    enters ``running()``. Where the event loop ends and another one asks, as in tests, they are
+    built again.
 
     Raises:
         ConfigurationError: A setting of the guard is unusable.
@@ -55,7 +58,8 @@ class MochiApplication:
         self._warm_up: asyncio.Task[None] | None = None
         self._supervisor: WorkerSupervisor | None = None
         self._starting = asyncio.Lock()
-        self._started = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the services; None: there are none."""
         self._stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +67,7 @@ class MochiApplication:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
-        if not self._started:
+        if self._loop is not asyncio.get_running_loop():
             await self._start()
         guard = self._guard
         if self._check_connections and _comes_from_network(scope):
@@ -77,24 +81,47 @@ class MochiApplication:
         except ConfigurationError as error:
             await send({"type": "lifespan.startup.failed", "message": f"mochi-server: {error}"})
             return
+        async with self.running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Open the services and keep them running, for applications that mount this one.
+
+        ASGI servers speak the lifespan protocol, which does the same, with the outermost
+        application only.
+
+        Raises:
+            ConfigurationError: The data directory can't be used.
+        """
+        await self._start()
         services = get_services()
         graceful_stop = GracefulStop(
             services.turns.shutdown, services.settings.shutdown_grace_seconds
         )
         graceful_stop.install()
-        await send({"type": "lifespan.startup.complete"})
         self._warm_up = asyncio.create_task(self._prepare_for_work())
         housekeeping = asyncio.create_task(services.housekeeper.run())
-        await receive()
-        graceful_stop.uninstall()
-        housekeeping.cancel()
-        await self._stop()
-        await send({"type": "lifespan.shutdown.complete"})
+        try:
+            yield
+        finally:
+            graceful_stop.uninstall()
+            housekeeping.cancel()
+            await self._stop()
 
     async def _start(self) -> None:
-        """Make everything ready that a request needs; once."""
+        """Make everything ready that a request needs; once in an event loop.
+
+        Raises:
+            RuntimeError: The services are in use in an event loop that runs in another thread.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop is not loop:
+            await self._forget_services()
         async with self._starting:
-            if self._started:
+            if self._loop is loop:
                 return
             for sentence in (*variable_warnings().values(), *self._settings.trust.notes):
                 logger.warning(sentence)
@@ -102,7 +129,20 @@ class MochiApplication:
                 logger.warning(note)
             settings = await self._opened.enter_async_context(scripted_model(self._settings))
             install_services(build_services(settings))
-            self._started = True
+            self._loop = loop
+
+    async def _forget_services(self) -> None:
+        """Let go of what belongs to an event loop that has ended: nothing of it can be closed."""
+        if self._loop is not None and self._loop.is_running():
+            raise RuntimeError(
+                "this application runs in another event loop; a process can serve it in one"
+            )
+        self._loop = self._warm_up = None
+        self._opened = AsyncExitStack()
+        self._starting = asyncio.Lock()
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            await asyncio.to_thread(supervisor.stop)
 
     async def _prepare_for_work(self) -> None:
         """Warm up for the first requests, then start the background worker."""
@@ -135,7 +175,8 @@ class MochiApplication:
         await asyncio.gather(*closing)
         install_services(None)
         await self._opened.aclose()
-        self._started = self._stopping = False
+        self._loop = None
+        self._stopping = False
         remove_fresh_data_dir()
 
     def _guard_of_network(self) -> Guard:
