@@ -199,7 +199,8 @@ class Approver:
         decisions: dict[int, ApprovalDecision] = {}
         questions: list[Confirmation] = []
         for item in asked:
-            digest = self._available.digest(item.call.name)
+            tool = self._available.find(item.call.name)
+            digest = None if tool is None else tool.digest
             given = self._store.find_decided(self._session_id, message_id, item.call, digest)
             if given is not None:
                 decisions[item.index] = given
@@ -214,6 +215,7 @@ class Approver:
                     agent_name=self._available.agent_name,
                     reason="tool_changed" if item.call.name in self._available.changed else None,
                     tool_digest=digest,
+                    parameters=None if tool is None else tool.spec.parameters,
                 )
             )
         return decisions, questions

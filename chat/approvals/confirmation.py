@@ -38,6 +38,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         reason: ``tool_changed`` when it is asked whatever the policies say, because the tool is not
             what it was when the session enabled it.
         tool_digest: The digest of the tool as it was then, if it has one.
+        parameters: The JSON schema of the tool's arguments; None if an older server asked.
         version: Of the record; 0 for one of an older server.
     """
 
@@ -55,6 +56,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str | None = None
     reason: AskedBecause | None = None
     tool_digest: str | None = None
+    parameters: Mapping[str, Any] | None = None
     version: int = 0
 
     @property

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from chat.approvals.arguments import check_arguments
 from chat.approvals.confirmation import (
     VERSION,
     ApprovalDecision,
@@ -75,6 +76,7 @@ class ConfirmationStore:
         agent_name: str | None = None,
         reason: AskedBecause | None = None,
         tool_digest: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> Confirmation:
         """Put a question, or put it again: an open one about the same call keeps its id.
 
@@ -104,6 +106,7 @@ class ConfirmationStore:
             agent_name=agent_name,
             reason=reason,
             tool_digest=tool_digest,
+            parameters=parameters,
             version=VERSION,
         )
         again = self._ask_again(question)
@@ -135,7 +138,8 @@ class ConfirmationStore:
             ConfirmationNotFound: This session has no such question, or it was withdrawn.
             ConfirmationExpired: It is too late; the answer that stands is no.
             ConfirmationAlreadyDecided: It has an answer.
-            ValidationFailed: The arguments can't be written as JSON; the question stays open.
+            ValidationFailed: The arguments can't be written as JSON, or are edited and do not fit
+                the tool; the question stays open.
             StorageFull: No space is left; the question stays open.
         """
         question = self._question(session_id, confirmation_id)
@@ -297,13 +301,16 @@ class ConfirmationStore:
     ) -> ApprovalDecision:
         wanted = question.arguments if arguments is None else arguments
         wanted_hash = hash_call(question.tool_name, wanted)
+        edited = wanted_hash != question.arguments_hash
+        if edited and question.parameters is not None:
+            check_arguments(wanted, question.parameters)
         return ApprovalDecision(
             confirmation_id=question.confirmation_id,
             reason="approved",
             arguments=wanted,
             arguments_hash=wanted_hash,
             decided_at=self._expiry.stamp(),
-            edited=wanted_hash != question.arguments_hash,
+            edited=edited,
             version=VERSION,
         )
 

@@ -1,0 +1,60 @@
+"""Edited arguments, against the schema of their tool."""
+
+import pytest
+
+from chat.approvals.arguments import check_arguments
+from sessions_app.errors import ValidationFailed
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "n": {"type": "integer"},
+        "lines": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"path": "/tmp"}, {"path": "", "n": 3.0}, {"path": "x", "lines": ["a"]}]
+)
+def test_what_fits_is_let_through(arguments):
+    check_arguments(arguments, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({}, "arguments"),
+        ({"path": 3}, "arguments.path"),
+        ({"path": "x", "n": True}, "arguments.n"),
+        ({"path": "x", "lines": ["a", 1]}, "arguments.lines.1"),
+        ({"path": "x", "other": 1}, "arguments"),
+        ({"path": ["x" * 10_000]}, "arguments.path"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_its_name(arguments, field):
+    with pytest.raises(ValidationFailed) as raised:
+        check_arguments(arguments, SCHEMA)
+    assert raised.value.details["field"] == field
+    assert raised.value.message.startswith(f"{field}: ")
+    assert len(raised.value.message) < 500
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nonsense"},
+        {"properties": 3},
+        {"$ref": "http://127.0.0.1:9/elsewhere.json"},
+        {"$ref": "#/nowhere"},
+        {"$ref": "#"},
+        {"properties": {"path": {"pattern": "("}}},
+        {"properties": {"path": {"pattern": "(x+x+)+y"}}},
+        {"patternProperties": {"(x+x+)+y": False, "^x": {}}, "additionalProperties": False},
+    ],
+)
+def test_a_schema_that_makes_no_sense_or_never_ends_refuses_nothing(schema):
+    check_arguments({"path": "x" * 100, "x" * 100: 1}, schema)
