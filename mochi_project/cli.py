@@ -30,6 +30,7 @@ FLAG_VARIABLES = {
 }
 COMMANDS = {
     "agents": "list, show and check agents",
+    "backup": "copy all that must be kept to a new directory, also while the server runs",
     "doctor": "say what works, what does not, and what to do about it",
     "export_openapi": "print the OpenAPI schema, for generators of clients",
     "init": "write example tools, agents, prompts and an MCP configuration",
@@ -37,6 +38,7 @@ COMMANDS = {
     "models": "list and show the models that can chat",
     "prompts": "list and show system prompt files",
     "qcluster": "run the background worker by itself, beside --no-worker servers",
+    "restore": "put a backup back",
     "scripted_llm": "serve the scripted models of test mode by themselves",
     "send": "send a message to a session and print the answer as it comes",
     "sessions": "list, show, export, delete and check sessions",

@@ -169,6 +169,21 @@ class TurnRecovery:
             if time_of(turn_id) <= deleted_at:
                 self._journal.discard(session_id, turn_id)
 
+    def copy_of(self, session_id: str) -> Session | None:
+        """Return the session as its running turn would leave it, died its process now.
+
+        Changes nothing. None if no turn runs.
+
+        Raises:
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: Its file can't be read.
+        """
+        claim = self._repository.claim_of(session_id)
+        if claim is None or not claim.turn_id:
+            return None
+        turn = self._replay(session_id, claim.turn_id)  # first: what it has may be saved meanwhile
+        return seal_session(self._repository.load(session_id), turn, now=self._now())
+
     def seal_all(self) -> None:
         """Seal every dead turn; one session that can't be sealed does not keep the others."""
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}

@@ -1,0 +1,70 @@
+"""Runs ``mochi-server backup``: copies all that must be kept, also while the server runs."""
+
+import os
+import shutil
+from argparse import ArgumentParser
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.management import CommandError
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.management.backup import copy_entry, entries_of, places
+from mochi_project.management.reports import ReportCommand
+from sessions_app.store.atomic import make_private_directory
+
+
+class Command(ReportCommand):
+    """Copy the data to a new directory, which appears when it is complete."""
+
+    help = (
+        "Copy all that must be kept to a new directory: sessions, agents and their chats, tools, "
+        "prompts, profiles, mcp.json and the workspace. The server may run meanwhile. Secrets "
+        "(.env, .mochi) are not copied."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the directory and ``--json``."""
+        parser.add_argument("directory", metavar="DIR", type=Path, help="a directory to make")
+        self.add_json_flag(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
+        """Copy, and print how many files of each part there are."""
+        target = options["directory"].expanduser().resolve()
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise CommandError(f"{target} is there already. Name a new directory.")
+        try:
+            counts = _back_up(django_settings.MOCHI, target)
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
+        if options["json"]:
+            self.print_json({"directory": str(target), "files": dict(counts)})
+            return
+        for name, count in counts.items():
+            self.stdout.write(f"{count:6}  {name}")
+        self.stdout.write(f"\n{target} holds the backup. `mochi-server restore` puts it back.")
+
+
+def _back_up(settings: MochiSettings, target: Path) -> Counter[str]:
+    partial = target.with_name(f"{target.name}.partial")
+    if partial.exists():
+        raise CommandError(f"{partial} is there, of a backup that broke off. Remove it first.")
+    make_private_directory(partial)
+    try:
+        place = places(MochiSettings(data_dir=partial))
+        counts: Counter[str] = Counter()
+        for entry in entries_of(settings, without=(target, partial)):
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                copy_entry(entry, place(entry))
+                counts[entry.part.name] += 1
+        os.sync()
+        if target.exists():
+            target.rmdir()
+        partial.rename(target)
+    except BaseException:
+        shutil.rmtree(partial)
+        raise
+    return counts

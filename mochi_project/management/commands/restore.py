@@ -1,0 +1,84 @@
+"""Runs ``mochi-server restore``: puts a backup back."""
+
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.management import CommandError
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.management.backup import copy_entry, entries_of, parts_of, places
+from mochi_project.management.reports import ReportCommand
+
+SHOWN_FILES = 5
+
+
+class Command(ReportCommand):
+    """Copy the files of a backup to where the configuration has them."""
+
+    help = (
+        "Put a backup back into the data directory. Files that are there stay as they are: without "
+        "--overwrite nothing is restored if one of them is in the backup, too."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the directory, ``--overwrite`` and ``--json``."""
+        parser.add_argument("directory", metavar="DIR", type=Path, help="the backup")
+        parser.add_argument(
+            "--overwrite", action="store_true", help="replace files that are there already"
+        )
+        self.add_json_flag(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
+        """Copy, and print how many files of each part there are."""
+        source = options["directory"].expanduser().resolve()
+        settings = django_settings.MOCHI
+        if settings.test_mode:
+            raise CommandError("In test mode data are gone afterwards.")
+        place = places(settings)
+        entries = list(entries_of(MochiSettings(data_dir=source)))
+        if not entries:
+            raise CommandError(f"{source} is no backup: it holds nothing to restore.")
+        taken = [path for path in map(place, entries) if path.is_symlink() or path.exists()]
+        if taken and not options["overwrite"]:
+            raise CommandError(
+                f"{_listed(taken)} would be replaced. Pass --overwrite, or name another --data-dir."
+            )
+        if busy := _busy_sessions(settings):
+            raise CommandError(f"{_listed(busy)} is being answered. Stop the server first.")
+        counts: Counter[str] = Counter()
+        try:
+            for entry in entries:
+                copy_entry(entry, place(entry))
+                counts[entry.part.name] += 1
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
+        self._report(settings, counts, as_json=options["json"])
+
+    def _report(self, settings: MochiSettings, counts: Counter[str], *, as_json: bool) -> None:
+        target = settings.resolved_data_dir
+        if as_json:
+            self.print_json({"directory": str(target), "files": dict(counts)})
+            return
+        for name, count in counts.items():
+            self.stdout.write(f"{count:6}  {name}")
+        self.stdout.write(f"\n{target} has them again. `mochi-server doctor` checks it.")
+
+
+def _busy_sessions(settings: MochiSettings) -> list[str]:
+    return [
+        f"session {claim.session_id}"
+        for part in parts_of(settings)
+        if part.storage is not None
+        for claim in part.storage.repository.claims()
+        if claim.alive
+    ]
+
+
+def _listed(items: Sequence[object]) -> str:
+    shown = ", ".join(map(str, items[:SHOWN_FILES]))
+    more = len(items) - SHOWN_FILES
+    return f"{shown} and {more} more" if more > 0 else shown

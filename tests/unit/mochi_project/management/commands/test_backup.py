@@ -1,0 +1,159 @@
+"""``mochi-server backup`` and ``restore``, of directories that a server may be using."""
+
+import json
+import os
+import stat
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mochi_project.configuration.config import MochiSettings
+from sessions_app.service import SessionManager
+
+KEPT = {
+    "agents/coder/SKILL.md": "A coder.",
+    "agents/agent_chats/0123456789.json": "{}",
+    "docs/agents/agent_prompt_planning.md": "Plan.",
+    "docs/agents/agent_prompt_execution.md": "Act.",
+    "mcp.json": "{}",
+    "profiles/work.json": "{}",
+    "system_prompts/brief.md": "Be brief.",
+    "tools/dates.py": "__all__ = []",
+    "workspace/.git/HEAD": "ref: refs/heads/main",
+    "workspace/notes/plan.txt": "a plan",
+}
+LEFT = (
+    ".env",
+    ".mochi/secret_key",
+    ".mochi/queue.sqlite3",
+    "chat_sessions/.locks/0123456789.lock",
+    "chat_sessions/.claims/0123456789",
+    "tools/__pycache__/dates.pyc",
+    "somebody_elses.txt",
+)
+
+pytestmark = pytest.mark.allow_blocking
+
+
+def run(command: str, *arguments: Any) -> dict[str, Any]:
+    out = StringIO()
+    call_command(command, *map(str, arguments), "--json", stdout=out)
+    answer: dict[str, Any] = json.loads(out.getvalue())
+    return answer
+
+
+def content_of(directory: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(directory)): path.read_text()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def data(tmp_path: Path, settings: Any) -> Path:
+    """A data directory with everything in it, which the commands use."""
+    folder = tmp_path / "data"
+    for name, text in {**KEPT, **dict.fromkeys(LEFT, "secret")}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    SessionManager(folder / "chat_sessions").create("qwen3:14b", system_prompt="Hi.")
+    settings.MOCHI = MochiSettings(data_dir=folder)
+    return folder
+
+
+def test_a_backup_holds_all_that_must_be_kept_and_nothing_else(data: Path, tmp_path: Path) -> None:
+    answer = run("backup", tmp_path / "backups" / "monday")
+
+    (session,) = data.glob("chat_sessions/*.json")
+    kept = {**KEPT, f"chat_sessions/{session.name}": session.read_text()}
+    assert content_of(tmp_path / "backups" / "monday") == kept
+    assert answer["files"]["sessions"] == 1
+    assert sum(answer["files"].values()) == len(kept)
+    assert stat.S_IMODE((tmp_path / "backups" / "monday").stat().st_mode) == 0o700
+    assert os.listdir(tmp_path / "backups") == ["monday"]
+
+
+def test_a_backup_is_restored_elsewhere(data: Path, tmp_path: Path, settings: Any) -> None:
+    run("backup", tmp_path / "backup")
+    settings.MOCHI = MochiSettings(data_dir=tmp_path / "new", sessions_dir=tmp_path / "talks")
+
+    run("restore", tmp_path / "backup")
+
+    restored = content_of(tmp_path / "new")
+    assert restored == KEPT
+    manager = SessionManager(tmp_path / "talks")
+    (metadata,) = manager.list().sessions
+    assert manager.get(metadata.session_id).metadata.model == "qwen3:14b"
+
+
+def test_an_executable_and_a_link_in_the_workspace_stay_what_they_are(
+    data: Path, tmp_path: Path
+) -> None:
+    (data / "workspace" / "run").write_text("#!/bin/sh\n")
+    (data / "workspace" / "run").chmod(0o755)
+    (data / "workspace" / "latest").symlink_to("notes")
+    os.mkfifo(data / "workspace" / "pipe")
+
+    run("backup", tmp_path / "backup")
+
+    kept = tmp_path / "backup" / "workspace"
+    assert os.access(kept / "run", os.X_OK)
+    assert (kept / "latest").readlink() == Path("notes")
+    assert not (kept / "pipe").exists()
+
+
+def test_a_workspace_that_is_the_data_folder_takes_no_secrets_along(
+    data: Path, tmp_path: Path, settings: Any
+) -> None:
+    settings.MOCHI = MochiSettings(data_dir=data, workspace=Path())
+
+    run("backup", data / "backup")
+
+    assert "secret" not in [
+        text for name, text in content_of(data / "backup").items() if "somebody" not in name
+    ]
+    assert not (data / "backup" / "workspace" / "backup").exists()
+
+
+def test_a_directory_with_something_in_it_is_no_place_for_a_backup(data: Path) -> None:
+    with pytest.raises(CommandError, match="is there already"):
+        run("backup", data)
+
+
+def test_nothing_is_overwritten_unless_told(data: Path, tmp_path: Path) -> None:
+    run("backup", tmp_path / "backup")
+    (data / "system_prompts" / "brief.md").write_text("Be long.")
+    (data / "tools" / "dates.py").unlink()
+
+    with pytest.raises(CommandError, match="would be replaced"):
+        run("restore", tmp_path / "backup")
+
+    assert (data / "system_prompts" / "brief.md").read_text() == "Be long."
+    assert not (data / "tools" / "dates.py").exists()
+    run("restore", tmp_path / "backup", "--overwrite")
+    assert (data / "system_prompts" / "brief.md").read_text() == "Be brief."
+    assert (data / "tools" / "dates.py").exists()
+    assert (data / ".env").read_text() == "secret"
+
+
+def test_a_session_that_was_deleted_comes_back(data: Path, tmp_path: Path) -> None:
+    manager = SessionManager(data / "chat_sessions")
+    (metadata,) = manager.list().sessions
+    run("backup", tmp_path / "backup")
+    manager.delete(metadata.session_id)
+    for name in KEPT:
+        (data / name).unlink()
+
+    run("restore", tmp_path / "backup")
+
+    assert SessionManager(data / "chat_sessions").get(metadata.session_id)
+
+
+def test_what_is_no_backup_is_refused(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with pytest.raises(CommandError, match="is no backup"):
+        run("restore", tmp_path / "other")
