@@ -3,7 +3,7 @@
 from models_app.errors import OllamaError
 from models_app.language_model import CallArgumentsDelta, Finished, TextDelta, ThinkingDelta
 from sessions_app.messages import AssistantMessage, ToolMessage
-from tests.unit.chat.test_registry import Calculator, call, names, run
+from tests.unit.chat.turns import Calculator, call, names, run
 from tools_app.toolset import ToolProgress, ToolResult
 
 

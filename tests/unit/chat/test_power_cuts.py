@@ -11,7 +11,7 @@ from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from tests.unit.chat.conftest import House
-from tests.unit.chat.test_registry import HELLO, run
+from tests.unit.chat.turns import HELLO, run
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 AGAIN = type(HELLO)()

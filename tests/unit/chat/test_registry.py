@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import json
 from unittest.mock import patch
 
 import pytest
@@ -25,8 +24,6 @@ from models_app.errors import (
     ThinkingNotSupported,
 )
 from models_app.language_model import (
-    CallArgumentsDelta,
-    CallDelta,
     Finished,
     Retrying,
     TextDelta,
@@ -34,32 +31,9 @@ from models_app.language_model import (
     WindowGrown,
 )
 from sessions_app.errors import SessionBusy, SessionNotFound, StorageFull
-from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
-from sessions_app.session import with_messages
 from sessions_app.store import session_files
-from tests.unit.chat.listening import read_all
+from tests.unit.chat.turns import HELLO, WAIT, listen, names, run
 from tools_app.errors import ToolNotFound
-from tools_app.toolset import Tool, ToolListing, ToolResult
-
-WAIT = ...  # the model stays silent from here on
-HELLO = TurnRequest(message="Hello!")
-
-
-async def listen(turn):
-    """Read a turn's stream to its end: [(event, payload), ...]."""
-    events = await read_all(turn.first_subscription)
-    assert [event.number for event in events] == list(range(1, len(events) + 1))
-    return [(event.name, json.loads(event.data)) for event in events]
-
-
-async def run(house, session_id, request=HELLO):
-    turn = await house.turns.start(session_id, request)
-    events = await listen(turn)
-    return events, await turn.finished()
-
-
-def names(events):
-    return [name for name, _ in events]
 
 
 async def test_a_model_that_goes_on_and_on_is_ended_and_what_it_said_is_kept(house):
@@ -364,131 +338,3 @@ async def test_a_slow_listener_costs_no_memory_and_misses_nothing(house):
     events = await listen(turn)
     assert sum(len(data["content"]) for name, data in events if name == "content_delta") == 10**6
     assert names(events)[-1] == "done"
-
-
-class Calculator:
-    """One tool, that adds or breaks."""
-
-    def __init__(self):
-        self.waiting = asyncio.Event()
-
-    async def listing(self, selection=None):
-        spec = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
-        return ToolListing(tools={"add": Tool(spec=spec)})
-
-    async def call_tool(self, invocation):
-        arguments = invocation.arguments
-        if arguments.get("wait"):
-            self.waiting.set()
-            await asyncio.Event().wait()
-        return ToolResult(success=True, result=str(arguments["a"] + arguments["b"]))
-
-
-def call(call_id, name="add", **arguments):
-    return CallDelta(ToolCall(id=call_id, name=name, arguments=arguments))
-
-
-async def test_tool_calls_run_and_their_results_go_back_to_the_model(make_house):
-    house = make_house(Calculator())
-    house.model.say(
-        [TextDelta("Let me see."), call("c1", a=1, b=2), call("c2", "nope")], [Finished()]
-    )
-    house.model.say_text("Three.")
-    session_id = await house.new_session(tools=["add"])
-    request = TurnRequest(message="1 + 2?", selected_tools=["add"])
-    events, outcome = await run(house, session_id, request)
-    assert names(events) == [
-        "turn_started",
-        "content_delta",
-        "tool_call",
-        "tool_call",
-        "tool_result",
-        "tool_result",
-        "tool_continuation_start",
-        "content_delta",
-        "message_complete",
-        "done",
-    ]
-    good, bad = (data for name, data in events if name == "tool_result")
-    assert (good["result"], good["tool_call_id"], good["call_index"]) == ("3", "c1", 0)
-    assert "error_code" not in good
-    assert (bad["error_code"], bad["success"], bad["call_index"]) == ("TOOL_NOT_FOUND", False, 1)
-    kinds = [type(message) for message in await house.messages(session_id)]
-    assert kinds == [UserMessage, AssistantMessage, ToolMessage, ToolMessage, AssistantMessage]
-    assert [call.tool_call_id for call in outcome.tool_calls] == ["c1", "c2"]
-    assert [spec.name for spec in house.model.requests[0].tools] == ["add"]
-    assert [message.role for message in house.model.requests[1].messages] == [
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-    ]
-
-
-async def test_arguments_that_are_streamed_show_before_their_call_under_its_number(make_house):
-    house = make_house(Calculator())
-    house.model.say([call("c0", a=1, b=1)], [Finished()])
-    pieces = [CallArgumentsDelta(0, "c1", "add", piece) for piece in ('{"a":1', ',"b":2}')]
-    house.model.say(*[[piece] for piece in pieces], [call("c1", a=1, b=2)], [Finished()])
-    house.model.say_text("Three.")
-    events, _ = await run(house, await house.new_session(tools=["add"]))
-    deltas = [data for name, data in events if name == "tool_call_delta"]
-    assert [(d["call_index"], d["tool_call_id"]) for d in deltas] == [(1, "c1"), (1, "c1")]
-    assert json.loads("".join(d["arguments"] for d in deltas)) == {"a": 1, "b": 2}
-    assert [d["call_index"] for n, d in events if n == "tool_call"] == [0, 1]
-
-
-async def test_a_model_that_asks_for_tools_for_ever_is_stopped(make_house):
-    house = make_house(Calculator())
-    for number in range(3):
-        house.model.say([call(f"c{number}", a=1, b=1)], [Finished()])
-    events, outcome = await run(house, await house.new_session(tools=["add"]))
-    assert outcome.state is State.FAILED
-    assert dict(events)["error"]["code"] == "TURN_LIMIT_REACHED"
-
-
-async def test_a_model_that_asks_for_heaps_of_tools_at_once_is_stopped(house):
-    house.model.say([call(f"c{number}") for number in range(129)], [Finished()])
-    session_id = await house.new_session(tools=["add"])
-    turn = await house.turns.start(session_id, HELLO)
-    with pytest.raises(TurnLimitReached):
-        await turn.committed()
-    await turn.finished()
-    assert len(await house.messages(session_id)) == 1
-
-
-async def test_cancel_reaches_a_running_tool_and_its_call_gets_a_result(make_house):
-    tools = Calculator()
-    house = make_house(tools)
-    house.model.say([call("c1", wait=True)], [Finished()])
-    session_id = await house.new_session(tools=["add"])
-    await house.turns.start(session_id, HELLO)
-    await tools.waiting.wait()
-    report = await house.turns.cancel(session_id)
-    assert report.stopped["tools"] == ["add"]
-    _, asked, result, cancelled = await house.messages(session_id)
-    assert asked.tool_calls[0].id == result.tool_call_id == "c1"
-    assert (result.content, cancelled.content) == ("The call was cancelled.", "[cancelled]")
-
-
-async def test_open_calls_of_a_restart_run_before_the_model_is_asked(make_house):
-    house = make_house(Calculator())
-    house.model.say([call("c1", a=2, b=2)], [Finished()])
-    house.model.say_text("Four.")
-    session_id = await house.new_session(tools=["add"])
-    await run(house, session_id)
-    repository = house.sessions.repository
-
-    def drop_result(session):
-        return with_messages(session, session.messages[:2], now=session.metadata.updated_at)
-
-    await asyncio.to_thread(repository.update, session_id, drop_result)
-    house.model.say_text("Four again.")
-    events, _ = await run(house, session_id, TurnRequest())
-    assert names(events)[:3] == ["turn_started", "tool_call", "tool_result"]
-    assert [message.role for message in await house.messages(session_id)] == [
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-    ]

@@ -12,7 +12,7 @@ from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionBusy
 from tests.contract.memory_journal import MemoryJournal
 from tests.unit.chat.listening import read_all
-from tests.unit.chat.test_registry import HELLO, WAIT, Calculator, call, listen, names, run
+from tests.unit.chat.turns import HELLO, WAIT, Calculator, call, listen, names, run
 
 
 @pytest.fixture

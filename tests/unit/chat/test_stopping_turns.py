@@ -9,7 +9,7 @@ from chat.turn.actions import TurnActions
 from chat.turn.state_machine import Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
-from tests.unit.chat.test_registry import HELLO, names, run
+from tests.unit.chat.turns import HELLO, names, run
 from tools_app.toolset import Tool, ToolListing
 
 

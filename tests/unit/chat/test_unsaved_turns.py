@@ -13,7 +13,7 @@ from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from sessions_app.store import session_files
 from tests.unit.chat.disk import FailingDisk
 from tests.unit.chat.listening import read_all
-from tests.unit.chat.test_registry import HELLO, listen, names, run
+from tests.unit.chat.turns import HELLO, listen, names, run
 from tools_app.toolset import Tool, ToolListing, ToolResult
 
 AGAIN = type(HELLO)()

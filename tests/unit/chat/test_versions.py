@@ -22,12 +22,14 @@ def signals(tmp_path: Path) -> FileSignals:
     return FileSignals(tmp_path / "signals", PathWatcher())
 
 
+def store_in(directory: Path, timeout_seconds: float = 300) -> ConfirmationStore:
+    records = FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS)
+    return ConfirmationStore(records, timeout_seconds=timeout_seconds)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> ConfirmationStore:
-    return ConfirmationStore(
-        FileRecords(tmp_path / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
-        timeout_seconds=300,
-    )
+    return store_in(tmp_path)
 
 
 def ask(store):
@@ -81,8 +83,7 @@ def test_nobody_answers_a_question_of_a_newer_server_and_it_is_not_swept(store, 
     with pytest.raises(ConfirmationNotFound):
         store.decide(SESSION, question.confirmation_id, approved=True)
     store.withdraw_all(SESSION)
-    store._timeout *= 0
-    assert store.sweep(OLD) == 0
+    assert store_in(tmp_path, timeout_seconds=0).sweep(OLD) == 0
     assert [each.read_bytes() for each in path.parent.iterdir()] == [newer]
 
 

@@ -1,148 +1,17 @@
 """Summaries: made once, never in the way, found again, and given up in the end."""
 
 import asyncio
-import json
 
 import msgspec
 import pytest
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import SummaryNotFound, SummaryNotPossible
-from chat.storage.files.records import FileRecords
-from chat.summaries.failures import SummaryFailures
-from chat.summaries.prompt import ANSWER_TOKENS, ConversationSummary, with_summary_due
-from chat.summaries.service import GAVE_WAY_SECONDS, SummaryService
-from chat.summaries.writer import SummaryWriter, WantedModels
+from chat.summaries.prompt import ConversationSummary
 from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
-from models_app.language_model import ModelInfo
-from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.structured import StructuredModels
 from sessions_app.errors import SessionBusy
-from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
-from sessions_app.service import SessionManager
+from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import append_messages, with_messages, with_metadata
-from sessions_app.store.documents import FileDocuments
-
-ANSWERED = "2026-01-01T00:00:00.000000+00:00"
-QUIET = "2026-01-01T00:00:05.000000+00:00"
-LATER = "2026-01-01T00:01:00.000000+00:00"
-UNSUPPORTED = ("gpt-oss:20b",)
-
-
-class Answers:
-    """A model that writes what it was told; an exception is raised, ``...`` never ends."""
-
-    def __init__(self):
-        self.script = []
-        self.questions = []
-        self.asked = asyncio.Event()
-        self.cancelled = 0
-
-    async def ask(self, model, question, form):
-        self.questions.append((model, question.text))
-        self.asked.set()
-        step = self.script.pop(0) if self.script else "They talked."
-        if step is ...:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.cancelled += 1
-        if isinstance(step, Exception):
-            raise step
-        if callable(step):
-            step = await step()
-        return form(summary=step, topics=["talk"])
-
-
-class Models:
-    async def look_up(self, name):
-        if name == "missing":
-            raise ModelNotFound("model 'missing' not found")
-
-    async def list(self):
-        return [ModelInfo(name=name, size_mb=1) for name in ("m", "gpt-oss:20b")]
-
-
-class Claims:
-    """The sessions, with claims of a test's own."""
-
-    def __init__(self, repository, claims):
-        self.load = repository.load
-        self.claims = lambda: claims
-
-
-class Queue:
-    def __init__(self):
-        self.added, self.calls, self.is_there = [], 0, True
-
-    def add(self, function, *session_ids, delay_seconds):
-        assert function == "chat.tasks.summarize"
-        self.calls += 1
-        if not self.is_there:
-            return False
-        self.added += [(session_id, delay_seconds) for session_id in session_ids]
-        return True
-
-
-class House:
-    def __init__(self, data_dir):
-        self.sessions = SessionManager(data_dir / "chat_sessions")
-        self.repository = self.sessions.repository
-        self.answers, self.queue = Answers(), Queue()
-        self.clock = [1000.0]
-        self.now = QUIET
-        failures = FileDocuments(data_dir / ".mochi" / "summaries", durable=False)
-        self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
-        records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
-        self.questions = ConfirmationStore(records, timeout_seconds=60)
-        self.wanted = WantedModels(
-            self.repository, lambda model: not model.startswith("openai:"), self.questions.pending
-        )
-        self.service = self.build()
-
-    def build(self, **changes):
-        return SummaryService(
-            **{
-                "repository": self.repository,
-                "writer": SummaryWriter(self.repository, self.answers, self.wanted),
-                "models": Models(),
-                "queue": self.queue,
-                "failures": self.failures,
-                "unsupported": UNSUPPORTED,
-                "enabled": True,
-                "interval_seconds": 3,
-                "now": lambda: self.now,
-                **changes,
-            }
-        )
-
-    def talk(self, model="m", **metadata):
-        """Make a session that ends with an answer, whose summary is due."""
-        session = self.sessions.create(model)
-
-        def change(found):
-            found = append_messages(
-                found,
-                UserMessage(content="Hello", message_id="u1", timestamp=ANSWERED),
-                AssistantMessage(content="Hi", message_id="a1", timestamp=ANSWERED, model=model),
-                now=ANSWERED,
-            )
-            found = with_summary_due(found, now=ANSWERED)
-            return with_metadata(found, now=ANSWERED, **metadata)
-
-        return self.repository.update(session.session_id, change).session_id
-
-    def metadata(self, session_id):
-        return self.repository.load(session_id).metadata
-
-    async def run(self, session_id, service=None):
-        return await (service or self.service).run_due(session_id)
-
-
-@pytest.fixture
-def house(data_dir):
-    return House(data_dir)
-
+from tests.unit.chat.summaries.house import ANSWERED, LATER
 
 pytestmark = pytest.mark.allow_blocking  # tests look into files between the steps
 
@@ -186,90 +55,6 @@ async def test_nothing_is_written_while_a_turn_runs(house):
         await house.service.summarize(session_id)
     house.repository.release(session_id, "turn")
     assert await house.run(session_id) == "done"
-
-
-async def test_a_turn_that_begins_takes_the_model_back(house):
-    session_id = house.talk()
-    house.answers.script = [...]
-
-    running = asyncio.create_task(house.run(session_id))
-    await house.answers.asked.wait()
-    house.repository.claim(session_id, "turn", owner=house.repository.owners.mine())
-
-    assert await running == "gave way to a turn"
-    assert house.answers.cancelled == 1
-    assert house.metadata(session_id).summary_due == ANSWERED
-    assert house.service.failing() == []
-    house.repository.release(session_id, "turn")
-    assert await house.run(session_id) == "done"
-
-
-async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
-    session_id, other, third = house.talk(), house.talk(), house.talk("n")
-    house.answers.script = [...]
-    house.repository.claim(third, "turn3", owner=house.repository.owners.mine())  # another model
-
-    running = asyncio.create_task(house.run(session_id))
-    await house.answers.asked.wait()
-    assert not running.done()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-
-    assert await running == "gave way to a turn of another session"
-    assert house.answers.cancelled == 1
-    assert house.queue.added == [(session_id, GAVE_WAY_SECONDS)]
-    assert house.service.failing() == []
-    assert await house.run(session_id) == "gave way to a turn of another session"
-    assert len(house.answers.questions) == 1  # the model was not asked again
-    house.repository.release(other, "turn2")
-    assert await house.run(session_id) == "done"
-
-
-async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
-    session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-    call = ToolCall(id="c1", name="delete", arguments={})
-    asked = {"session_id": other, "message_id": "m1", "call": call, "call_index": 0}
-
-    house.questions.ask(**asked, turn_id="turn1")  # left by a turn that is over
-    assert await house.run(session_id) == "gave way to a turn of another session"
-    house.questions.withdraw_all(other)
-    house.questions.ask(**asked, turn_id="turn2", agent_name="coder")  # beside other agents
-    assert await house.run(session_id) == "gave way to a turn of another session"
-    house.questions.withdraw_all(other)
-    house.questions.ask(**asked, turn_id="turn2")
-    assert await house.run(session_id) == "done"
-
-
-async def test_a_summary_does_not_give_way_for_ever(house):
-    session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-    house.now = "2026-01-01T00:09:59.000000+00:00"
-    assert await house.run(session_id) == "gave way to a turn of another session"
-    house.now = "2026-01-01T00:10:01.000000+00:00"
-    assert await house.run(session_id) == "done"
-
-
-async def test_where_requests_do_not_wait_for_each_other_nobody_gives_way(house):
-    session_id, other = house.talk("openai:gpt"), house.talk("openai:gpt")
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-    assert await house.run(session_id) == "done"
-
-
-async def test_who_asks_for_a_summary_waits_for_no_other_session(house):
-    session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-    assert (await house.service.summarize(session_id)).summary == "They talked."
-
-
-async def test_a_dead_turn_wants_no_model(house):
-    session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-    claim = house.repository.claim_of(other)
-    dead = msgspec.structs.replace(claim, alive=False)
-    house.wanted = WantedModels(
-        Claims(house.repository, [dead]), lambda model: True, house.questions.pending
-    )
-    assert await house.run(session_id, house.build()) == "done"
 
 
 async def test_a_summary_that_does_not_fit_is_given_less_and_told_so(house):
@@ -560,34 +345,3 @@ async def test_a_time_that_makes_no_sense_does_not_keep_a_summary_for_ever(house
 
 def test_a_summary_is_a_pydantic_model_with_two_fields():
     assert set(ConversationSummary.model_fields) == {"summary", "topics"}
-
-
-async def test_giving_way_frees_the_models_slot(house):
-    """With the real client, against an Ollama that goes on and on."""
-    asked, left = asyncio.get_running_loop().create_future(), asyncio.Event()
-
-    async def serve(reader, writer):
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        asked.set_result(json.loads(await reader.readexactly(length)))
-        await reader.read()
-        left.set()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    house.answers = StructuredModels(
-        lambda name: (OllamaLanguageModel(url), name),
-        is_of_ollama=lambda _: True,
-        ollama_host=url,
-        silence_timeout=60,
-    )
-    session_id, other = house.talk(), house.talk()
-    async with server, asyncio.timeout(20):
-        running = asyncio.create_task(house.run(session_id, house.build()))
-        request = await asked
-        house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
-        assert await running == "gave way to a turn of another session"
-        await left.wait()
-    assert (request["truncate"], request["shift"]) == (False, False)
-    assert request["options"]["num_predict"] == ANSWER_TOKENS

@@ -13,7 +13,7 @@ from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.settings import override_window
-from tests.unit.chat.test_registry import Calculator, call, names, run
+from tests.unit.chat.turns import Calculator, call, names, run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from chat.turn.observer import TurnEnd, TurnLog, TurnStart
 from chat.turn.state_machine import Input, State
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta
-from tests.unit.chat.test_registry import Calculator, call, run
+from tests.unit.chat.turns import Calculator, call, run
 
 HELLO = TurnRequest(message="Hello!")
 

@@ -8,7 +8,7 @@ from chat.turn.state_machine import Input
 from models_app.language_model import CallDelta, Finished
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
 from sessions_app.shielding import to_the_end
-from tests.unit.chat.test_registry import HELLO, listen, run
+from tests.unit.chat.turns import HELLO, listen, run
 from tools_app.toolset import Tool, ToolListing, ToolProgress, ToolResult
 
 

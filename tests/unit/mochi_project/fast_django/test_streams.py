@@ -16,7 +16,7 @@ from chat.stream.numbered_event import NumberedEvent, Push
 from mochi_project.asgi_types import Message
 from mochi_project.exchange import Exchange
 from mochi_project.fast_django.handler import AsyncHandler
-from tests.unit.mochi_project.fast_django.test_handler import Client
+from tests.unit.mochi_project.fast_django.site import Client
 
 pytestmark = pytest.mark.conformance
 

@@ -1,0 +1,131 @@
+"""A summary service with a model, a queue and a clock of the test's own."""
+
+import asyncio
+
+from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.storage.files.records import FileRecords
+from chat.summaries.failures import SummaryFailures
+from chat.summaries.prompt import with_summary_due
+from chat.summaries.service import SummaryService
+from chat.summaries.writer import SummaryWriter, WantedModels
+from models_app.errors import ModelNotFound
+from models_app.language_model import ModelInfo
+from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import append_messages, with_metadata
+from sessions_app.store.documents import FileDocuments
+
+ANSWERED = "2026-01-01T00:00:00.000000+00:00"
+QUIET = "2026-01-01T00:00:05.000000+00:00"
+LATER = "2026-01-01T00:01:00.000000+00:00"
+UNSUPPORTED = ("gpt-oss:20b",)
+
+
+class Answers:
+    """A model that writes what it was told; an exception is raised, ``...`` never ends."""
+
+    def __init__(self):
+        self.script = []
+        self.questions = []
+        self.asked = asyncio.Event()
+        self.cancelled = 0
+
+    async def ask(self, model, question, form):
+        self.questions.append((model, question.text))
+        self.asked.set()
+        step = self.script.pop(0) if self.script else "They talked."
+        if step is ...:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled += 1
+        if isinstance(step, Exception):
+            raise step
+        if callable(step):
+            step = await step()
+        return form(summary=step, topics=["talk"])
+
+
+class Models:
+    async def look_up(self, name):
+        if name == "missing":
+            raise ModelNotFound("model 'missing' not found")
+
+    async def list(self):
+        return [ModelInfo(name=name, size_mb=1) for name in ("m", "gpt-oss:20b")]
+
+
+class Claims:
+    """The sessions, with claims of a test's own."""
+
+    def __init__(self, repository, claims):
+        self.load = repository.load
+        self.claims = lambda: claims
+
+
+class Queue:
+    def __init__(self):
+        self.added, self.calls, self.is_there = [], 0, True
+
+    def add(self, function, *session_ids, delay_seconds):
+        assert function == "chat.tasks.summarize"
+        self.calls += 1
+        if not self.is_there:
+            return False
+        self.added += [(session_id, delay_seconds) for session_id in session_ids]
+        return True
+
+
+class House:
+    def __init__(self, data_dir):
+        self.sessions = SessionManager(data_dir / "chat_sessions")
+        self.repository = self.sessions.repository
+        self.answers, self.queue = Answers(), Queue()
+        self.clock = [1000.0]
+        self.now = QUIET
+        failures = FileDocuments(data_dir / ".mochi" / "summaries", durable=False)
+        self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
+        records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_IDS, kinds=KINDS)
+        self.questions = ConfirmationStore(records, timeout_seconds=60)
+        self.wanted = WantedModels(
+            self.repository, lambda model: not model.startswith("openai:"), self.questions.pending
+        )
+        self.service = self.build()
+
+    def build(self, **changes):
+        return SummaryService(
+            **{
+                "repository": self.repository,
+                "writer": SummaryWriter(self.repository, self.answers, self.wanted),
+                "models": Models(),
+                "queue": self.queue,
+                "failures": self.failures,
+                "unsupported": UNSUPPORTED,
+                "enabled": True,
+                "interval_seconds": 3,
+                "now": lambda: self.now,
+                **changes,
+            }
+        )
+
+    def talk(self, model="m", **metadata):
+        """Make a session that ends with an answer, whose summary is due."""
+        session = self.sessions.create(model)
+
+        def change(found):
+            found = append_messages(
+                found,
+                UserMessage(content="Hello", message_id="u1", timestamp=ANSWERED),
+                AssistantMessage(content="Hi", message_id="a1", timestamp=ANSWERED, model=model),
+                now=ANSWERED,
+            )
+            found = with_summary_due(found, now=ANSWERED)
+            return with_metadata(found, now=ANSWERED, **metadata)
+
+        return self.repository.update(session.session_id, change).session_id
+
+    def metadata(self, session_id):
+        return self.repository.load(session_id).metadata
+
+    async def run(self, session_id, service=None):
+        return await (service or self.service).run_due(session_id)
