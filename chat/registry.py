@@ -137,6 +137,11 @@ class TurnRegistry:
         """The number of turns in this process, those that are starting included."""
         return len(self._live) + len(self._starting)
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether this process stops, and starts no turn any more."""
+        return self._closing
+
     def get(self, session_id: str) -> LiveTurn | None:
         """Return the session's turn if it runs in this process."""
         turn = self._live.get(session_id)

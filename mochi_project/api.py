@@ -11,13 +11,14 @@ from agents_app.api import router as agents_router
 from chat.api import router as chat_router
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
-from mochi_project.http.health import HealthOut, health
+from mochi_project.http.health import HealthOut, ReadyOut, health, ready
 from mochi_project.http.openapi import describe_common_answers
 from mochi_project.http.strict_json import StrictJsonParser
 from mochi_project.version import VERSION
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
+from sessions_app.http.error_schemas import ErrorResponse
 from tools_app.api import router as tools_router
 
 
@@ -59,6 +60,23 @@ install_error_handlers(api)
 async def health_route(request: HttpRequest) -> HealthOut:
     """Report whether the server works, and whether Ollama answers."""
     return await health()
+
+
+@api.get(
+    "/health/ready",
+    response={200: ReadyOut, 503: ErrorResponse, 507: ErrorResponse},
+    tags=["server"],
+    operation_id="ready",
+    summary="Readiness of the server",
+    description=(
+        "200 while this process takes requests; 503 `SHUTTING_DOWN` once it is about to stop, and "
+        "507 `STORAGE_READ_ONLY` when it can't write to its data directory. Does not ask models. "
+        "Needs no token."
+    ),
+)
+async def ready_route(request: HttpRequest) -> ReadyOut:
+    """Report whether requests should be sent here."""
+    return await ready()
 
 
 for _router in (

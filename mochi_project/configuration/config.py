@@ -29,6 +29,7 @@ from mochi_project.configuration.setting_types import (
     OllamaUrl,
     Origins,
     Proxies,
+    RootPathSetting,
     Seconds,
     Token,
     VariableNames,
@@ -92,6 +93,7 @@ class MochiSettings(BaseModel):
     log_format: Literal["auto", "text", "json"] = Field(
         "auto", description="Log lines for people or as JSON; auto: text on a terminal, else JSON"
     )
+    access_log: bool = Field(False, description="Log a line for each request")
 
     ollama_host: OllamaUrl = Field("http://localhost:11434", description="URL of the Ollama server")
     providers: dict[str, ProviderConfig] = Field(
@@ -187,6 +189,9 @@ class MochiSettings(BaseModel):
             "Proxies that may pass requests on without a token, and tell for whom: addresses, "
             "networks, `unix`"
         ),
+    )
+    root_path: RootPathSetting = Field(
+        "", description="Path below which a proxy offers the server, as `/mochi`"
     )
     insecure_no_auth: bool = Field(False, description="Listen beyond loopback without a token")
 

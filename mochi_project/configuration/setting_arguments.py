@@ -28,6 +28,7 @@ class SettingArguments(TypedDict, total=False):
     workers: int
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
     log_format: Literal["auto", "text", "json"]
+    access_log: bool
     providers: Mapping[str, ProviderArguments]
     default_model: str
     sessions_dir: str | Path
@@ -63,6 +64,7 @@ class SettingArguments(TypedDict, total=False):
     max_body_bytes: int
     api_token: str | SecretStr
     trusted_proxies: Sequence[str]
+    root_path: str
     insecure_no_auth: bool
     test_mode: bool
     test_words_per_second: float

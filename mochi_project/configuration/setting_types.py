@@ -14,6 +14,9 @@ UNIX_PEER = "unix"
 
 _OWN_TOKEN = "MOCHI_API_TOKEN"  # noqa: S105 - its name
 _OLLAMA_PORT = 11434
+ROOT_PATH = re.compile(r"(?!/api(?:/|$))(?:/[A-Za-z0-9._~-]+)+")
+"""A path of links: no empty part, which could name another host, nor the API's own first part."""
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -76,6 +79,13 @@ def _fitting_a_header(value: SecretStr) -> SecretStr | None:
     return value if secret else None
 
 
+def _checked_root_path(value: str) -> str:
+    path = value.rstrip("/")
+    if path and not ROOT_PATH.fullmatch(path):
+        raise ValueError("must be a path like /mochi (letters, digits and . _ ~ -), not below /api")
+    return path
+
+
 def _upper_case(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
@@ -105,6 +115,7 @@ Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
+RootPathSetting = Annotated[str, AfterValidator(_checked_root_path)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
 ]

@@ -20,10 +20,13 @@ from mochi_project.guard.proxies import TrustedProxies, proxy_header
 from mochi_project.guard.refusal import Refused, send_crash, send_refusal
 from mochi_project.guard.request_body import BodyReader, ClientLeft
 from mochi_project.guard.response_headers import AddingHeaders, Headers
+from mochi_project.guard.root_path import RootPath
 
 MAX_HEAD_BYTES = 64 * 1024
 
-TOKEN_FREE_PATHS = frozenset({"/api/v1/health", "/api/v1/docs", "/api/v1/openapi.json"})
+TOKEN_FREE_PATHS = frozenset(
+    {"/api/v1/health", "/api/v1/health/ready", "/api/v1/docs", "/api/v1/openapi.json"}
+)
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
 
 SECURITY_HEADERS: Headers = (
@@ -78,6 +81,7 @@ class Guard:
         self._token = token.encode() if token else None
         self._bodies = BodyReader(max_bytes=settings.max_body_bytes, deadline=body_deadline)
         self._proxies = TrustedProxies(settings.trusted_proxies)
+        self._root_path = RootPath(settings.root_path, self._proxies)
         # A name to listen on was chosen by the operator, so requests for it are meant.
         listening_on = [settings.host] if settings.host and ":" not in settings.host else []
         self._policy = AccessPolicy(
@@ -88,7 +92,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope: judge HTTP, refuse WebSockets, pass the lifespan on."""
         if scope["type"] == "http":
-            await self._handle(scope, receive, send)
+            await self._handle(self._root_path.applied_to(scope), receive, send)
         elif scope["type"] == "websocket":
             await _refuse_websocket(scope, send)
         else:

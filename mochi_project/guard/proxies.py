@@ -55,6 +55,11 @@ class TrustedProxies:
             ipaddress.ip_network(name, strict=False) for name in listed if name != UNIX_PEER
         ]
 
+    @property
+    def trust_any(self) -> bool:
+        """Whether any peer is trusted."""
+        return self._unix or bool(self._networks)
+
     def trust_peer_of(self, scope: Mapping[str, Any]) -> bool:
         """Return whether the peer of a request's connection is one of them."""
         peer = _peer_of(scope)

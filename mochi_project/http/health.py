@@ -1,15 +1,18 @@
 """Reports the health of the server and of what it works with."""
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from chat.errors import ShuttingDown
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.version import VERSION
 from mochi_project.wiring.services import get_services
+from sessions_app.errors import StorageReadOnly
 
 PING_SECONDS = 1.5
 
@@ -42,6 +45,30 @@ class HealthOut(BaseModel):
     )
     test_mode: bool = Field(description="Whether a scripted model answers instead of Ollama")
     providers: list[str] = Field(description="Configured providers of models")
+
+
+class ReadyOut(BaseModel):
+    """This process takes requests."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"status": "ready"}})
+
+    status: str = Field(description="Always `ready`")
+
+
+async def ready() -> ReadyOut:
+    """Check whether requests should be sent to this process.
+
+    Raises:
+        ShuttingDown: It is about to stop, and starts no turns any more.
+        StorageReadOnly: It can't write to its data directory.
+    """
+    services = get_services()
+    if services.turns.is_closing:
+        raise ShuttingDown
+    directory = services.settings.resolved_state_dir
+    if not await asyncio.to_thread(os.access, directory, os.W_OK | os.X_OK):
+        raise StorageReadOnly(f"{directory} can't be written to")
+    return ReadyOut(status="ready")
 
 
 async def health() -> HealthOut:

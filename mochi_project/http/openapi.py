@@ -131,7 +131,7 @@ def _without_null(parameter: dict[str, Any]) -> None:
 
 def _describe(path: str, operation: dict[str, Any]) -> None:
     names = list(_OF_ALL_ROUTES)
-    if path in TOKEN_FREE_PATHS:
+    if path.endswith(tuple(TOKEN_FREE_PATHS)):  # it may be offered below another path
         operation["security"] = []
     else:
         names += _OF_TOKEN_ROUTES

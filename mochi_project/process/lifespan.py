@@ -20,6 +20,8 @@ from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripte
 from mochi_project.configuration.variable_names import variable_warnings
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
+from mochi_project.guard.proxies import TrustedProxies
+from mochi_project.http.access_log import AccessLog
 from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.wiring.services import build_services, get_services, install_services
@@ -54,6 +56,9 @@ class MochiApplication:
         # `uvicorn --host 0.0.0.0` is not in the settings: the connections show it.
         self._check_connections = token is None and not settings.insecure_no_auth
         self._network_guard: Guard | None = None
+        self._serve: ASGIApp = self._guarded
+        if settings.access_log:
+            self._serve = AccessLog(self._guarded, TrustedProxies(settings.trusted_proxies))
         self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
         self._supervisor: WorkerSupervisor | None = None
@@ -69,6 +74,9 @@ class MochiApplication:
             return
         if self._loop is not asyncio.get_running_loop():
             await self._start()
+        await self._serve(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         guard = self._guard
         if self._check_connections and _comes_from_network(scope):
             guard = self._guard_of_network()

@@ -1,0 +1,42 @@
+"""Determines the path below which a proxy offers this server. Pure."""
+
+from mochi_project.asgi_types import Scope
+from mochi_project.configuration.setting_types import ROOT_PATH
+from mochi_project.guard.proxies import TrustedProxies
+
+_MOST_BYTES = 200
+
+
+class RootPath:
+    """Notes in requests the path that links have to begin with.
+
+    It is what a trusted proxy says in ``X-Forwarded-Prefix``, or else ``MOCHI_ROOT_PATH``. The
+    proxy may leave that path in the requests or take it away.
+
+    Args:
+        configured: The path, or "".
+        proxies: Whose header is believed.
+    """
+
+    def __init__(self, configured: str, proxies: TrustedProxies) -> None:
+        self._configured = configured
+        self._proxies = proxies
+
+    def applied_to(self, scope: Scope) -> Scope:
+        """Return the scope of a request, with the path in front of its ``root_path``."""
+        prefix = self._forwarded(scope) or self._configured
+        if not prefix:
+            return scope
+        path = scope["path"]
+        if path != prefix and not path.startswith(f"{prefix}/"):
+            path = prefix + path
+        return {**scope, "path": path, "root_path": prefix + scope.get("root_path", "")}
+
+    def _forwarded(self, scope: Scope) -> str | None:
+        if not self._proxies.trust_any:
+            return None
+        given = [value for name, value in scope["headers"] if name == b"x-forwarded-prefix"]
+        if len(given) != 1 or len(given[0]) > _MOST_BYTES or not self._proxies.trust_peer_of(scope):
+            return None
+        prefix = given[0].decode("latin-1").strip().rstrip("/")
+        return prefix if ROOT_PATH.fullmatch(prefix) else None

@@ -1,0 +1,55 @@
+"""Logs a line for each request, when it has ended (``MOCHI_ACCESS_LOG``)."""
+
+import logging
+import time
+from collections.abc import Awaitable
+from urllib.parse import quote
+
+from mochi_project.asgi_types import ASGIApp, Message, Receive, Scope, Send
+from mochi_project.guard.proxies import TrustedProxies
+
+logger = logging.getLogger(__name__)
+
+
+class AccessLog:
+    """Serves an application and logs method, path, status, seconds and client of its requests.
+
+    Queries are left out: they may hold what people search for. The status is None where the client
+    left before the response began.
+
+    Args:
+        app: The application.
+        proxies: Whose word on their clients' addresses is believed.
+    """
+
+    def __init__(self, app: ASGIApp, proxies: TrustedProxies) -> None:
+        self._app = app
+        self._proxies = proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status: int | None = None
+
+        def noting_status(message: Message) -> Awaitable[None]:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
+        started = time.perf_counter()
+        try:
+            await self._app(scope, receive, noting_status)
+        finally:
+            logger.info(
+                "request",
+                extra={
+                    "method": scope["method"],
+                    "path": quote(scope["path"]),
+                    "status": status,
+                    "seconds": round(time.perf_counter() - started, 4),
+                    "client": self._proxies.client_of(scope),
+                },
+            )
