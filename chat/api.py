@@ -11,7 +11,6 @@ from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
 from chat.approvals.confirmation import Confirmation
-from chat.context.strategy import strategy_of
 from chat.errors import TurnCrashed
 from chat.http.context_schemas import ContextOut, SummarizeIn, SummaryOut
 from chat.http.context_view import context_of
@@ -301,10 +300,8 @@ def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]
     session = services.sessions.get(session_id)
     return context_of(
         session,
-        strategy=strategy_of(session.metadata.context_strategy, services.settings.context_strategy),
+        rules=services.preparer.rules(session, model),
         tools=tools,
-        max_context=model.context_length if model else None,
-        context_limit=model.context_limit if model else None,
         dynamic_allowed=_may_grow(model),
         now=utc_now(),
     )

@@ -29,6 +29,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         provider: The name of its provider.
         default_think: Whether to think, and with which effort, by default; a profile sets it.
         context_limit: The most tokens that a request may have, where a profile limits it.
+        system_prompt: What the provider adds to a conversation without a system prompt: a
+            profile's.
     """
 
     name: str
@@ -42,6 +44,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = "ollama"
     default_think: Think = False
     context_limit: int | None = None
+    system_prompt: str | None = None
 
     @property
     def takes_window(self) -> bool:

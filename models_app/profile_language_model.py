@@ -7,15 +7,18 @@ from contextlib import aclosing
 
 import msgspec
 
+from models_app.default_prompt import with_default_prompt
 from models_app.errors import ModelNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.vendor import Vendor
-from sessions_app.messages import SystemMessage
 
 CACHE_SECONDS = 60.0
 """Seconds for which the facts of a profile's model are cached; a request reads the profile anew."""
+
+CONVERSATIONS = frozenset({"chat", "agent"})
+"""The purposes of requests that get the profile's system prompt."""
 
 Gate = Callable[[], Awaitable[str | None]]
 
@@ -80,6 +83,7 @@ class ProfileLanguageModel:
             name=f"profile:{model}",
             default_think=profile.parameters.thinking or False,
             context_limit=profile.parameters.context_limit,
+            system_prompt=profile.system_prompt,
         )
         self._known.set(model, info)
         return info
@@ -127,12 +131,12 @@ class ProfileLanguageModel:
 def apply_profile(profile: Profile, request: ModelRequest) -> ModelRequest:
     """Apply a profile's model, parameters and system prompt to a request.
 
-    The session's own options and system prompt win over the profile's.
+    The session's own options and system prompt win over the profile's. The prompt is for
+    conversations, not for what else a model is asked.
     """
     messages = request.messages
-    if profile.system_prompt and not any(isinstance(item, SystemMessage) for item in messages):
-        prompt = SystemMessage(content=profile.system_prompt, message_id="", timestamp="")
-        messages = [prompt, *messages]
+    if profile.system_prompt and request.purpose in CONVERSATIONS:
+        messages = with_default_prompt(messages, profile.system_prompt)
     return msgspec.structs.replace(
         request,
         model=profile.model,

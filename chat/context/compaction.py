@@ -61,12 +61,14 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
         max_context: The model's longest context in tokens; None when it is unknown.
         context_limit: The limit of the session's profile, if it has one.
         can_think: Whether the model reasons unless it is told not to.
+        default_prompt: The model's own system prompt, for sessions that have none.
     """
 
     strategy: Strategy = STRATEGIES["none"]
     max_context: int | None = None
     context_limit: int | None = None
     can_think: bool = False
+    default_prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,7 @@ def plan_with(
         ),
         model=session.metadata.model,
         tools=tools,
+        default_prompt=rules.default_prompt,
         now=now,
     )
 

@@ -27,6 +27,7 @@ from chat.context.tokens import (
     estimate_request,
     estimate_tools,
 )
+from models_app.default_prompt import with_default_prompt
 from sessions_app.context_state import ContextState, digest_of
 from sessions_app.messages import Message, ToolMessage, ToolSpec, UserMessage
 
@@ -66,7 +67,8 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of the next request.
 
     Attributes:
-        messages: The messages, as a model is sent them.
+        messages: The messages, as a model is sent them, but for its own system prompt.
+        default_prompt: The model's own system prompt, which its provider adds where they have none.
         estimate: What the request costs.
         limit: Tokens that the request and its answer may take; None when it is unknown.
         threshold: Tokens of a request from which on messages are dropped.
@@ -83,7 +85,13 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
     calibration: Calibration
     dropped: Sequence[DroppedMessage]
     state: ContextState | None
+    default_prompt: str | None = None
     compaction: Compaction | None = None
+
+    @property
+    def sent(self) -> Sequence[Message]:
+        """The messages that the model gets in the end."""
+        return with_prompt(self.messages, self.default_prompt)
 
 
 def plan_request(
@@ -94,6 +102,7 @@ def plan_request(
     limit: int | None,
     model: str,
     tools: Sequence[ToolSpec] = (),
+    default_prompt: str | None = None,
     now: str,
 ) -> ContextPlan:
     """Plan the next request of a session.
@@ -105,20 +114,22 @@ def plan_request(
         limit: Tokens that request and answer may take (``limit_of``); None leaves nothing out.
         model: The model's name, as answers bear it.
         tools: The tools that are offered.
+        default_prompt: The model's own system prompt.
         now: The time (UTC, ISO 8601).
     """
     history = _History(messages, state, strategy)
     sent = history.sent()
     calibration = calibrate(messages, model)
     since = history.state.created_at if history.state else ""
-    estimate = estimate_request(sent, tools, model=model, calibration=calibration, since=since)
+    whole = with_prompt(sent, default_prompt)
+    estimate = estimate_request(whole, tools, model=model, calibration=calibration, since=since)
     threshold = None if limit is None else int(limit * TRIGGER_SHARE)
     filtered = False
     if threshold is not None and estimate.tokens > threshold and strategy.filters:
         fewer = FilterHistory()(sent)
         if len(fewer) < len(sent):
             filtered, sent = True, fewer
-            estimate = _uncounted(sent, tools, calibration)
+            estimate = _uncounted(with_prompt(sent, default_prompt), tools, calibration)
     plan = ContextPlan(
         messages=sent,
         estimate=estimate,
@@ -127,12 +138,18 @@ def plan_request(
         calibration=calibration,
         dropped=history.dropped(sent, filtered=filtered),
         state=history.state,
+        default_prompt=default_prompt,
     )
     if limit is None or threshold is None or estimate.tokens <= threshold:
         return plan
-    budget = int(limit * TARGET_SHARE / calibration.factor) - estimate_tools(tools)
+    budget = _budget(plan, limit, tools)
     compaction = history.cut(_to_drop(sent, strategy, budget), now=now)
     return msgspec.structs.replace(plan, compaction=compaction) if compaction else plan
+
+
+def with_prompt(messages: Sequence[Message], prompt: str | None) -> Sequence[Message]:
+    """Return the messages with the model's own system prompt, as its provider adds it."""
+    return with_default_prompt(messages, prompt) if prompt else messages
 
 
 class _History:
@@ -226,6 +243,12 @@ def _uncounted(
 ) -> Estimate:
     tokens = calibration.correct(estimate_messages(sent) + estimate_tools(tools))
     return Estimate(tokens=tokens, counted=0, estimated=tokens)
+
+
+def _budget(plan: ContextPlan, limit: int, tools: Sequence[ToolSpec]) -> int:
+    """Return the estimated tokens that the messages may have after compaction."""
+    added = estimate_messages(plan.sent) - estimate_messages(plan.messages)
+    return int(limit * TARGET_SHARE / plan.calibration.factor) - estimate_tools(tools) - added
 
 
 def _to_drop(sent: Sequence[Message], strategy: Strategy, budget: int) -> list[Message]:

@@ -12,7 +12,8 @@ class SentMessageOut(Schema):
     """A message that the next request sends."""
 
     index: int | None = Field(
-        description="Its place in the session; null for what was put in the place of others"
+        description="Its place in the session; null for what is added: a profile's prompt, a "
+        "summary, the result of a call that has none"
     )
     message_id: str
     role: str
@@ -105,7 +106,10 @@ class ContextOut(Schema):
     tokens_per_estimated_token: float = Field(
         description="The model's measure, as learnt from the counts in this session"
     )
-    will_compress: bool = Field(description="Whether the next request leaves out more first")
+    will_compress: bool = Field(
+        description="Whether the next request leaves out more first. Without a summary, `messages` "
+        "and `left_out` are what comes of it; with one, what is there before the model is asked"
+    )
 
 
 class SummarizeIn(Schema):

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
+from chat.context.compaction import ContextRules, plan_with
 from chat.context.plan import ContextPlan, DroppedMessage, plan_request
-from chat.context.strategy import Strategy
 from chat.context.tokens import estimate_message, estimate_tools
-from chat.context.window import choose_window, limit_of, model_changed
+from chat.context.window import choose_window, model_changed
 from sessions_app.format.json_pieces import Many
 from sessions_app.messages import AssistantMessage, Message, ToolSpec
-from sessions_app.session import Session
+from sessions_app.session import Session, with_metadata
 
 _ENTRY_BYTES = 100
 
@@ -19,10 +19,8 @@ _ENTRY_BYTES = 100
 def context_of(
     session: Session,
     *,
-    strategy: Strategy,
+    rules: ContextRules,
     tools: Sequence[ToolSpec],
-    max_context: int | None,
-    context_limit: int | None,
     dynamic_allowed: bool,
     now: str,
 ) -> dict[str, Any]:
@@ -30,23 +28,18 @@ def context_of(
 
     Args:
         session: The session.
-        strategy: What is done to a history that is too long.
+        rules: Facts of the model, as far as they are known just now, and settings of the session.
         tools: What would be offered.
-        max_context: The model's longest context in tokens; None when it is not known just now.
-        context_limit: The limit of the session's profile, if it has one.
         dynamic_allowed: Whether this server lets windows grow at all.
         now: The time (UTC, ISO 8601).
     """
-    metadata = session.metadata
-    plan = plan_request(
-        session.messages,
-        state=metadata.context_state,
-        strategy=strategy,
-        limit=limit_of(session.window, max_context=max_context, context_limit=context_limit),
-        model=metadata.model,
-        tools=tools,
-        now=now,
-    )
+    metadata, strategy = session.metadata, rules.strategy
+    plan = plan_with(rules, session.messages, session=session, tools=tools, now=now)
+    will_compress = plan.compaction is not None
+    if plan.compaction is not None and not plan.compaction.summarize:
+        # What comes of it is known without a model.
+        session = with_metadata(session, now=now, context_state=plan.compaction.state)
+        plan = plan_with(rules, session.messages, session=session, tools=tools, now=now)
     places = {message.message_id: at for at, message in enumerate(session.messages)}
     return {
         "session_id": session.session_id,
@@ -57,13 +50,13 @@ def context_of(
         "summary": plan.state.summary if plan.state else None,
         "tools": len(tools),
         "tool_tokens": plan.calibration.correct(estimate_tools(tools)),
-        "window": _window(session, plan, max_context, dynamic_allowed=dynamic_allowed),
+        "window": _window(session, plan, rules.max_context, dynamic_allowed=dynamic_allowed),
         "limit": plan.limit,
         "threshold": plan.threshold,
         "estimate": msgspec.structs.asdict(plan.estimate),
-        "last_count": _last_count(session, strategy, tools, now),
+        "last_count": _last_count(session, rules, tools, now),
         "tokens_per_estimated_token": round(plan.calibration.factor, 3),
-        "will_compress": plan.compaction is not None,
+        "will_compress": will_compress,
     }
 
 
@@ -90,7 +83,7 @@ def _sent(plan: ContextPlan, places: Mapping[str, int]) -> Many:
             "tokens": plan.calibration.correct(estimate_message(message)),
         }
 
-    return Many(plan.messages, shown, lambda _: _ENTRY_BYTES)
+    return Many(plan.sent, shown, lambda _: _ENTRY_BYTES)
 
 
 def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> Many:
@@ -101,7 +94,7 @@ def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> Many:
 
 
 def _last_count(
-    session: Session, strategy: Strategy, tools: Sequence[ToolSpec], now: str
+    session: Session, rules: ContextRules, tools: Sequence[ToolSpec], now: str
 ) -> dict[str, Any] | None:
     """Estimate the last counted request as if it had not been sent yet."""
     for at in range(len(session.messages) - 1, -1, -1):
@@ -112,10 +105,11 @@ def _last_count(
         earlier = plan_request(
             session.messages[:at],
             state=state if state and state.created_at < answer.timestamp else None,
-            strategy=strategy,
+            strategy=rules.strategy,
             limit=None,
             model=answer.model,
             tools=tools,
+            default_prompt=rules.default_prompt,
             now=now,
         )
         estimated, counted = earlier.estimate.tokens, answer.prompt_eval_count

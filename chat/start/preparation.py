@@ -146,6 +146,7 @@ class TurnPreparer:
             max_context=info.context_length if info else None,
             context_limit=info.context_limit if info else None,
             can_think=info.can_think if info else False,
+            default_prompt=info.system_prompt if info else None,
         )
 
 

@@ -51,6 +51,22 @@ def test_a_conversation_of_ten_windows_goes_on(chat, server, script, strategy):
     assert told == {"summarized" if compressed else "truncated"}
 
 
+@pytest.mark.parametrize("strategy", ["summarize_history", "truncate_by_tokens"])
+def test_the_context_shows_which_messages_go_where_no_model_has_to_be_asked(
+    chat, server, script, strategy
+):
+    session_id = chat.new_session(context_strategy="none")
+    talk(chat, session_id, 5, script)
+    url = f"/sessions/{session_id}"
+    chat.http.patch(url, json={"context_window": WINDOW, "context_strategy": strategy})
+
+    shown = chat.http.get(f"{url}/context").json()
+    assert shown["will_compress"] is True
+    assert len(shown["messages"]) + len(shown["left_out"]) == 10
+    assert bool(shown["left_out"]) is (strategy != "summarize_history")
+    assert "context_state" not in server.session_file(session_id)["metadata"]
+
+
 def test_a_window_grows_in_coarse_steps(chat, script):
     session_id = chat.new_session()
     _, windows = talk(chat, session_id, 3, lambda text: script(text + "x" * 9000))

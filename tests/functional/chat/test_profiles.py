@@ -25,6 +25,13 @@ def test_a_session_is_answered_by_its_profile(chat, profile, script):
     assert complete["model"] == "profile:deep"
     # The prompt is the profile's, and no part of the conversation.
     assert [message["role"] for message in chat.messages(session_id)] == ["user", "assistant"]
+    sent = chat.http.get(f"/sessions/{session_id}/context").json()["messages"]
+    assert [(item["index"], item["role"]) for item in sent] == [
+        (None, "system"),
+        (0, "user"),
+        (1, "assistant"),
+    ]
+    assert sent[0]["tokens"] > 4
 
 
 def test_nobody_says_think_and_the_profile_does(chat, profile):

@@ -3,6 +3,7 @@
 import json
 import os
 
+import msgspec
 import pytest
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
@@ -235,6 +236,18 @@ def test_what_the_session_says_wins():
     assert [message.content for message in sent.messages] == ["The session's.", "Hello"]
     assert sent.think is False
     assert sent.options == {}
+
+
+def test_a_record_of_what_is_not_sent_does_not_take_the_prompts_place():
+    record = SystemMessage(content="They talked.", message_id="", timestamp="t")
+    made = profile(system_prompt="Be brief.")
+    asked = ModelRequest(model="work", messages=[record, HELLO])
+
+    sent = apply_profile(made, asked)
+    assert [message.content for message in sent.messages] == ["Be brief.\n\nThey talked.", "Hello"]
+
+    about = msgspec.structs.replace(asked, purpose="summary")
+    assert apply_profile(made, about).messages == [record, HELLO]
 
 
 def test_every_parameter_is_one_of_the_options():

@@ -139,6 +139,23 @@ def test_a_summary_is_sent_in_the_place_of_what_it_tells_of():
     assert {item.reason for item in planned.dropped} == {"summarized"}
 
 
+def test_the_models_own_prompt_is_counted_and_stands_before_a_summary():
+    messages = conversation(9, prompt=False)
+    prompt = "p" * 400
+    with_it, without = plan(messages[:3], default_prompt=prompt), plan(messages[:3])
+    assert with_it.estimate.tokens == without.estimate.tokens + 104
+    assert with_it.sent[0].content == prompt
+    assert list(with_it.sent[1:]) == list(with_it.messages) == messages[:3]
+    own = plan([PROMPT, *messages[:3]], default_prompt=prompt)
+    assert own.sent == own.messages
+
+    _, after = carried_out(messages, "summarize_history", default_prompt=prompt)
+    assert after.sent[0].content.startswith(f"{prompt}\n\n")
+    assert "They talked." in after.sent[0].content
+    assert [message.role for message in after.sent].count("system") == 1
+    assert after.compaction is None
+
+
 def test_a_filter_is_tried_before_anything_is_cut():
     messages = conversation(5, tools=3)
     assert plan(messages).compaction
