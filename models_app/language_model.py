@@ -61,6 +61,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the model streams its reasoning when asked."""
         return "thinking" in self.capabilities
 
+    @property
+    def can_call_tools(self) -> bool:
+        """Return whether the model may be offered tools; assumed where nothing is known."""
+        return not self.capabilities or "tools" in self.capabilities
+
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a model.

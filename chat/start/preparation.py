@@ -17,7 +17,7 @@ from chat.errors import NothingToContinue
 from chat.turn.delegation import Delegate
 from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ModelNotFound, ThinkingNotSupported
+from models_app.errors import ModelNotFound, ThinkingNotSupported, ToolsNotSupported
 from models_app.language_model import ModelInfo, Think
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolSpec, UserMessage
@@ -203,6 +203,7 @@ class ChatPreparation:
             NothingToContinue: There is no message, and none in the history to answer.
             ThinkingNotSupported: Thinking was asked of a model that can't think.
             ToolNotFound: A selected tool does not exist.
+            ToolsNotSupported: Tools are offered to a model that can't call them.
         """
         request, preparer = self.request, self.preparer
         continuation = continue_from(session.messages, request.message)
@@ -218,6 +219,7 @@ class ChatPreparation:
         if facts.listing is not None:
             selected, open_calls = request.selected_tools, continuation.open_calls
             tools = choose_tools(facts.listing, session.metadata, selected, open_calls)
+            _check_tools(tools, facts.info, model, selects=selected is not None)
         rules = preparer.rules(session, facts.info)
         plan = plan_turn(rules, session, continuation, message, tools.specs)
         return TurnJob(
@@ -260,6 +262,25 @@ def plan_turn(
 def user_message(content: str) -> UserMessage:
     """Return a new message of a user; an agent's user is the model that calls it."""
     return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
+
+
+def _check_tools(
+    tools: AvailableTools, info: ModelInfo | None, model: str, *, selects: bool
+) -> None:
+    if not tools.tools or info is None or info.can_call_tools:
+        return
+    if selects:
+        field = "selected_tools"
+    elif all(tool.delegated for tool in tools.tools.values()):
+        field = "agent_settings"
+    else:
+        field = "tool_settings"
+    raise ToolsNotSupported(
+        f"The model {model!r} can't call tools, and this turn would offer it "
+        f"{', '.join(tools.tools)} ({field}). Take them out, or choose a model that can.",
+        field=field,
+        model=model,
+    )
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

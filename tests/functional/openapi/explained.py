@@ -21,7 +21,11 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"not found; `ollama pull", "which models there are"),
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
     ("VALIDATION_ERROR", r"is no option of Ollama", "whose model the session has"),
-    ("VALIDATION_ERROR", r"can't think|does not support thinking", "what the model can do"),
+    (
+        "VALIDATION_ERROR",
+        r"can't think|can't call tools|does not support thinking",
+        "what the model can do",
+    ),
     ("VALIDATION_ERROR", r"name can't be changed", "the profile that the path names"),
     ("VALIDATION_ERROR", r"must be configured|is configured for its address", "the configuration"),
     ("VALIDATION_ERROR", r"provider '.*' .*is not configured", "the configuration"),

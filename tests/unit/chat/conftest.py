@@ -54,7 +54,7 @@ class ToldModel:
         self.scripts: list[list[object]] = []
         self.requests: list[ModelRequest] = []
         self.info = ModelInfo(
-            name="m", size_mb=1, capabilities=["completion"], context_length=40960
+            name="m", size_mb=1, capabilities=["completion", "tools"], context_length=40960
         )
         self.closed = 0
         self.asked = asyncio.Event()
