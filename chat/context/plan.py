@@ -142,8 +142,7 @@ def plan_request(
     )
     if limit is None or threshold is None or estimate.tokens <= threshold:
         return plan
-    budget = _budget(plan, limit, tools)
-    compaction = history.cut(_to_drop(sent, strategy, budget), now=now)
+    compaction = history.cut(_to_drop(sent, strategy, _budget(plan, limit, tools)), now=now)
     return msgspec.structs.replace(plan, compaction=compaction) if compaction else plan
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -75,7 +75,10 @@ class TurnActions:
             recorder=recorder,
             is_stopped=is_stopped,
         )
-        self.perform: dict[Action, Callable[[], Awaitable[Input | None]]] = {
+        self.perform = self._methods()
+
+    def _methods(self) -> Mapping[Action, Callable[[], Awaitable[Input | None]]]:
+        return {
             Action.ASK_FOR_PLAN: partial(self.ask_model, planning=True),
             Action.ASK_MODEL: self.ask_model,
             Action.DROP_CALLS: self.drop_calls,

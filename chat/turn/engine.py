@@ -63,7 +63,7 @@ class TurnEngine:
             recorder=recorder,
             tools=tools,
             approver=approver,
-            is_stopped=lambda: self._stop is not None and self._wish() is not None,
+            is_stopped=lambda: self._stop is not None and self._stopping_input() is not None,
             rounds=lambda: self._machine.rounds,
         )
         self.outcome = self.actions.outcome
@@ -119,7 +119,7 @@ class TurnEngine:
     async def _run(self) -> Outcome:
         self._begun = True
         started = time.perf_counter()
-        given: Input | None = self._wish() or self._first_input()
+        given: Input | None = self._stopping_input() or self._first_input()
         try:
             from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
 
@@ -158,8 +158,8 @@ class TurnEngine:
         given: Input | None = None
         try:
             for action in actions:
-                if (wish := self._wish()) is not None:
-                    return wish
+                if (stopping := self._stopping_input()) is not None:
+                    return stopping
                 given = await self.actions.perform[action]()
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -171,9 +171,9 @@ class TurnEngine:
         except Exception:
             logger.exception("the turn crashed")
             given = self._fail(TurnCrashed())
-        return self._wish() or given
+        return self._stopping_input() or given
 
-    def _wish(self) -> Input | None:
+    def _stopping_input(self) -> Input | None:
         """Return the input that stops the turn, while it can: a cancellation may be swallowed.
 
         Any library on the way may do that: on Python 3.11 even ``asyncio.wait_for``.
@@ -182,7 +182,7 @@ class TurnEngine:
 
     def _fail(self, error: MochiError) -> Input:
         """Keep the error that ended the turn, not those that followed from ending it."""
-        if self._wish() is None and self.outcome.error is None:
+        if self._stopping_input() is None and self.outcome.error is None:
             self.outcome.error = error
         return Input.ERROR
 

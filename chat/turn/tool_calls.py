@@ -130,9 +130,7 @@ class ToolCallRunner:
         unasked: list[Confirmation] = []
         try:
             for item, task in zip(calls, tasks, strict=True):
-                # To await the task would pass a cancellation on to it alone, and let the next call
-                # of its queue begin.
-                await asyncio.wait([task])
+                await _settled(task)
                 try:
                     result, milliseconds, has_own_event = task.result()
                 except NobodyToAsk as nobody:
@@ -219,6 +217,11 @@ class ToolCallRunner:
         except MochiError as error:
             result = ToolResult(success=False, error_message=error.message, error_code=error.code)
         return result, round((time.perf_counter() - started) * 1000, 3), has_own_event
+
+
+async def _settled(task: "asyncio.Task[Any]") -> None:
+    """Wait for a task, passing no cancellation on: the next call of its queue would begin."""
+    await asyncio.wait([task])
 
 
 async def _stop(tasks: "Sequence[asyncio.Task[Any]]") -> None:

@@ -57,11 +57,7 @@ def build_turns(
         signals=signals,
         remote=remote,
         preparer=preparer,
-        limits=TurnLimits(
-            active=settings.max_active_turns,
-            seconds=settings.turn_timeout_seconds,
-            per_client=settings.max_turns_per_client,
-        ),
+        limits=_limits_of(settings),
         confirmations=questions,
         on_answer=on_answer,
         in_thread=threads.run,
@@ -74,4 +70,12 @@ def build_turns(
     )
     return TurnServices(
         registry=registry, remote=remote, signals=signals, confirmations=confirmations
+    )
+
+
+def _limits_of(settings: MochiSettings) -> TurnLimits:
+    return TurnLimits(
+        active=settings.max_active_turns,
+        seconds=settings.turn_timeout_seconds,
+        per_client=settings.max_turns_per_client,
     )
