@@ -31,6 +31,7 @@ FLAG_VARIABLES = {
 COMMANDS = {
     "agents": "list, show and check agents",
     "backup": "copy all that must be kept to a new directory, also while the server runs",
+    "chat": "talk to a model in the terminal",
     "doctor": "say what works, what does not, and what to do about it",
     "export_openapi": "print the OpenAPI schema, for generators of clients",
     "init": "write example tools, agents, prompts and an MCP configuration",

@@ -112,6 +112,11 @@ class Conversation:
             return None
         return await asyncio.to_thread(self._services.sessions.get, self.session_id)
 
+    async def begin_anew(self) -> None:
+        """Leave the session; the next message makes another one."""
+        await self.discard_unanswered()
+        self.session_id, self._unsent, self._is_ours = None, None, True
+
     async def use_model(self, name: str) -> None:
         """Let another model answer from now on.
 

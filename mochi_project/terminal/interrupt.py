@@ -17,6 +17,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.wants_end = False
+        self._pressed = False
         task = asyncio.current_task()
         self._stop: Callable[[], object] | None = task.cancel if task is not None else None
         for number in STOP_SIGNALS:
@@ -24,14 +25,24 @@ class Interrupt:
 
     @contextmanager
     def stops(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Call ``stop`` for a signal that comes meanwhile."""
+        """Call ``stop`` for a signal that comes meanwhile, or came since ``forget``.
+
+        So none is lost between two pieces of work.
+        """
         outer, self._stop = self._stop, stop
         try:
+            if self._pressed:
+                stop()
             yield
         finally:
             self._stop = outer
 
+    def forget(self) -> None:
+        """Begin something new, which no earlier signal meant."""
+        self._pressed = False
+
     def _receive(self, number: int) -> None:
+        self._pressed = True
         self.wants_end = self.wants_end or number == signal.SIGTERM
         if self._stop is not None:
             self._stop()

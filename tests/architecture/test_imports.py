@@ -20,6 +20,7 @@ LATE = (
     "ollama",
     "ollama_instructor",
     "openai",
+    "prompt_toolkit",
     "pydantic_ai",
     "pydantic_settings",
     "rich",

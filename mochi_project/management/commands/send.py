@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from chat.stream.events import Cancelled, Event, Failed, TurnStarted
 from chat.stream.numbered_event import NumberedEvent
+from mochi_project.management.command import MochiCommand
 from mochi_project.terminal.calls import shown_call
 from mochi_project.terminal.console import Console
 from mochi_project.terminal.conversation import Conversation
@@ -24,7 +25,7 @@ NEW_SESSION = "new"
 FROM_STDIN = "-"
 
 
-class Command(BaseCommand):
+class Command(MochiCommand):
     """Run a turn in this process, as the server would; claims keep the two apart."""
 
     help = (
@@ -32,7 +33,6 @@ class Command(BaseCommand):
         "everything works. CTRL-C stops the model; what there is of the answer is saved. A tool "
         "that needs your approval is asked about."
     )
-    requires_system_checks = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **options: Any) -> CommandParser:
         """Return a parser that takes flags between the session and the message."""

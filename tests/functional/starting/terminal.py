@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-SECONDS = 60
+SECONDS = 30
 CONTROL_C, CONTROL_D, ENTER = "\x03", "\x04", "\r"
+READY = "\x1b[?2004h"  # an editor of lines wants pasted text to be marked
+TAKEN = "\x1b[?2004l"
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
@@ -46,6 +48,12 @@ class Terminal:
         before = self.seen[self._read_to : found]
         self._read_to = found + len(text)
         return CODES.sub("", before)
+
+    def enter(self, text: str) -> None:
+        """Type a line as soon as one can be edited."""
+        self.read_until(READY)
+        self.type(text + ENTER)
+        self.read_until(TAKEN)  # what follows is no echo
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())

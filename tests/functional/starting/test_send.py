@@ -14,44 +14,17 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.functional.starting.dates_tool import (
+    MANAGE,
+    SHOWN_CALL,
+    add_tool,
+    block,
+    calling,
+    saying,
+)
 from tests.functional.starting.terminal import CONTROL_C, Terminal
 
-ROOT = Path(__file__).parents[3]
-MANAGE = str(ROOT / "manage.py")
 NEW = ("new", "--model", "qwen3:14b")
-
-
-def block(**script: Any) -> str:
-    return f"<|instruction_start|>{json.dumps(script)}<|instruction_end|>"
-
-
-def saying(text: Any, **more: Any) -> str:
-    return block(messages=[{"text_message": {"text": text, **more}}])
-
-
-TOOLS = '''"""Dates."""
-
-from datetime import date
-
-__all__ = ["days_between"]
-
-
-def days_between(first: date, last: date) -> str:
-    """Count the days between two dates.
-
-    Args:
-        first: The first.
-        last: The last.
-    """
-    return f"{(last - first).days} days"
-'''
-CALL = {"name": "days_between", "args": {"first": "2026-03-01", "last": "2026-12-24"}}
-SHOWN_CALL = 'days_between(first="2026-03-01", last="2026-12-24")'
-
-
-def calling(times: int = 1) -> str:
-    calls = [{"tool_call": [CALL]}] * times
-    return block(per_request=True, messages=[*calls, {"text_message": {"text": "298."}}])
 
 
 class Sender:
@@ -68,12 +41,7 @@ class Sender:
         }
 
     def add_tools(self) -> None:
-        path = self.data_dir / "tools" / "dates.py"
-        path.parent.mkdir()
-        path.write_text(TOOLS)
-        environment = {**self.environment, "MOCHI_TEST_MODE": "false"}
-        command = [sys.executable, MANAGE, "trust", str(self.data_dir)]
-        subprocess.run(command, cwd=self.data_dir, env=environment, check=True, capture_output=True)
+        add_tool(self.data_dir, self.environment)
 
     def sessions(self) -> Sequence[str]:
         return sorted(path.stem for path in (self.data_dir / "chat_sessions").glob("*.json"))

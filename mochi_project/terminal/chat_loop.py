@@ -1,0 +1,116 @@
+"""Holds a conversation with a person until that ends it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from chat.stream.events import Cancelled, Event, Failed
+from mochi_project.terminal.chat_commands import ChatCommands, Quit, is_command
+from mochi_project.terminal.console import Console
+from mochi_project.terminal.conversation import Conversation
+from mochi_project.terminal.interrupt import Interrupt
+from mochi_project.terminal.line_editor import InputCleared, LineEditor
+from sessions_app.calls import open_calls
+from sessions_app.errors import MochiError
+from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.session import Session
+
+Result = TypeVar("Result")
+
+
+class ChatLoop:
+    """Reads what a person types, and answers it.
+
+    Whatever fails is told, and the conversation goes on.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        commands: ChatCommands,
+        editor: LineEditor,
+        console: Console,
+        interrupt: Interrupt,
+    ) -> None:
+        self._conversation = conversation
+        self._commands = commands
+        self._editor = editor
+        self._console = console
+        self._interrupt = interrupt
+
+    async def run(self) -> None:
+        """Talk until the person ends it.
+
+        Raises:
+            MochiError: The session can't be read.
+        """
+        await self._greet()
+        while not self._interrupt.wants_end:
+            self._interrupt.forget()
+            try:
+                typed = await self._stoppable(self._editor.read())
+                if typed.strip():
+                    self._report(await self._stoppable(self._do(typed)))
+            except (EOFError, Quit):
+                break
+            except InputCleared as cleared:
+                if not cleared.text:
+                    self._console.info("CTRL-D or /quit ends.")
+            except asyncio.CancelledError:
+                self._console.info("[stopped]")
+            except MochiError as error:
+                self._complain(error.message, error.code, can_retry=error.retryable)
+        await self._say_goodbye()
+
+    async def _do(self, typed: str) -> Event | None:
+        if is_command(typed):
+            return await self._commands.run(typed)
+        return await self._conversation.say(typed.strip())
+
+    async def _stoppable(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run something that a signal cancels, unless it stops in a way of its own."""
+        task = asyncio.create_task(work)
+        with self._interrupt.stops(task.cancel):
+            return await task
+
+    def _report(self, last: Event | None) -> None:
+        """Say how a turn ended, if one ran, and leave a line free after it."""
+        if isinstance(last, Failed):
+            self._complain(last.message, last.code, can_retry=True)
+        elif isinstance(last, Cancelled):
+            self._console.info("[stopped; what there is of the answer is saved]")
+        if last is not None:
+            self._console.info("")
+
+    def _complain(self, message: str, code: str, *, can_retry: bool) -> None:
+        self._console.error(f"{message} ({code})")
+        if can_retry:
+            self._console.info("/retry tries again.")
+
+    async def _greet(self) -> None:
+        session = await self._conversation.session()
+        if session is None:
+            self._console.info(f"{self._conversation.model}, a new conversation; /help says more")
+            return
+        self._conversation.model = model = session.metadata.model
+        count = len(session.messages)
+        self._console.info(
+            f"{model}, session {session.session_id} with {count} messages; /help says more"
+        )
+        self._recall(session)
+
+    def _recall(self, session: Session) -> None:
+        """Show how the conversation ended."""
+        last = [m for m in session.messages if isinstance(m, (UserMessage, AssistantMessage))][-2:]
+        for message in last:
+            mark = "> " if isinstance(message, UserMessage) else ""
+            if message.content:
+                self._console.info(f"{mark}{message.content}")
+        if open_calls(session.messages):
+            self._console.info("[a tool call waits for approval; /retry goes on]")
+
+    async def _say_goodbye(self) -> None:
+        if await self._conversation.discard_unanswered():
+            return
+        if self._conversation.session_id is not None:
+            self._console.info(f"mochi-server chat {self._conversation.session_id} goes on")
