@@ -1,18 +1,24 @@
-# docker build -t mochi-server . && docker run -p 127.0.0.1:8000:8000 -v mochi:/data mochi-server
-FROM python:3.13-slim AS build
-RUN pip install --no-cache-dir uv
+# docker build -t mochi-server .
+# docker run --init --add-host host.docker.internal:host-gateway \
+#     -p 127.0.0.1:8000:8000 -v mochi:/data mochi-server
+# A digest (python:3.13-slim@sha256:...) makes builds of other days the same.
+ARG PYTHON_IMAGE=python:3.13-slim
+FROM ${PYTHON_IMAGE} AS build
+RUN pip install --no-cache-dir uv==0.13.9
 WORKDIR /src
 COPY . .
 ENV UV_PROJECT_ENVIRONMENT=/opt/mochi UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1
-# The constraints in pyproject.toml choose the versions that were tested.
+# The constraints in pyproject.toml choose the versions that were tested, of the build's packages too.
 RUN uv sync --no-default-groups --no-editable --no-cache
 
-FROM python:3.13-slim
+FROM ${PYTHON_IMAGE}
 RUN useradd --create-home --uid 1000 mochi && install -d -o mochi -g mochi -m 0700 /data
 COPY --from=build /opt/mochi /opt/mochi
-USER mochi
+USER 1000:1000
 # Beyond loopback the server asks for a token: MOCHI_API_TOKEN, or the one it makes and prints.
 ENV PATH=/opt/mochi/bin:$PATH PYTHONUNBUFFERED=1 MOCHI_HOST=0.0.0.0 MOCHI_DATA_DIR=/data
+# Ollama on the machine that runs the container.
+ENV MOCHI_OLLAMA_HOST=http://host.docker.internal:11434
 VOLUME /data
 WORKDIR /data
 EXPOSE 8000

@@ -1,0 +1,200 @@
+"""What the deployment guide shows works: nginx, systemd, containers."""
+
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from mochi_project.configuration.config import MochiSettings
+from models_app.vendors.registry import KNOWN_VENDORS
+
+ROOT = Path(__file__).parents[3]
+GUIDE = (ROOT / "docs/deployment.md").read_text("utf-8")
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
+NGINX = dict(re.findall(r"<!-- nginx: (\w+) -->\n```nginx\n(.*?)```\n", GUIDE, re.DOTALL))
+UNIT = re.findall(r"<!-- systemd -->\n```ini\n(.*?)```\n", GUIDE, re.DOTALL)
+NAME = "chat.example.org"
+TOKEN = {"Authorization": "Bearer s3cret"}
+
+Proxy = Callable[[str, str], str]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def nginx(tmp_path: Path) -> Iterator[Proxy]:
+    """Run nginx with a configuration of the guide; returns its address."""
+    program = shutil.which("nginx")
+    if program is None and os.environ.get("CI") != "true":
+        pytest.skip("nginx is not installed")
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def run(server_blocks: str, scheme: str) -> str:
+        port = free_port()
+        place = tmp_path / "nginx"
+        place.mkdir()
+        temporary = "".join(
+            f"{name}_temp_path {place}/{name};\n"
+            for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        configuration = place / "nginx.conf"
+        configuration.write_text(
+            f"daemon off; master_process off; pid {place}/pid; error_log {place}/log;\n"
+            f"events {{}}\nhttp {{ access_log off; {temporary}\n"
+            + server_blocks.replace("@PORT@", str(port))
+            + "\n}\n"
+        )
+        processes.append(
+            subprocess.Popen([str(program), "-e", f"{place}/log", "-c", str(configuration)])
+        )
+        wait_for(port, processes[-1], place / "log")
+        return f"{scheme}://127.0.0.1:{port}"
+
+    yield run
+    for process in processes:
+        process.terminate()
+        process.wait(30)
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+    pytest.fail("nginx does not listen")
+
+
+def certificate(place: Path) -> tuple[Path, Path]:
+    """Make a certificate that nobody has signed."""
+    pair = (place / "chat.pem", place / "chat.key")
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={NAME}"]
+        + ["-days", "1", "-out", str(pair[0]), "-keyout", str(pair[1])],
+        check=True,
+        capture_output=True,
+    )
+    return pair
+
+
+def test_nginx_with_tls_passes_pages_of_its_own_origin_and_streams(
+    start: Callable[..., Any], nginx: Proxy, tmp_path: Path
+) -> None:
+    server = start(MOCHI_ALLOWED_HOSTS=NAME, MOCHI_API_TOKEN="s3cret")
+    public, key = certificate(tmp_path)
+    block = NGINX["root"].replace("http://127.0.0.1:8000", server.url)
+    block = block.replace("listen 443", "listen 127.0.0.1:@PORT@")
+    block = block.replace(f"/etc/ssl/{NAME}.pem", str(public))
+    block = block.replace(f"/etc/ssl/{NAME}.key", str(key))
+    url = nginx(block, "https")
+    authority = f"{NAME}:{url.rpartition(':')[2]}"
+    unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    own = {"Host": authority, "Origin": f"https://{authority}", **TOKEN}
+    with httpx.Client(base_url=url, verify=unchecked, trust_env=False, timeout=30) as client:
+        page = client.get("/api/v1/sessions", headers=own)
+        stream = client.post(
+            "/api/v1/chat/stream", headers=own, json={"model": "qwen3:14b", "message": "Hi"}
+        )
+        stranger = client.get("/api/v1/sessions", headers={"Host": authority})
+
+    assert page.status_code == 200
+    assert "event: done" in stream.text
+    assert stranger.status_code == 401
+
+
+def test_nginx_offers_the_docs_page_below_a_path(start: Callable[..., Any], nginx: Proxy) -> None:
+    server = start(MOCHI_ROOT_PATH="/mochi", MOCHI_API_TOKEN="s3cret")
+    location = NGINX["path"].replace("http://127.0.0.1:8000", server.url)
+    url = nginx(f"server {{ listen 127.0.0.1:@PORT@; {location} }}", "http")
+    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        page = client.get("/mochi/api/v1/docs").text
+        links = re.findall(r'(?:href|src)="([^"]+)"', page) + ["/mochi/api/v1/openapi.json"]
+        answers = [client.get(link).status_code for link in links]
+        sessions = client.get("/mochi/api/v1/sessions", headers=TOKEN)
+
+    assert answers == [200] * 5
+    assert sessions.json()["total"] == 0
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    [text] = UNIT
+    variables = re.findall(r"MOCHI_(\w+)", text)
+    assert {name.lower() for name in variables} <= MochiSettings.model_fields.keys()
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / "mochi-server.service"
+    unit.write_text(text.replace("/opt/mochi/bin/mochi-server", sys.executable))
+
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    complaints = [line for line in verified.stderr.splitlines() if unit.name in line]
+    assert complaints == []
+
+
+def test_the_image_runs_as_a_user_and_asks_ollama_on_its_host() -> None:
+    last_stage = DOCKERFILE.rpartition("FROM ")[2]
+
+    assert re.findall(r"^USER (.*)$", last_stage, re.MULTILINE) == ["1000:1000"]
+    assert "MOCHI_OLLAMA_HOST=http://host.docker.internal:11434" in last_stage
+    assert "--add-host host.docker.internal:host-gateway" in DOCKERFILE
+
+
+def test_the_image_is_built_of_versions_that_are_named() -> None:
+    assert re.search(r"pip install --no-cache-dir uv==\d+\.\d+\.\d+$", DOCKERFILE, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${PYTHON_IMAGE}"}
+    pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]
+    for kind in ("constraint-dependencies", "build-constraint-dependencies"):
+        assert all("==" in constraint for constraint in pinned[kind])
+    assert any(each.startswith("hatchling==") for each in pinned["build-constraint-dependencies"])
+
+
+def test_compose_passes_keys_of_vendors_and_reaps_processes() -> None:
+    server = yaml.safe_load(COMPOSE)["services"]["mochi"]
+    keys = {name for vendor in KNOWN_VENDORS for name in vendor.key_variables}
+
+    assert server["init"] is True
+    assert keys <= {name for name, value in server["environment"].items() if value is None}
+    assert server["environment"]["MOCHI_OLLAMA_HOST"] == "${MOCHI_OLLAMA_HOST:-http://ollama:11434}"
+    assert server["extra_hosts"] == ["host.docker.internal:host-gateway"]
+
+
+def test_the_stanza_for_a_gpu_needs_nothing_but_its_comment_signs_taken() -> None:
+    stanza = COMPOSE[COMPOSE.index("    # deploy:") : COMPOSE.index("\nvolumes:")]
+    text = COMPOSE.replace(stanza, re.sub(r"^    # ", "    ", stanza, flags=re.MULTILINE))
+
+    deploy = yaml.safe_load(text)["services"]["ollama"]["deploy"]
+
+    [device] = deploy["resources"]["reservations"]["devices"]
+    assert device["capabilities"] == ["gpu"]
+
+
+def test_the_guides_name_commands_that_a_wheel_has() -> None:
+    """``manage.py`` is in a clone only."""
+    pages = [ROOT / "docs" / name for name in ("deployment.md", "context.md", "test-mode.md")]
+
+    assert [page.name for page in pages if "manage.py" in page.read_text("utf-8")] == []
