@@ -79,9 +79,10 @@ async def ready_route(request: HttpRequest) -> ReadyOut:
     return await ready()
 
 
+# Django tries paths in this order: a first token waits for those before its route.
 for _router in (
-    sessions_router,
     chat_router,
+    sessions_router,
     agents_router,
     tools_router,
     prompts_router,

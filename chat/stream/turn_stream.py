@@ -277,7 +277,8 @@ class Subscription:
         if self._behind and journalled:
             return
         self._pending += events
-        self._pending_bytes += sum(len(event.data) + EVENT_BYTES for event in events)
+        for event in events:
+            self._pending_bytes += len(event.data) + EVENT_BYTES
         if self._pending_bytes > MAX_PENDING_BYTES and journalled:
             self._pending.clear()
             self._pending_bytes = 0

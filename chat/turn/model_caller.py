@@ -139,13 +139,18 @@ class ModelCaller:
         loading = asyncio.get_running_loop().call_later(
             LOADING_SECONDS, self._commit_point.send_or_hold, [StatusChanged(state="loading_model")]
         )
+        has_begun = False
         try:
             async with aclosing(self._job.language_model.stream(request)) as batches:
                 async for batch in batches:
                     if self._is_stopped():
                         raise asyncio.CancelledError
-                    if self._take(answer, batch):
+                    if self._take(answer, batch) and not has_begun:
+                        has_begun = True
                         loading.cancel()
+                        # Clients get the first token before the turn goes on: where the rest has
+                        # arrived too, it would first read and save all of it.
+                        await asyncio.sleep(0)
                     if self._stream.is_congested:
                         await self._stream.flushed()
         finally:

@@ -4,10 +4,10 @@ Pure: no await and no I/O. ``engine.py`` performs the actions and reports back w
 A missing entry is a defect of the engine, never of a model or a client.
 """
 
-from enum import Enum, auto
+from enum import StrEnum, auto
 
 
-class State(Enum):
+class State(StrEnum):
     """The states of a turn."""
 
     STARTING = "starting"
@@ -39,7 +39,7 @@ class State(Enum):
         return State.GENERATING.value if self.asks_model else self.value
 
 
-class Input(Enum):
+class Input(StrEnum):
     """The inputs of the table: what can happen to a turn."""
 
     HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that have no result
@@ -57,7 +57,7 @@ class Input(Enum):
     SHUTDOWN = auto()  # also a cancelled task that nothing asked to stop
 
 
-class Action(Enum):
+class Action(StrEnum):
     """Actions of the engine on entering a state; the last one of a list reports an input."""
 
     ASK_FOR_PLAN = auto()

@@ -138,9 +138,11 @@ class Bench:
 
             async def first_tokens(subject: Subject, _: Server) -> dict[str, float]:
                 times = await measures.first_tokens(subject, self.load)
+                new = await measures.first_tokens(subject, self.load, on_the_fly=True)
                 return {
                     "ttft_p50": median(times) - median(base),
                     "ttft_p99": percentile(times, 99) - median(base),
+                    "ttft_new_p50": median(new) - median(base),
                 }
 
             await self._beside(field, "ttft", first_tokens)

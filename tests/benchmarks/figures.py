@@ -32,6 +32,7 @@ FIGURES = (
     Figure("CPU per token, paced", "paced", "us", 1, "R / 2", "R / 3"),
     Figure("added time to first token, p50", "ttft_p50", "ms", 1e3, "0.75 R", "0.3 R"),
     Figure("added time to first token, p99", "ttft_p99", "ms", 1e3),
+    Figure("the same in a new session, p50", "ttft_new_p50", "ms", 1e3, "1 R"),
     Figure("tokens a second, saturated", "throughput", "k", 1e-3),
     Figure("jitter p99, 50 paced streams", "jitter", "ms", 1e3),
     Figure("streams of 20 tokens/s held", "capacity", "", 1, "5 R", "13 R"),

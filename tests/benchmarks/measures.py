@@ -110,10 +110,11 @@ async def saturated(
     return {"cpu_us_per_token": spent / tokens * 1e6, "tokens_per_second": tokens / elapsed}
 
 
-async def first_tokens(subject: Subject, load: Load) -> list[float]:
-    """Seconds to the first token, one request at a time."""
+async def first_tokens(subject: Subject, load: Load, *, on_the_fly: bool = False) -> list[float]:
+    """Seconds to the first token, one request at a time; sessions made before or by the request."""
     connection = await subject.connect()
-    requests = await subject.prepare(connection, "bench:16x0", load.first_tokens)
+    prepare = subject.prepare_new if on_the_fly else subject.prepare
+    requests = await prepare(connection, "bench:16x0", load.first_tokens)
     times = [(await connection.stream(request)).to_first_token for request in requests]
     connection.leave()
     return times

@@ -135,6 +135,10 @@ class Subject:
         """Return the requests for so many replies, with whatever must exist before."""
         raise NotImplementedError
 
+    async def prepare_new(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        """Return the requests for so many replies, before which nothing has to exist."""
+        return await self.prepare(connection, model, replies)
+
     def command(self, port: int) -> list[str]:
         """Return the command that starts it."""
         raise NotImplementedError
@@ -160,6 +164,10 @@ class Ours(Subject):
             turn = self.turn(connection, session["session_id"])
             requests += [turn] * min(TURNS_PER_SESSION, replies - len(requests))
         return requests
+
+    async def prepare_new(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        body = {"model": model, "message": MESSAGE}
+        return [connection.request_bytes("POST", "/api/v1/chat/stream", body)] * replies
 
     def turn(self, connection: Connection, session_id: str) -> bytes:
         """Return the request for the next turn of a session."""

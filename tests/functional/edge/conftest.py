@@ -75,7 +75,8 @@ class EdgeServer:
 
     def sessions_on_disk(self) -> list[Path]:
         """Return the session files that exist."""
-        return list((self.data_dir / "chat_sessions").glob("*"))
+        found = (self.data_dir / "chat_sessions").glob("*")
+        return [path for path in found if path.is_file()]  # the folder of locks stays
 
     def memory(self) -> int:
         """Return the bytes of memory that the process uses."""

@@ -100,6 +100,25 @@ async def test_an_answer_that_was_cut_before_its_first_word_is_not_asked_for_aga
     assert len(house.model.requests) == 1
 
 
+async def test_clients_get_the_first_token_before_the_turn_goes_on(house, monkeypatch):
+    listening, heard, heard_by_then = asyncio.Event(), [], []
+
+    async def stream(request):
+        await listening.wait()
+        yield [TextDelta("One, ")]
+        heard_by_then.extend(heard)
+        yield [TextDelta("two."), Finished(done_reason="stop")]
+
+    monkeypatch.setattr(house.model, "stream", stream)
+    turn = await house.turns.start(await house.new_session(), TurnRequest(message="Count!"))
+    listening.set()
+    while (events := await turn.first_subscription.next()) is not None:
+        heard += [event.name for event in events]
+    await turn.finished()
+
+    assert heard_by_then == ["turn_started", "content_delta"]
+
+
 CUT = Finished(done_reason="length", prompt_eval_count=8000, eval_count=190)  # of 8192
 
 
