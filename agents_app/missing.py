@@ -9,7 +9,7 @@ from sessions_app.suggestions import suggestion
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
 
 LISTING_SECONDS = 2.0
-"""How long to wait for tools; an MCP server that starts may have them yet, and gets no warning."""
+"""The wait for tools; an MCP server that starts may have them yet, and gets no warning."""
 
 
 async def missing_tools(settings: ToolSettings, toolset: Toolset) -> Sequence[str]:

@@ -139,7 +139,7 @@ class TurnRegistry:
 
     @property
     def is_closing(self) -> bool:
-        """Whether this process stops, and starts no turn any more."""
+        """Return whether this process stops, and starts no turn any more."""
         return self._closing
 
     def get(self, session_id: str) -> LiveTurn | None:

@@ -31,7 +31,7 @@ KILLED_SECONDS = 5.0
 
 
 class Chores(Protocol):
-    """What is done for the worker beside it."""
+    """The tasks that run beside the worker."""
 
     def __call__(self, *, worker_is_new: bool) -> object:
         """Do it; ``worker_is_new`` says that a worker has come up and has an empty queue."""

@@ -57,7 +57,7 @@ class TrustedProxies:
 
     @property
     def trust_any(self) -> bool:
-        """Whether any peer is trusted."""
+        """Return whether any peer is trusted."""
         return self._unix or bool(self._networks)
 
     def trust_peer_of(self, scope: Mapping[str, Any]) -> bool:

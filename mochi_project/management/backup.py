@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Return the path of the file."""
         return self.part.path / self.relative
 
 

@@ -30,7 +30,7 @@ class Approvals:
 
     @property
     def can_answer(self) -> bool:
-        """Whether a question would get an answer."""
+        """Return whether a question would get an answer."""
         return self._answer is not None or can_ask()
 
     async def decide(self, asked: ToolConfirmationRequired) -> bool:
@@ -63,7 +63,7 @@ class Approvals:
 class Questions:
     """Asks about the calls of one turn, one after the other, while its events go on.
 
-    A question that somebody else answers, or that the end of the turn closes, goes away.
+    A question that another client answers, or that the end of the turn closes, goes away.
 
     Args:
         approvals: Who decides.

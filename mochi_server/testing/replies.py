@@ -20,7 +20,7 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class _Faults:
-    """What goes wrong with an answer, and how fast it comes."""
+    """The faults of an answer, and its pace."""
 
     status: int | None = None
     retry_after: float | None = None

@@ -79,7 +79,7 @@ class MochiServer:
 
     @property
     def log(self) -> str:
-        """What the server logged so far."""
+        """Return the server's log so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def reset(self) -> None:

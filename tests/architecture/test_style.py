@@ -1,5 +1,6 @@
-"""Linter, formatter and types, so that whoever runs the tests runs them too."""
+"""Linter, formatter, types and wording, so that the tests run them too."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,3 +22,15 @@ def test_the_code_passes(command: list[str]) -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_docstrings_describe_and_do_not_ask() -> None:
+    question = re.compile(r'"""(?:What|Who|Whose|Which|Whether|How|Where) .*')
+    asking = {
+        f"{path.relative_to(ROOT)}: {found}"
+        for init in ROOT.glob("*/__init__.py")
+        for path in init.parent.rglob("*.py")
+        for found in question.findall(path.read_text("utf-8"))
+    }
+
+    assert asking == set()
