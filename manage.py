@@ -10,9 +10,9 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - needs settings
 
-    from mochi_project.process.trust_notice import warn_about_ignored_env  # noqa: PLC0415
+    from mochi_project.process.command_notices import warn_before  # noqa: PLC0415
 
-    warn_about_ignored_env(*sys.argv[1:2])
+    warn_before(*sys.argv[1:2])
     execute_from_command_line(sys.argv)
 
 

@@ -88,9 +88,9 @@ def _run(command: Sequence[str]) -> int:
     os.environ["DJANGO_SETTINGS_MODULE"] = "mochi_project.settings"
     from django.core.management import ManagementUtility  # noqa: PLC0415
 
-    from mochi_project.process.trust_notice import warn_about_ignored_env  # noqa: PLC0415
+    from mochi_project.process.command_notices import warn_before  # noqa: PLC0415
 
-    warn_about_ignored_env(command[0])
+    warn_before(command[0])
     ManagementUtility(["mochi-server", *command]).execute()
     return 0
 
@@ -136,9 +136,10 @@ def _settings() -> "MochiSettings":
         load_settings,
     )
     from mochi_project.configuration.variable_names import (  # noqa: PLC0415
+        CHECKED_VARIABLE,
+        names_at_start,
         rename_variables,
         variable_warnings,
-        variables_of_file,
     )
     from mochi_project.process.startup import warn_without_auth  # noqa: PLC0415
     from mochi_project.process.trust_question import ask_at_start  # noqa: PLC0415
@@ -149,8 +150,8 @@ def _settings() -> "MochiSettings":
     for note in settings.trust.notes:
         _say(f"warning: {note}")
     pass_on(settings.trust.decided)  # with it, no other process says this again
-    in_file = () if settings.trust.ignored_env else variables_of_file()
-    warnings = variable_warnings([*os.environ, *in_file])
+    warnings = variable_warnings(names_at_start(settings))
+    os.environ[CHECKED_VARIABLE] = "1"
     rename_variables(os.environ)
     for variable, sentence in warnings.items():
         _say(f"warning: {sentence}")

@@ -1,16 +1,35 @@
 """Checks the names of variables: warns of unknown and of renamed ones."""
 
 import os
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping
 
-from mochi_project.configuration.config import ENV_FILE, ENV_PREFIX, FORMER_NAMES, MochiSettings
+from mochi_project.configuration.config import (
+    ENV_FILE,
+    ENV_PREFIX,
+    FORMER_NAMES,
+    OBJECTS,
+    MochiSettings,
+    ProviderConfig,
+)
 from mochi_project.configuration.variables import read_file
 from sessions_app.suggestions import suggestion
+
+CHECKED_VARIABLE = "_MOCHI_VARIABLES_CHECKED"
+"""Tells child processes that the names in ``.env`` have been checked."""
 
 
 def variables_of_file(path: str = ENV_FILE) -> list[str]:
     """Return the names of the variables in a ``.env`` file; none if there is no file."""
     return [name.upper() for name in read_file(path)]
+
+
+def names_at_start(settings: MochiSettings) -> list[str]:
+    """Return the names of the variables that a process read; of ``.env`` too, if it was read.
+
+    Those of ``.env`` are left out where the process that started this one has checked them.
+    """
+    is_checked = CHECKED_VARIABLE in os.environ or settings.trust.ignored_env is not None
+    return [*os.environ, *(() if is_checked else variables_of_file())]
 
 
 def variable_warnings(names: Iterable[str] | None = None) -> dict[str, str]:
@@ -21,21 +40,32 @@ def variable_warnings(names: Iterable[str] | None = None) -> dict[str, str]:
     Args:
         names: The variables; by default those of the environment.
     """
-    known = [variable_of(field) for field in MochiSettings.model_fields]
+    known = {variable_of(field) for field in MochiSettings.model_fields}
     renamed = {variable_of(former): variable_of(name) for former, name in FORMER_NAMES.items()}
     warnings = {}
     for name in sorted(os.environ if names is None else names):
-        # MOCHI_E2E_... belongs to the test suite, a double underscore to a nested value.
+        # MOCHI_E2E_... belongs to the test suite.
         if not name.startswith(ENV_PREFIX) or name.startswith(f"{ENV_PREFIX}E2E_"):
             continue
-        if name.split("__")[0] in known:
+        expected = _with_parts(name, known)
+        if name in expected:
             continue
         if name in renamed:
             warnings[name] = f"{name} is now named {renamed[name]}; the former name is still read"
             continue
-        hint = suggestion(name, known, similarity=0.75)
+        hint = suggestion(name, expected, similarity=0.75)
         warnings[name] = f"{name} is not a setting of mochi-server and is ignored{hint}"
     return warnings
+
+
+def _with_parts(name: str, known: Collection[str]) -> set[str]:
+    """Return the known variables, with those of the object that a name has a part of."""
+    setting, _, path = name.partition("__")
+    if setting not in {variable_of(field) for field in OBJECTS} or not path:
+        return {*known}
+    of, _, part = path.partition("__")
+    parts = {f"{setting}__{of}__{field.upper()}" for field in ProviderConfig.model_fields}
+    return {*known, *parts} if part else {*known, name}
 
 
 def rename_variables(environment: MutableMapping[str, str]) -> None:

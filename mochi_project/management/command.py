@@ -33,9 +33,9 @@ class Actions:
 class MochiCommand(BaseCommand):
     """A command for users, who need not know Django.
 
-    ``--help`` leaves Django's flags out, which still work. From a shell, a ``CommandError`` or a
-    ``MochiError`` ends the command with one line on stderr; from ``call_command`` both are a
-    ``CommandError``.
+    ``--help`` leaves Django's flags out, which still work. From a shell, a ``CommandError``, a
+    ``MochiError`` or an error with a file ends the command with one line on stderr; from
+    ``call_command`` all are a ``CommandError``.
     """
 
     suppressed_base_arguments = {  # noqa: RUF012 - declared so by Django

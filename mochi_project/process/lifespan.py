@@ -17,12 +17,13 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripted_model
-from mochi_project.configuration.variable_names import variable_warnings
+from mochi_project.configuration.variable_names import names_at_start, variable_warnings
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.http.access_log import AccessLog
 from mochi_project.process.graceful_stop import GracefulStop
+from mochi_project.process.model_check import is_first_web_process, warn_without_models
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.wiring.services import build_services, get_services, install_services
 
@@ -131,7 +132,8 @@ class MochiApplication:
         async with self._starting:
             if self._loop is loop:
                 return
-            for sentence in (*variable_warnings().values(), *self._settings.trust.notes):
+            names = names_at_start(self._settings)
+            for sentence in (*variable_warnings(names).values(), *self._settings.trust.notes):
                 logger.warning(sentence)
             for note in await asyncio.to_thread(prepare_data_dir, self._settings):
                 logger.warning(note)
@@ -170,6 +172,8 @@ class MochiApplication:
         if services.settings.background_worker:
             self._supervisor = WorkerSupervisor(services.settings, services.summaries.queue_due)
             self._supervisor.start()
+        if is_first_web_process() and not services.settings.test_mode:
+            await warn_without_models(services.models)
 
     async def _stop(self) -> None:
         """Undo what ``_start`` did, last things first."""

@@ -8,6 +8,7 @@ and the end of the parent's side (even by ``kill -9``) stops it.
 import asyncio
 import contextlib
 import gc
+import itertools
 import logging
 import os
 import selectors
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.config import load_settings
 from mochi_project.process.graceful_stop import STOP_SIGNALS
+from mochi_project.process.model_check import WEB_PROCESS_VARIABLE
 from mochi_project.process.server import WebServer, server_config
 
 logger = logging.getLogger(__name__)
@@ -35,7 +37,9 @@ HEALTHY_SECONDS = 60.0
 class _WebProcess:
     """Starts a web process; holds the parent's end of its lifeline and its predecessors' pauses."""
 
-    def __init__(self, sockets: Sequence[socket.socket], pauses: "RestartPauses") -> None:
+    def __init__(
+        self, sockets: Sequence[socket.socket], pauses: "RestartPauses", *, number: int
+    ) -> None:
         self.lifeline, theirs = socket.socketpair()
         self.listens = False
         self.started = time.monotonic()
@@ -50,7 +54,7 @@ class _WebProcess:
                     "mochi_project.process.web_workers",
                     *map(str, descriptors),
                 ],
-                env=with_own_code(os.environ),
+                env={**with_own_code(os.environ), WEB_PROCESS_VARIABLE: str(number)},
                 pass_fds=descriptors,
                 process_group=0,  # CTRL-C is for the parent, which passes it on once
             )
@@ -96,6 +100,7 @@ class WebProcessPool:
         self._on_listening = on_listening
         self._kill_after = kill_after
         self._workers: list[_WebProcess] = []
+        self._numbers = itertools.count()
         self._restarts: list[tuple[float, RestartPauses]] = []
         self._selector = selectors.DefaultSelector()
 
@@ -115,7 +120,7 @@ class WebProcessPool:
                 self._stop()
 
     def _start(self, pauses: RestartPauses) -> None:
-        worker = _WebProcess(self._sockets, pauses)
+        worker = _WebProcess(self._sockets, pauses, number=next(self._numbers))
         self._workers.append(worker)
         self._selector.register(worker.lifeline, selectors.EVENT_READ, worker)
 

@@ -14,7 +14,7 @@ from agents_app.folders import read_folders
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.configuration.variable_names import variable_warnings
+from mochi_project.configuration.variable_names import names_at_start, variable_warnings
 from mochi_project.management.findings import Finding
 from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand, printable
@@ -42,7 +42,11 @@ class Command(ReportCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run the checks and print what they found."""
         services = build_services(django_settings.MOCHI)
-        findings = [*_configuration(), *_data(services), *asyncio.run(_asked(services))]
+        findings = [
+            *_configuration(services.settings),
+            *_data(services),
+            *asyncio.run(_asked(services)),
+        ]
         findings += [_worker(services.settings), *_summaries(services)]
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
@@ -62,9 +66,9 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-def _configuration() -> Iterator[Finding]:
+def _configuration(settings: MochiSettings) -> Iterator[Finding]:
     # A wrong value fails earlier, when the settings are loaded.
-    for sentence in variable_warnings().values():
+    for sentence in variable_warnings(names_at_start(settings)).values():
         yield Finding("configuration", "note", sentence)
 
 

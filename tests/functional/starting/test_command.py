@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from mochi_project.cli import COMMANDS
+from tests.functional.starting.conftest import ROOT, clean_environment
 
 SERVER = (sys.executable, "-m", "mochi_server", "--port", "0")
 Start = Callable[..., Any]
@@ -270,3 +272,67 @@ def test_help_lists_every_command_with_a_line(run: Callable[..., Any]) -> None:
 
     for name, line in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [SERVER[:3], (sys.executable, str(ROOT / "manage.py"))],
+    ids=["mochi-server", "manage"],
+)
+def test_a_command_points_out_a_mistyped_variable(
+    run: Callable[..., Any], tmp_path: Path, program: tuple[str, ...]
+) -> None:
+    (tmp_path / ".env").write_text("MOCHI_POTR=9000\n")
+    ended = run([*program, "prompts", "list"], MOCHI_DATA_DIR=".", MOCHI_WORKRES="2")
+
+    assert ended.returncode == 0
+    assert ended.stderr.count("did you mean MOCHI_PORT?") == 1
+    assert ended.stderr.count("did you mean MOCHI_WORKERS?") == 1
+
+
+def test_uvicorns_own_command_points_out_a_mistyped_variable_in_a_file(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("MOCHI_POTR=9000\n")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = str(probe.getsockname()[1])
+    command = [sys.executable, "-m", "uvicorn", "mochi_project.asgi:application", "--port", port]
+    stderr = tmp_path / "stderr"
+    with stderr.open("w") as file:
+        server = subprocess.Popen(
+            command, cwd=tmp_path, env=clean_environment(MOCHI_DATA_DIR="."), stderr=file
+        )
+    try:
+        wait_for(stderr, "did you mean MOCHI_PORT?", server)
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_start_without_a_reachable_model_says_so_in_one_line(start: Start, workers: str) -> None:
+    server = start(
+        *SERVER, "--workers", workers, "--data-dir", "data", MOCHI_OLLAMA_HOST="127.0.0.1:9"
+    )
+    wait_for(server.stderr_file, "no model can be reached", server.process)
+    server.stop()
+
+    assert server.stderr.count("no model can be reached: Ollama does not answer at") == 1
+
+
+def test_a_start_with_a_key_asks_nobody(start: Start) -> None:
+    server = start(
+        *SERVER, "--data-dir", "data", MOCHI_OLLAMA_HOST="127.0.0.1:9", OPENAI_API_KEY="sk-x"
+    )
+    assert server.get("/api/v1/health").status_code == 200
+    wait_until_idle(psutil.Process(server.process.pid))
+    server.stop()
+
+    assert "no model can be reached" not in server.stderr
+
+
+def wait_for(file: Path, text: str, process: Any) -> None:
+    """Wait until a process has written a text to a file."""
+    while text not in file.read_text():
+        assert process.poll() is None, file.read_text()
+        time.sleep(0.05)

@@ -36,3 +36,19 @@ def test_child_processes_get_renamed_variables_under_their_current_names() -> No
     assert only_former == {"MOCHI_BACKGROUND_WORKER": "false", "PATH": "/bin"}
     assert both == {"MOCHI_BACKGROUND_WORKER": "true"}
     assert empty == {"MOCHI_BACKGROUND_WORKER": "false"}
+
+
+def test_a_misspelt_part_of_an_object_is_pointed_out():
+    told = variable_warnings(
+        [
+            "MOCHI_PROVIDERS",
+            "MOCHI_PROVIDERS__MINE",
+            "MOCHI_PROVIDERS__MINE__BASE_URL",
+            "MOCHI_PROVIDERS__MINE__API_KY_ENV",
+            "MOCHI_PORT__X",
+        ]
+    )
+    assert told.keys() == {"MOCHI_PROVIDERS__MINE__API_KY_ENV", "MOCHI_PORT__X"}
+    (sentence, other) = (told[name] for name in sorted(told, reverse=True))
+    assert sentence.endswith("did you mean MOCHI_PROVIDERS__MINE__API_KEY_ENV?")
+    assert other.endswith("did you mean MOCHI_PORT?")

@@ -36,7 +36,7 @@ def test_a_worker_that_dies_again_and_again_is_restarted_after_growing_pauses(
     ends: list[socket.socket] = []
 
     class DyingWorker:
-        def __init__(self, _: Any, pauses: RestartPauses) -> None:
+        def __init__(self, _: Any, pauses: RestartPauses, *, number: int) -> None:
             self.lifeline, theirs = socket.socketpair()
             ends.append(theirs)
             self.listens, self.pauses = False, pauses

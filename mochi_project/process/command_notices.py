@@ -1,0 +1,37 @@
+"""Warns on stderr before a command: of an ignored ``.env``, and of misspelt variables."""
+
+import os
+import sys
+
+from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.configuration.variable_names import names_at_start, variable_warnings
+from mochi_project.process.trust_question import ask_at_start
+from mochi_project.trust.decision import off_sentence
+
+_ASKS = "runserver"
+_WARN_THEMSELVES = {"trust", "doctor", _ASKS}
+_CHECK_VARIABLES = {"doctor", _ASKS}
+
+
+def warn_before(command: str = "") -> None:
+    """Warn of a ``.env`` that is not read and of misspelt variables; a server asks for trust.
+
+    The commands that would use the other parts of a folder warn of them.
+    """
+    try:
+        if command == _ASKS and "RUN_MAIN" not in os.environ:  # which Django's reloader sets
+            ask_at_start()
+        settings = load_settings()
+    except (ConfigurationError, KeyboardInterrupt):
+        return  # Django's settings report it
+    ignored = settings.trust.ignored_env
+    if ignored is not None and command not in _WARN_THEMSELVES:
+        _say(off_sentence(ignored.parent, ["env"]))
+    if command not in _CHECK_VARIABLES:
+        for sentence in variable_warnings(names_at_start(settings)).values():
+            _say(sentence)
+
+
+def _say(warning: str) -> None:
+    print(f"mochi-server: warning: {warning}", file=sys.stderr)  # noqa: T201 - the interface of a command
