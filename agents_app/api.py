@@ -1,10 +1,11 @@
 """Serves the ``/agents`` routes."""
 
+import asyncio
 from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Router, Status
 
 from agents_app.payloads import agent_detail, agents_payload, chat_detail, chats_payload
 from agents_app.schemas import (
@@ -57,7 +58,10 @@ async def reload_agents(request: HttpRequest) -> dict[str, Any]:
     "/agents/chats",
     response={200: AgentChatsOut, 503: ENVELOPE},
     summary="List agents' sessions",
-    description="Most recently updated first. Each is made by a call of an agent, and is kept.",
+    description=(
+        "Most recently updated first. Each is made by a call of an agent, and kept until somebody "
+        "deletes it."
+    ),
     operation_id="list_agent_chats",
 )
 async def list_chats(request: HttpRequest) -> HttpResponseBase:
@@ -77,6 +81,22 @@ async def get_chat(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session of an agent as a whole."""
     chats = get_services().agent_chats
     return await answer_by_reading(lambda: chat_detail(chats.get(session_id)))
+
+
+@router.delete(
+    "/agents/chats/{session_id}",
+    response={204: None, (404, 409, 500): ENVELOPE},
+    summary="Delete an agent's session",
+    description=(
+        "Removes its file for good, also one that can't be read. 409 while the agent works in it. "
+        "`DELETE /sessions/{session_id}?agents=true` deletes those of a session with it."
+    ),
+    operation_id="delete_agent_chat",
+)
+async def delete_chat(request: HttpRequest, session_id: str) -> Status[None]:
+    """Remove a session of an agent."""
+    await asyncio.to_thread(get_services().agent_chats.delete, session_id)
+    return Status(204, None)
 
 
 @router.get(

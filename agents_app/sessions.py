@@ -1,11 +1,13 @@
-"""Finds and makes the sessions of agents."""
+"""Finds, makes and deletes the sessions of agents."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from agents_app.errors import AgentSessionNotFound
-from sessions_app.errors import SessionExists, SessionNotFound
+from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
 from sessions_app.ids_and_clock import ID_LENGTH, utc_now
+from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.repository import SessionRepository
 from tools_app.toolset import ToolInvocation
@@ -18,6 +20,34 @@ def agent_of(metadata: SessionMetadata) -> str | None:
     """Return the agent whose session this is; None for a person's."""
     name = metadata.extra.get(AGENT_NAME)
     return name if isinstance(name, str) else None
+
+
+def sessions_of(called_by: str, chats: SessionManager) -> Sequence[str]:
+    """Return the ids of the agents' sessions that the calls of a session made. Blocks."""
+    return [
+        found.session_id
+        for found in chats.list().sessions
+        if isinstance(call := found.extra.get(CALLED_BY), Mapping)
+        and call.get("session_id") == called_by
+    ]
+
+
+def delete_with_agents(session_id: str, sessions: SessionManager, chats: SessionManager) -> int:
+    """Delete a session and the agents' sessions that its calls made; return how many. Blocks.
+
+    One in which an agent works for another session just now is kept.
+
+    Raises:
+        SessionNotFound: There is no such session.
+        SessionBusy: A turn is running in it.
+    """
+    found, deleted = sessions_of(session_id, chats), 0
+    sessions.delete(session_id)
+    for chat_id in found:
+        with suppress(SessionBusy, SessionNotFound):
+            chats.delete(chat_id)
+            deleted += 1
+    return deleted
 
 
 class AgentSessions:

@@ -9,6 +9,7 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
 from agents_app.missing import missing_agents, missing_tools
+from agents_app.sessions import delete_with_agents
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import ValidationFailed
@@ -126,14 +127,26 @@ async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase
 
 @router.delete(
     "/sessions/{session_id}",
-    response={204: None, (404, 409, 500): ENVELOPE},
+    response={204: None, (404, 409, 422, 500): ENVELOPE},
     summary="Delete a session",
-    description="Removes its file for good, also one that can't be read. 409 while a turn runs.",
+    description=(
+        "Removes its file for good, also one that can't be read. 409 while a turn runs. With "
+        "`?agents=true` the sessions of agents that it called go, too."
+    ),
     operation_id="delete_session",
 )
-async def delete_session(request: HttpRequest, session_id: str) -> Status[None]:
+async def delete_session(
+    request: HttpRequest,
+    session_id: str,
+    agents: Annotated[bool, Query(description="Whether agents' sessions go with it")] = False,
+) -> Status[None]:
     """Remove a session."""
-    await asyncio.to_thread(get_services().sessions.delete, session_id)
+    services = get_services()
+    if agents:
+        chats = services.agent_chats
+        await asyncio.to_thread(delete_with_agents, session_id, services.sessions, chats)
+    else:
+        await asyncio.to_thread(services.sessions.delete, session_id)
     return Status(204, None)
 
 

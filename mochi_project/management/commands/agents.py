@@ -1,5 +1,6 @@
 """``manage.py agents``: list, show and check agents."""
 
+import asyncio
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,8 @@ from rich.table import Column, Table
 
 from agents_app.agent import AgentDefinition
 from agents_app.folders import left_out
-from agents_app.payloads import agent_detail, agents_payload
+from agents_app.payloads import agent_detail, agents_payload, chats_payload
+from agents_app.sessions import agent_of
 from mochi_project.management.asking import ask
 from mochi_project.management.reports import ReportCommand, printable
 
@@ -30,7 +32,13 @@ class Command(ReportCommand):
         check = actions.add_parser(
             "check", help="say of each folder whether it is an agent, and what to change"
         )
-        self.add_json_flag(listing, show, check)
+        chats = actions.add_parser("chats", help="list the sessions of agents")
+        delete = actions.add_parser(
+            "delete-chat", help="delete a session of an agent for good, after asking"
+        )
+        delete.add_argument("session_id", metavar="SESSION")
+        delete.add_argument("--yes", action="store_true", help="do not ask")
+        self.add_json_flag(listing, show, check, chats, delete)
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the subcommands."""
@@ -38,6 +46,8 @@ class Command(ReportCommand):
             "list": self._list,
             "show": self._show,
             "check": self._check,
+            "chats": self._list_chats,
+            "delete-chat": self._delete_chat,
         }
         actions[action](options)
 
@@ -80,6 +90,37 @@ class Command(ReportCommand):
             table.add_row("Not usable", printable(agent.error_message))
         self.print_rich(table)
         self.stdout.write(f"\n{printable(agent.system_prompt)}")
+
+    def _list_chats(self, options: Mapping[str, Any]) -> None:
+        page = ask(lambda services: asyncio.to_thread(services.agent_chats.list))
+        if options["json"]:
+            self.print_json(chats_payload(page))
+            return
+        table = Table("Session", "Agent", "Updated", "Messages", "Preview")
+        for chat in page.sessions:
+            table.add_row(
+                chat.session_id,
+                printable(agent_of(chat) or ""),
+                chat.updated_at[:16].replace("T", " "),
+                str(chat.message_count),
+                " ".join(printable(chat.preview or "").split()),
+            )
+        self.print_rich(table)
+        for item in page.unreadable:
+            self.stderr.write(f"{item.file} can't be read: {item.reason}")
+
+    def _delete_chat(self, options: Mapping[str, Any]) -> None:
+        session_id = options["session_id"]
+        what = f"session {session_id} of an agent"
+        if not options["yes"] and not self.confirm(
+            f"Delete {what} for good?", unasked=f"This would delete {what}"
+        ):
+            raise CommandError("Not deleted.")
+        ask(lambda services: asyncio.to_thread(services.agent_chats.delete, session_id))
+        if options["json"]:
+            self.print_json({"deleted": session_id})
+        else:
+            self.stdout.write(f"Session {session_id} is deleted.")
 
     def _check(self, options: Mapping[str, Any]) -> None:
         folder = django_settings.MOCHI.resolved_agents_dir

@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Column, Table
 
+from agents_app.sessions import delete_with_agents
 from mochi_project.management.reports import ReportCommand, printable
 from mochi_project.wiring.services import get_services
 from sessions_app.export import to_markdown
@@ -34,6 +35,9 @@ class Command(ReportCommand):
         export.add_argument("--output", type=Path, help="a file to write to instead of the screen")
         delete = actions.add_parser("delete", help="delete a session for good, after asking")
         delete.add_argument("--yes", action="store_true", help="do not ask")
+        delete.add_argument(
+            "--agents", action="store_true", help="delete the sessions of agents it called, too"
+        )
         check = actions.add_parser("check", help="read every session whole; fails if one is broken")
         for action in (show, export, delete):
             action.add_argument("session_id")
@@ -101,7 +105,10 @@ class Command(ReportCommand):
         session_id = options["session_id"]
         if not options["yes"]:
             self._ask_person(sessions, session_id)
-        sessions.delete(session_id)
+        if options["agents"]:
+            delete_with_agents(session_id, sessions, get_services().agent_chats)
+        else:
+            sessions.delete(session_id)
         if options["json"]:
             self.print_json({"deleted": session_id})
         else:

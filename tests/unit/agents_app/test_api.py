@@ -140,3 +140,15 @@ async def test_other_ids_lead_to_no_session(client, session_id: str) -> None:
 
 async def test_no_sessions_yet_is_an_empty_list(client) -> None:
     assert (await client.get(f"{URL}/chats")).json() == {"chats": [], "unreadable": []}
+
+
+async def test_a_session_of_an_agent_is_deleted_for_good(folders, chats, client) -> None:
+    ids: list[str] = []
+    folders.do(lambda: ids.append(make_chat(chats, "coder")))
+
+    deleted = await client.delete(f"{URL}/chats/{ids[0]}")
+
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert (await client.get(f"{URL}/chats")).json()["chats"] == []
+    again = await client.delete(f"{URL}/chats/{ids[0]}")
+    assert (again.status_code, again.json()["error"]["code"]) == (404, "SESSION_NOT_FOUND")

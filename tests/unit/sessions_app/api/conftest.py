@@ -96,8 +96,16 @@ def manager(sessions_dir: Path, deleted: list[str]) -> SessionManager:
 
 
 @pytest.fixture
+def chats(tmp_path: Path) -> SessionManager:
+    return SessionManager(tmp_path / "agent_chats")
+
+
+@pytest.fixture
 def client(
-    manager: SessionManager, provider: Provider, prompts: SystemPromptService
+    manager: SessionManager,
+    chats: SessionManager,
+    provider: Provider,
+    prompts: SystemPromptService,
 ) -> Iterator[AsyncClient]:
     models = ModelCatalogue(cast("OllamaLanguageModel", provider))
     summaries = SummaryService(
@@ -117,6 +125,7 @@ def client(
         summaries=summaries,
         agents=Agents(),
         tools=Tools(),
+        agent_chats=chats,
     )
     install_services(services)
     yield AsyncClient()

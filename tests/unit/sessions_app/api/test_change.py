@@ -1,12 +1,15 @@
 """Sessions over HTTP: changed, forked, deleted."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from django.test import AsyncClient
 
 from sessions_app.http import schemas
-from tests.unit.sessions_app.api.conftest import JSON, URL, refused, shaped
+from sessions_app.service import SessionManager
+from sessions_app.session import Session, SessionMetadata
+from tests.unit.sessions_app.api.conftest import JSON, NOW, URL, refused, shaped
 
 
 async def test_patch_changes_what_is_given_and_nothing_else(client: AsyncClient, talk: str) -> None:
@@ -172,3 +175,23 @@ async def test_a_deleted_session_is_gone_and_its_journals_are_told(
     assert (answer.status_code, answer.content) == (204, b"")
     assert deleted == [talk]
     refused(await client.get(f"{URL}/{talk}"), 404, "SESSION_NOT_FOUND")
+
+
+@pytest.mark.parametrize(("query", "kept"), [("", 1), ("?agents=false", 1), ("?agents=true", 0)])
+async def test_agents_sessions_go_with_their_session_when_asked(
+    client: AsyncClient, talk: str, chats: SessionManager, query: str, kept: int
+) -> None:
+    def make_chat() -> None:
+        extra = {"agent_name": "coder", "called_by": {"session_id": talk}}
+        chats.repository.create(
+            Session(
+                metadata=SessionMetadata(
+                    session_id="0123456789", model="m", created_at=NOW, updated_at=NOW, extra=extra
+                )
+            )
+        )
+
+    await asyncio.to_thread(make_chat)
+    assert (await client.delete(f"{URL}/{talk}{query}")).status_code == 204
+    listed = await asyncio.to_thread(chats.list)
+    assert len(listed.sessions) == kept

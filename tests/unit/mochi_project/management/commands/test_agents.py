@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mochi_project.management.example_data import copy_examples
+from sessions_app.service import SessionManager
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking
@@ -122,3 +123,16 @@ def test_the_doctor_names_what_is_wrong_and_runs_nothing(
     assert found["state"] == "note"
     assert "poet: The front matter is missing." in found["detail"]
     assert not (data_dir / "ran").exists()
+
+
+def test_sessions_of_agents_are_listed_and_deleted(run: Run, data_dir: Path) -> None:
+    chats = SessionManager(data_dir / "agents" / "agent_chats")
+    session_id = chats.create("qwen3:14b").session_id
+
+    assert session_id in run("chats")
+    assert json.loads(run("chats", "--json"))["chats"][0]["session_id"] == session_id
+    assert "would delete" in run("delete-chat", session_id)
+    assert session_id in run("chats")
+    assert run("delete-chat", session_id, "--yes") == f"Session {session_id} is deleted.\n"
+    assert session_id not in run("chats")
+    assert "not found" in run("delete-chat", session_id, "--yes")

@@ -16,7 +16,7 @@ from mochi_project.wiring.services import install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import append_messages
+from sessions_app.session import Session, SessionMetadata, append_messages
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -24,7 +24,8 @@ NOW = "2026-11-21T10:00:00.000000+00:00"
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[SessionManager]:
     manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
-    services: Any = SimpleNamespace(sessions=manager)
+    chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
+    services: Any = SimpleNamespace(sessions=manager, agent_chats=chats)
     install_services(services)
     yield manager
     install_services(None)
@@ -109,6 +110,23 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]
         monkeypatch.setattr("sys.stdin", stdin)
         yield lambda line: os.write(ours, f"{line}\n".encode()) and None
     os.close(ours)
+
+
+@pytest.mark.parametrize(("flags", "kept"), [((), 1), (("--agents",), 0)])
+def test_agents_sessions_go_with_their_session_when_asked(
+    talk: str, tmp_path: Path, flags: tuple[str, ...], kept: int
+) -> None:
+    chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
+    extra = {"agent_name": "coder", "called_by": {"session_id": talk}}
+    chats.repository.create(
+        Session(
+            metadata=SessionMetadata(
+                session_id="0123456789", model="m", created_at=NOW, updated_at=NOW, extra=extra
+            )
+        )
+    )
+    run("delete", talk, "--yes", *flags)
+    assert len(chats.list().sessions) == kept
 
 
 def test_a_person_is_asked_before_a_session_is_deleted(
