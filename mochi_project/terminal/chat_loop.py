@@ -9,6 +9,7 @@ from mochi_project.terminal.chat_commands import ChatCommands, Quit, is_command
 from mochi_project.terminal.console import Console
 from mochi_project.terminal.conversation import Conversation
 from mochi_project.terminal.interrupt import Interrupt
+from mochi_project.terminal.keyboard import silent_keyboard
 from mochi_project.terminal.line_editor import InputCleared, LineEditor
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError
@@ -50,7 +51,9 @@ class ChatLoop:
             try:
                 typed = await self._stoppable(self._editor.read())
                 if typed.strip():
-                    self._report(await self._stoppable(self._do(typed)))
+                    with silent_keyboard():
+                        last = await self._stoppable(self._do(typed))
+                    self._report(last)
             except (EOFError, Quit):
                 break
             except InputCleared as cleared:

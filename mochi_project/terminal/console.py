@@ -6,6 +6,8 @@ import sys
 import termios
 from typing import IO
 
+from mochi_project.terminal.keyboard import line_keyboard
+
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 LINE_BYTES = 4096
 
@@ -43,6 +45,13 @@ class Console:
         What was typed before the question is thrown away: it answers something else. Nothing is
         left behind when the caller is cancelled, which a thread that reads would be.
         """
+        with line_keyboard():
+            line = await self._read_line(question)
+        if not line:
+            self.err.write("\n")
+        return line.decode(errors="replace") if line else None
+
+    async def _read_line(self, question: str) -> bytes:
         stdin = sys.stdin.fileno()
         await asyncio.to_thread(self._put, stdin, question)
         loop = asyncio.get_running_loop()
@@ -55,10 +64,7 @@ class Console:
             raise
         finally:
             loop.remove_reader(stdin)
-        line = os.read(stdin, LINE_BYTES)  # a terminal has a whole line, or none
-        if not line:
-            self.err.write("\n")
-        return line.decode(errors="replace") if line else None
+        return os.read(stdin, LINE_BYTES)  # a terminal has a whole line, or none
 
     def _put(self, stdin: int, question: str) -> None:
         termios.tcflush(stdin, termios.TCIFLUSH)

@@ -141,6 +141,20 @@ def test_ctrl_c_stops_the_answer_and_not_the_conversation(person: Person) -> Non
     assert person.said()[1::2] == ["so far\n\n[cancelled]", "Again."]
 
 
+def test_what_is_typed_while_an_answer_comes_is_the_next_message(person: Person) -> None:
+    chat = person.opens()
+    pieces = ["one", " two", " three"]
+    chat.enter(block(messages=[{"text_message": {"text": pieces}}], words_per_second=5))
+    chat.read_until("one")
+    chat.type("Next\r")
+    assert "Next" not in chat.read_until("three\r\n")
+    chat.read_until(READY)
+    chat.read_until("\r\nNext\r\n")
+    end(chat)
+
+    assert person.said()[2] == "Next"
+
+
 def test_the_last_message_is_edited_and_answered(person: Person) -> None:
     chat = person.opens()
     chat.enter("/edit")
