@@ -31,7 +31,7 @@ from chat.http.schemas import (
     SuspendedOut,
 )
 from chat.http.sse import read_event_id
-from chat.http.status import status_of, tools_of_group
+from chat.http.status import offered_tools, status_of
 from chat.service import ChatRequest
 from chat.start.preparation import TurnRequest
 from chat.turn.outcome import Outcome
@@ -43,7 +43,7 @@ from models_app.language_model import ModelInfo
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.messages import ToolSpec
+from sessions_app.messages import ToolSpec, unmark_cancelled
 
 router = Router(tags=["chat"])
 
@@ -248,7 +248,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
         active,
         max_context=model.context_length if model else None,
         dynamic_allowed=_may_grow(model),
-        group_tools=await tools_of_group(session, services.tools),
+        active_tools=await offered_tools(session, services.preparer),
     )
 
 
@@ -377,11 +377,14 @@ def _reply(session_id: str, outcome: Outcome) -> ChatOut | Status[SuspendedOut]:
     if outcome.message is None or outcome.state not in {State.COMPLETED, State.CANCELLED}:
         raise TurnCrashed
     message = msgspec.structs.asdict(outcome.message)
+    if outcome.message.cancelled:
+        message["content"] = unmark_cancelled(outcome.message.content)
     return ChatOut.model_validate(
         {
             "session_id": session_id,
             "message": message,
             "tool_calls_executed": outcome.tool_calls,
             "context_window": outcome.context_window,
+            "cancelled": outcome.state is State.CANCELLED,
         }
     )

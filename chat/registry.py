@@ -155,10 +155,12 @@ class TurnRegistry:
         announce: Callable[[str], None] = lambda _: None,
         client: str | None = None,
         new: Session | None = None,
+        model: str | None = None,
     ) -> LiveTurn:
         """Claim the session and start a turn on it; ``announce`` is called with its id.
 
-        A ``new`` session is made by this, or not at all if the turn can't begin.
+        A ``new`` session is made by this, or not at all if the turn can't begin. Another ``model``
+        than the session's refuses the turn.
 
         When the caller is cancelled meanwhile, the turn is still started (its session may be
         claimed already) and stopped at once, unless it is detached.
@@ -166,14 +168,16 @@ class TurnRegistry:
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: By the session.
             ShuttingDown, TooManyTurns: By this process (of which ``client`` may take a part).
-            NothingToContinue, ModelError, ToolNotFound: By the request (``TurnPreparer``).
+            NothingToContinue, ValidationFailed, ModelError, ToolNotFound: By the request
+                (``ChatPreparation``).
         """
         if self._closing:
             raise ShuttingDown
         if self.active_count >= self._limits.active:
             raise TooManyTurns(self._limits.active)
         leave = self._clients.enter(client)
-        starting = asyncio.create_task(self._start(session_id, request, announce, new))
+        preparation = ChatPreparation(self._preparer, request, model)
+        starting = asyncio.create_task(self._start(session_id, preparation, announce, new))
         starting.add_done_callback(partial(call_at_end, leave))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
@@ -266,11 +270,11 @@ class TurnRegistry:
     async def _start(
         self,
         session_id: str,
-        request: TurnRequest,
+        preparation: ChatPreparation,
         announce: Callable[[str], None],
         new: Session | None,
     ) -> LiveTurn:
-        preparation = ChatPreparation(self._preparer, request)
+        request = preparation.request
         claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
         job, stream, turn_id = claimed.job, claimed.stream, claimed.job.turn_id
         self._inbox.open()

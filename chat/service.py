@@ -205,6 +205,7 @@ class ChatService:
                     announce=partial(announce, session_id),
                     client=client,
                     new=new,
+                    model=request.model if new is None else None,
                 )
             except SessionExists:  # the new one's id is taken: another one is drawn
                 continue

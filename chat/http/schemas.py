@@ -82,12 +82,13 @@ class OpenChatIn(ChatIn):
     )
     model: ModelName | None = Field(
         None,
-        description="The model of a new session; absent takes `MOCHI_DEFAULT_MODEL`, if it is set.",
+        description="The model of a new session; absent takes `MOCHI_DEFAULT_MODEL`, if it is set. "
+        "Beside `session_id`, another than the session's is 422.",
     )
 
 
 class ChatMessageOut(Schema):
-    """The assistant's message as it is in the session."""
+    """The assistant's message as it is in the session, where a stopped one ends in a mark."""
 
     role: Literal["assistant"] = "assistant"
     content: str
@@ -98,6 +99,7 @@ class ChatMessageOut(Schema):
     prompt_eval_count: int | None = None
     thinking: str | None = None
     done_reason: str | None = None
+    cancelled: bool = Field(default=False, description="Whether it was stopped: a partial answer.")
 
 
 class ExecutedToolCallOut(Schema):
@@ -151,6 +153,7 @@ class ChatOut(Schema):
     message: ChatMessageOut
     tool_calls_executed: list[ExecutedToolCallOut]
     context_window: ContextWindowOut
+    cancelled: bool = Field(default=False, description="Whether the turn was stopped.")
 
 
 class ConfirmationOut(Schema):
@@ -348,7 +351,9 @@ class StatusOut(Schema):
     message_count: int
     context_window: WindowStatusOut
     tools_enabled: bool
-    active_tools: list[str] = Field(description="The session's tools, those of its group too")
+    active_tools: list[str] = Field(
+        description="The tools that the next request offers; a name that is not there is left out"
+    )
     execution_policy: str
     agents_enabled: bool
     enabled_agents: list[str]

@@ -5,27 +5,24 @@ from collections.abc import Sequence
 
 from chat.http.schemas import ActiveTurnOut, StatusOut, WindowStatusOut
 from chat.remote.remote_turns import ActiveTurn
+from chat.start.preparation import TurnPreparer
 from sessions_app.session import AgentSettings, Session, ToolSettings
-from tools_app.toolset import ToolSelection, Toolset
 
-GROUP_SECONDS = 2.0
+OFFER_SECONDS = 2.0
 
 
-async def tools_of_group(session: Session, toolset: Toolset) -> Sequence[str]:
-    """Return the names of the tools of the session's group.
+async def offered_tools(session: Session, preparer: TurnPreparer) -> Sequence[str]:
+    """Return the names of the tools that the session's next request offers.
 
-    None when it has no group, or when its tools are not known within two seconds: an MCP server
-    that is just starting must not delay the status.
+    When that is not known within two seconds, those that its settings name: an MCP server that is
+    just starting must not delay the status.
     """
-    group = (session.metadata.tool_settings or ToolSettings()).tool_group
-    if group is None:
-        return ()
     try:
-        async with asyncio.timeout(GROUP_SECONDS):
-            listing = await toolset.listing(ToolSelection(group=group))
+        async with asyncio.timeout(OFFER_SECONDS):
+            available = await preparer.available_tools_of(session)
     except TimeoutError:
-        return ()
-    return listing.groups.get(group, ())
+        return list(dict.fromkeys((session.metadata.tool_settings or ToolSettings()).tools))
+    return list(available.tools)
 
 
 def status_of(
@@ -34,7 +31,7 @@ def status_of(
     *,
     max_context: int | None,
     dynamic_allowed: bool,
-    group_tools: Sequence[str] = (),
+    active_tools: Sequence[str] = (),
 ) -> StatusOut:
     """Gather the status of a session.
 
@@ -43,7 +40,7 @@ def status_of(
         active: The turn that runs on it.
         max_context: The model's longest context in tokens; None when it is not known just now.
         dynamic_allowed: Whether this server lets windows grow at all.
-        group_tools: The tools of the session's group.
+        active_tools: The tools that are offered.
     """
     metadata, window = session.metadata, session.window
     tools = metadata.tool_settings or ToolSettings()
@@ -60,7 +57,7 @@ def status_of(
             manual_override=window.manual_override,
         ),
         tools_enabled=bool(tools.tools or tools.tool_group),
-        active_tools=list(dict.fromkeys([*tools.tools, *group_tools])),
+        active_tools=list(active_tools),
         execution_policy=tools.execution_policy,
         agents_enabled=bool(agents),
         enabled_agents=agents,

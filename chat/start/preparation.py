@@ -14,11 +14,13 @@ from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import NothingToContinue
+from chat.summaries.prompt import bare_name
 from chat.turn.delegation import Delegate
 from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported, ToolsNotSupported
 from models_app.language_model import ModelInfo, Think
+from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import ToolSpec, UserMessage
 from sessions_app.session import Session
@@ -157,10 +159,12 @@ class ChatPreparation:
     Attributes:
         preparer: What every turn is prepared with.
         request: What the client asked for.
+        model: The model that the client names for the session; it must be the session's.
     """
 
     preparer: TurnPreparer
     request: TurnRequest
+    model: str | None = None
 
     def must_ask(self, session: Session) -> bool:
         """Return whether a provider has to be asked about the session's model."""
@@ -178,7 +182,10 @@ class ChatPreparation:
 
         Raises:
             ModelNotFound: The model does not exist.
+            ValidationFailed: The client names another one.
         """
+        if self.model is not None:
+            _require_model(session, self.model)
         continuation = continue_from(session.messages, self.request.message)
         if continuation is None:
             return partial(self._prepare, None)
@@ -281,6 +288,19 @@ def _check_tools(
         field=field,
         model=model,
     )
+
+
+def _require_model(session: Session, named: str) -> None:
+    """Refuse a request that names another model than its session: it would be ignored."""
+    model = session.metadata.model
+    if bare_name(named) != bare_name(model):
+        raise ValidationFailed(
+            f"Session {session.session_id} is answered by '{model}', not by '{named}'. Change its "
+            f"model with PATCH /api/v1/sessions/{session.session_id}, leave out `model`, or leave "
+            "out `session_id` for a new session.",
+            field="model",
+            session_model=model,
+        )
 
 
 def _thinking(asked: Think | None, info: ModelInfo | None, model: str) -> Think | None:

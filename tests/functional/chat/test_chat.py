@@ -44,7 +44,9 @@ def test_an_answer_comes_whole_where_it_is_asked_whole(chat, script):
     answer = chat.http.post(f"/chat/{session_id}", json={"message": script("Hi")})
     assert answer.status_code == 200
     reply = answer.json()
-    assert set(reply) == {"session_id", "message", "tool_calls_executed", "context_window"}
+    fields = {"session_id", "message", "tool_calls_executed", "context_window", "cancelled"}
+    assert set(reply) == fields
+    assert reply["cancelled"] is False
     assert reply["message"]["content"] == "Hi"
     assert reply["message"]["role"] == "assistant"
     assert reply["tool_calls_executed"] == []
@@ -362,6 +364,24 @@ def test_the_session_file_can_be_read_by_what_knows_format_1_3(chat, server, scr
     assert {"model", "eval_count", "prompt_eval_count"} <= set(assistant)
 
 
+@pytest.mark.parametrize("path", ["/chat", "/chat/stream"])
+def test_another_model_than_the_sessions_is_refused_with_what_to_do(chat, script, path):
+    session_id = chat.new_session()
+    body = {"session_id": session_id, "message": script("Hello.")}
+
+    refused = chat.http.post(path, json={**body, "model": "scripted-plain:latest"})
+
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (422, "VALIDATION_ERROR")
+    assert error["details"]["field"] == "model"
+    assert f"PATCH /api/v1/sessions/{session_id}" in error["message"]
+    assert chat.messages(session_id) == []
+    for same in ("qwen3:14b", "ollama:qwen3:14b"):
+        assert chat.http.post(path, json={**body, "model": same}).status_code == 200
+    unknown = {**body, "session_id": "0123456789", "model": "qwen3:14b"}
+    assert chat.http.post(path, json=unknown).status_code == 404
+
+
 def test_the_status_has_every_field_of_the_specification(chat, script):
     session_id = chat.new_session(
         system_prompt="Be brief.",
@@ -385,7 +405,7 @@ def test_the_status_has_every_field_of_the_specification(chat, script):
             "manual_override": False,
         },
         "tools_enabled": True,
-        "active_tools": ["add_numbers"],
+        "active_tools": [],  # a tool of this name is not there, so none is offered
         "execution_policy": "never_confirm",
         "agents_enabled": False,
         "enabled_agents": [],

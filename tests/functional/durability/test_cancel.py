@@ -152,7 +152,13 @@ def test_a_turn_that_waits_for_its_whole_reply_can_be_cancelled_too(front, upstr
         eventually(lambda: canceller.cancel(session_id).status_code == 200)
         reply = whole.result(timeout=30)
     assert reply.status_code == 200
-    assert reply.json()["message"]["content"].endswith("[cancelled]")
+    answer = reply.json()
+    assert answer["cancelled"] is answer["message"]["cancelled"] is True
+    assert answer["message"]["content"]
+    assert "[cancelled]" not in answer["message"]["content"]
+    saved = owner.messages(session_id)[-1]
+    assert saved["content"] == f"{answer['message']['content']}\n\n[cancelled]"
+    assert saved["cancelled"] is True
 
 
 def test_a_client_that_leaves_closes_the_models_socket(front, upstream, eventually):

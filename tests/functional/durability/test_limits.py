@@ -50,6 +50,9 @@ def test_turns_beyond_the_limit_are_told_to_come_back(start, upstream):
             assert refused.json()["error"]["details"]["retryable"] is True
             assert int(refused.headers["retry-after"]) > 0
         assert chats[2].messages(sessions[2]) == []
+        refused = chats[2].http.post("/chat", json={"model": "qwen3:14b", "message": "x"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "TOO_MANY_TURNS")
+        assert chats[2].http.get("/sessions").json()["total"] == 3  # none was made for it
         assert chats[2].cancel(sessions[0]).status_code == 200
         with chats[2].stream(sessions[2], message="x") as third:
             until_text(third)

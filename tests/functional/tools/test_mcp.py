@@ -99,6 +99,15 @@ def test_a_group_is_a_server_and_its_progress_is_told(chat: Any, script: Script)
     assert "works__count" in status["active_tools"]
 
 
+def test_the_status_names_the_tools_that_are_offered(chat: Any) -> None:
+    session_id = chat.new_session(tool_settings={"tools": ["works__count", "nobodys"]})
+
+    status = chat.http.get(f"/sessions/{session_id}/status").json()
+
+    assert status["active_tools"] == ["works__count"]
+    assert chat.http.get(f"/sessions/{session_id}/context").json()["tools"] == 1
+
+
 def test_a_group_that_does_not_answer_holds_up_no_status(chat: Any) -> None:
     session_id = chat.new_session(tool_settings={"tools": ["a"], "tool_group": "hangs"})
 
