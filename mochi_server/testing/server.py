@@ -1,4 +1,4 @@
-"""Starts and stops a server in test mode, and steers its models."""
+"""Starts and stops a server in test mode, and steers its models (docs/decisions/0055)."""
 
 import os
 import re
