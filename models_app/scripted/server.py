@@ -1,6 +1,6 @@
 """Serves the HTTP routes of Ollama and of every vendor on a loopback port.
 
-Only test mode and ``manage.py scripted_llm`` import this module. The real clients talk to it over
+Only test mode and ``mochi-server scripted_llm`` import this. The real clients talk to it over
 real sockets, so no provider knows of test mode.
 """
 

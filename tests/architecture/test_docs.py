@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 MAP = ROOT / "docs/architecture.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -29,6 +30,12 @@ def docs() -> ModuleType:
 
 def test_tables_are_what_the_code_says(docs: ModuleType) -> None:
     assert docs.stale() == [], "run `just docs` and commit what it wrote"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_commands_are_shown_as_people_with_a_wheel_run_them(page: Path) -> None:
+    shown = re.findall(r"manage\.py[ \n]+(\S+)", page.read_text())
+    assert {command.strip("`,.)") for command in shown} <= {"runserver"}
 
 
 def test_every_section_that_can_be_generated_is_somewhere(docs: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""``manage.py agents``: list, show and check agents."""
+"""``mochi-server agents``: list, show and check agents."""
 
 import asyncio
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""Runs ``manage.py chat``: a conversation in the terminal."""
+"""Runs ``mochi-server chat``: a conversation in the terminal."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""``manage.py doctor``: check everything the server needs, with advice."""
+"""``mochi-server doctor``: check everything the server needs, with advice."""
 
 import asyncio
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""``manage.py export_openapi``: print the OpenAPI schema, for client generators."""
+"""``mochi-server export_openapi``: print the OpenAPI schema, for client generators."""
 
 import json
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""``manage.py init``: write example tools, agents and prompts into a data directory."""
+"""``mochi-server init``: write example tools, agents and prompts into a data directory."""
 
 from argparse import ArgumentParser
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""``manage.py mcp``: list and check the MCP servers of ``mcp.json``."""
+"""``mochi-server mcp``: list and check the MCP servers of ``mcp.json``."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence

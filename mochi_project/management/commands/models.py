@@ -1,4 +1,4 @@
-"""``manage.py models``: list and show models."""
+"""``mochi-server models``: list and show models."""
 
 import asyncio
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""``manage.py prompts``: list and show system prompt files."""
+"""``mochi-server prompts``: list and show system prompt files."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``manage.py qcluster``: run the background worker by itself, beside ``--no-worker`` servers."""
+"""``mochi-server qcluster``: run the background worker by itself, beside --no-worker servers."""
 
 import signal
 import threading

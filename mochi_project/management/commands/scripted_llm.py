@@ -1,4 +1,4 @@
-"""``manage.py scripted_llm``: run the scripted model server by itself."""
+"""``mochi-server scripted_llm``: run the scripted model server by itself."""
 
 import asyncio
 from argparse import ArgumentParser

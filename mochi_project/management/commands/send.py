@@ -1,4 +1,4 @@
-"""Runs ``manage.py send``: one turn of a conversation, printed as it comes."""
+"""Runs ``mochi-server send``: one turn of a conversation, printed as it comes."""
 
 import asyncio
 import os

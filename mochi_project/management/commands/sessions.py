@@ -1,4 +1,4 @@
-"""``manage.py sessions``: list, show, export, delete and check sessions."""
+"""``mochi-server sessions``: list, show, export, delete and check sessions."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping

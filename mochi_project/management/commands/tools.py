@@ -1,4 +1,4 @@
-"""``manage.py tools``: list, show, call and check tools."""
+"""``mochi-server tools``: list, show, call and check tools."""
 
 import json
 from argparse import ArgumentParser

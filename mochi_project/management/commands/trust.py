@@ -1,4 +1,4 @@
-"""``manage.py trust``: trust a folder, revoke that, or list trusted folders."""
+"""``mochi-server trust``: trust a folder, revoke that, or list trusted folders."""
 
 from argparse import ArgumentParser
 from collections.abc import Mapping
