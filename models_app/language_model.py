@@ -148,6 +148,12 @@ class WindowGrown(msgspec.Struct, frozen=True, gc=False):
     context_window: int
 
 
+class AnsweredBy(msgspec.Struct, frozen=True, gc=False):
+    """The model that a profile has the request sent to; comes first."""
+
+    model: str
+
+
 class Finished(msgspec.Struct, frozen=True, gc=False):
     """The last delta: the model is done.
 
@@ -167,7 +173,14 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
 
 
 Delta = (
-    TextDelta | ThinkingDelta | CallArgumentsDelta | CallDelta | Retrying | WindowGrown | Finished
+    TextDelta
+    | ThinkingDelta
+    | CallArgumentsDelta
+    | CallDelta
+    | Retrying
+    | WindowGrown
+    | AnsweredBy
+    | Finished
 )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from models_app.default_prompt import with_default_prompt
 from models_app.errors import ModelNotFound
 from models_app.expiring_cache import ExpiringCache
-from models_app.language_model import Delta, LanguageModel, ModelInfo, ModelRequest
+from models_app.language_model import AnsweredBy, Delta, LanguageModel, ModelInfo, ModelRequest
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.vendor import Vendor
 
@@ -61,6 +61,7 @@ class ProfileLanguageModel:
         """
         profile = await self._get(request.model)
         model = await self._model_for(profile)
+        yield [AnsweredBy(_name_of(profile))]
         async with aclosing(model.stream(apply_profile(profile, request))) as batches:
             async for batch in batches:
                 yield batch
@@ -126,6 +127,12 @@ class ProfileLanguageModel:
 
     async def _get(self, name: str) -> Profile:
         return await asyncio.to_thread(self._profiles.get, name)
+
+
+def _name_of(profile: Profile) -> str:
+    """Return the name of a profile's model, with the provider in front unless that is Ollama."""
+    is_ollama = profile.provider == "ollama"
+    return profile.model if is_ollama else f"{profile.provider}:{profile.model}"
 
 
 def apply_profile(profile: Profile, request: ModelRequest) -> ModelRequest:

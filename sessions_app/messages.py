@@ -83,6 +83,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     done_reason: Annotated[str | None, Meta(description="why the model stopped")] = None
     cancelled: Annotated[bool, Meta(description="stopped by a person")] = False
     interrupted: Annotated[bool, Meta(description="broken off")] = False
+    answered_by: Annotated[str | None, Meta(description="the model that a profile named")] = None
     variants: "Sequence[Variant]" = ()
     """The answers that this one replaced, newest first; see ``variants.py``."""
 

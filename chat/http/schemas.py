@@ -100,6 +100,7 @@ class ChatMessageOut(Schema):
     thinking: str | None = None
     done_reason: str | None = None
     cancelled: bool = Field(default=False, description="Whether it was stopped: a partial answer.")
+    answered_by: str | None = Field(None, description="The model that a profile named.")
 
 
 class ExecutedToolCallOut(Schema):

@@ -12,6 +12,7 @@ from chat.stream.events import (
 )
 from models_app.cleaning import StreamCleaner, WholeCharacters
 from models_app.language_model import (
+    AnsweredBy,
     CallArgumentsDelta,
     CallDelta,
     Delta,
@@ -37,6 +38,7 @@ class ModelAnswer:
         calls: The tool calls so far, in order.
         finished: The last delta, once it is there.
         context_window: The window that the provider grew to, if it did.
+        answered_by: The model that the session's profile names, if it has one.
     """
 
     def __init__(self, message_id: str, first_call_index: int = 0) -> None:
@@ -44,6 +46,7 @@ class ModelAnswer:
         self.calls: list[ToolCall] = []
         self.finished: Finished | None = None
         self.context_window: int | None = None
+        self.answered_by: str | None = None
         self.has_output = False
         self._text: list[str] = []
         self._thinking: list[str] = []
@@ -100,6 +103,8 @@ class ModelAnswer:
                 self.has_output = True
             elif type(delta) is WindowGrown:
                 self.context_window = delta.context_window
+            elif type(delta) is AnsweredBy:
+                self.answered_by = delta.model
             elif type(delta) is Retrying:
                 events.append(StatusChanged(state="retrying"))
         return events
@@ -133,6 +138,7 @@ class ModelAnswer:
             done_reason=finished.done_reason and join_surrogates(finished.done_reason),
             cancelled=cancelled,
             interrupted=interrupted,
+            answered_by=self.answered_by,
         )
 
     def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:

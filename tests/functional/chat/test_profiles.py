@@ -24,7 +24,10 @@ def test_a_session_is_answered_by_its_profile(chat, profile, script):
     assert (complete["content"], complete["thinking"]) == ("So it is.", "Let me see.")
     assert complete["model"] == "profile:deep"
     # The prompt is the profile's, and no part of the conversation.
-    assert [message["role"] for message in chat.messages(session_id)] == ["user", "assistant"]
+    messages = chat.messages(session_id)
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert messages[1]["model"] == "profile:deep"
+    assert messages[1]["answered_by"] == "anthropic:claude-haiku-4-5"
     sent = chat.http.get(f"/sessions/{session_id}/context").json()["messages"]
     assert [(item["index"], item["role"]) for item in sent] == [
         (None, "system"),
