@@ -1,1 +1,1 @@
-"""Holds conversations in a terminal: shows turns, asks for approvals, stops on CTRL-C."""
+"""Holds conversations in a terminal: turns, approvals, stops (docs/decisions/0052)."""
