@@ -1,7 +1,7 @@
 """Copies all that must be kept of a data directory, and puts it back (docs/backup.md).
 
-A backup is laid out as a data directory with the default places. Files are written beside the old
-ones and renamed, so a copy that breaks off leaves no half file.
+A backup is laid out as a data directory with the default places (docs/decisions/0053). Files are
+written beside the old ones and renamed, so a copy that breaks off leaves no half file.
 """
 
 import os
