@@ -15,7 +15,7 @@ from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, f
 from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
-from sessions_app.errors import SessionExists, StorageReadOnly, ValidationFailed
+from sessions_app.errors import SessionExists, SessionNotFound, StorageReadOnly, ValidationFailed
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import Session, ToolSettings, make_session
 
@@ -144,7 +144,12 @@ class ChatService:
             # In this order: who lets go of the key has begun the turn.
             held = await asyncio.to_thread(self._keys.is_held, key, record)
             if record.session_id is not None and record.turn_id is not None:
-                opened = await self._listen(record.session_id, record.turn_id)
+                try:
+                    opened = await self._listen(record.session_id, record.turn_id)
+                except SessionNotFound:
+                    if not held:
+                        raise
+                    opened = None  # the turn is announced, and its new session not saved yet
                 if opened is not None:
                     return opened
             if not held:
