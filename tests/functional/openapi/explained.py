@@ -20,6 +20,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"has no answer yet", "what the session holds"),
     ("VALIDATION_ERROR", r"not found; `ollama pull", "which models there are"),
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
+    ("VALIDATION_ERROR", r"is answered by '.*', not by", "which model the session has"),
     ("VALIDATION_ERROR", r"is no option of Ollama", "whose model the session has"),
     (
         "VALIDATION_ERROR",
