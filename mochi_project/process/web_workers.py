@@ -193,8 +193,8 @@ class WebProcessPool:
             signals += signalled
             if time.monotonic() >= deadline or signals > 2:
                 self._tell(signal.SIGKILL)
-            elif signalled:
-                self._tell(signal.SIGTERM)
+            elif signalled:  # not SIGTERM again: two equal signals that wait are delivered as one
+                self._tell(signal.SIGINT)
 
     def _tell(self, number: signal.Signals) -> None:
         for worker in self._workers:
