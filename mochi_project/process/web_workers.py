@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 from mochi_project.configuration.child_environment import with_own_code
 from mochi_project.configuration.config import load_settings
@@ -221,6 +222,14 @@ def _do_nothing(*_: object) -> None:
     """Stand in for the default action; the wake-up descriptor carries the signal."""
 
 
+class PooledServer(WebServer):
+    """Serves in a web process, which its parent kills when it does not end."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
+        """Stop in order, also on SIGINT: a parent sends it as a second signal."""
+        super().handle_exit(signal.SIGTERM, frame)
+
+
 def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
     """Serve on inherited sockets until stopped, or until the parent is gone."""
 
@@ -234,7 +243,7 @@ def work(lifeline: socket.socket, sockets: list[socket.socket]) -> None:
             lifeline.send(LISTENING)
 
     gc.disable()  # until it listens, as in the command
-    WebServer(server_config(load_settings()), on_listening=on_listening).run(sockets=sockets)
+    PooledServer(server_config(load_settings()), on_listening=on_listening).run(sockets=sockets)
 
 
 def main() -> None:

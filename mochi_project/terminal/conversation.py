@@ -160,8 +160,10 @@ class Conversation:
                             last = numbered.decode()
                             questions.notice(last)
         finally:
-            await questions.aclose()
-            turn.leave()
+            try:
+                await questions.aclose()
+            finally:
+                turn.leave()
         self.unanswered = questions.unanswered
         if last is None:
             raise MochiError("The turn ended without a word.")

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.functional.conftest import read_events
+
 CANCELS = 36
 
 
@@ -149,7 +151,9 @@ def test_a_turn_that_waits_for_its_whole_reply_can_be_cancelled_too(front, upstr
     with ThreadPoolExecutor() as pool:
         whole = pool.submit(owner.http.post, f"/chat/{session_id}", json={"message": "x"})
         eventually(lambda: len(upstream.answers) > asked)
-        eventually(lambda: canceller.cancel(session_id).status_code == 200)
+        with canceller.http.stream("GET", f"/chat/{session_id}/stream") as attached:
+            stream_until_text(read_events(attached))
+        assert canceller.cancel(session_id).status_code == 200
         reply = whole.result(timeout=30)
     assert reply.status_code == 200
     answer = reply.json()

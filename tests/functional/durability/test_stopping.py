@@ -1,10 +1,12 @@
 """A server that is told to stop saves what there is, says goodbye, and stops in time."""
 
+import re
 import signal
 import socket
 import textwrap
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -163,6 +165,34 @@ def test_a_second_signal_cuts_the_grace_time_short(start, script, way):
         stopping = Stopping(server)
         until_refused(server, session_id)  # the first one was obeyed
         server.process.send_signal(signal.SIGTERM)
+        assert [event.name for event in events] == ["error", "done"]
+    stopping.wait()
+    assert server.session_file(session_id)["messages"][-1]["interrupted"] is True
+
+
+def pending_signals(process):
+    """Return the signals that a process has got and not taken yet."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    mask = int(re.search(r"^ShdPnd:\s*(\w+)$", status, re.MULTILINE)[1], 16)
+    return {number for number in signal.Signals if mask >> (number - 1) & 1}
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
+def test_a_web_process_that_has_not_obeyed_the_first_signal_obeys_the_second(
+    start, script, eventually
+):
+    server = start(MOCHI_SHUTDOWN_GRACE_SECONDS=FOR_EVER, **WAYS["two workers"])
+    with ExitStack() as streams:
+        session_id, events = open_stream(streams, server, script)
+        frozen = server.web_processes
+        for process in frozen:
+            process.suspend()
+        stopping = Stopping(server)
+        eventually(lambda: all(signal.SIGTERM in pending_signals(each) for each in frozen), 30)
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: all(len(pending_signals(each)) == 2 for each in frozen), 30)
+        for process in frozen:
+            process.resume()
         assert [event.name for event in events] == ["error", "done"]
     stopping.wait()
     assert server.session_file(session_id)["messages"][-1]["interrupted"] is True

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -41,6 +42,23 @@ def test_a_server_that_is_about_to_stop_lives_and_is_not_ready(start: Start) -> 
         assert answer.headers["retry-after"]
         assert server.get("/api/v1/health").json()["status"] == "ok"
     server.stop(signal.SIGTERM)
+
+
+def test_a_server_that_can_not_write_lives_and_is_not_ready(start: Start, tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    server = start(**TEST_MODE, MOCHI_DATA_DIR=str(data_dir))
+    state, away = data_dir / ".mochi", data_dir / "away"
+    state.rename(away)
+    state.touch()
+    try:
+        answer = server.get("/api/v1/health/ready")
+        assert answer.status_code == 507
+        assert answer.json()["error"]["code"] == "STORAGE_READ_ONLY"
+        assert server.get("/api/v1/health").json()["status"] == "ok"
+    finally:
+        state.unlink()
+        away.rename(state)
+    assert server.get("/api/v1/health/ready").status_code == 200
 
 
 def lines_of(server: Any, count: int) -> list[dict[str, Any]]:

@@ -197,7 +197,7 @@ def test_a_fresh_folder_asks_nothing_and_keeps_its_data(start: Start, tmp_path: 
     folder = tmp_path / "fresh"
     folder.mkdir()
     for _ in range(2):
-        server = start(*SERVER, "--port", "0", cwd=folder)
+        server = start(*SERVER, "--test-mode", "--port", "0", cwd=folder)
         assert server.get("/api/v1/sessions").status_code == 200
         server.stop()
         assert server.stderr == ""

@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.process import web_workers
-from mochi_project.process.web_workers import HEALTHY_SECONDS, RestartPauses, WebProcessPool
+from mochi_project.process.server import server_config
+from mochi_project.process.web_workers import (
+    HEALTHY_SECONDS,
+    PooledServer,
+    RestartPauses,
+    WebProcessPool,
+)
 
 
 def test_each_pause_is_twice_as_long_up_to_half_a_minute() -> None:
@@ -61,3 +68,13 @@ def test_a_worker_that_dies_again_and_again_is_restarted_after_growing_pauses(
     assert len(gaps) == 4
     assert all(gap >= pause for gap, pause in zip(gaps, [0.02, 0.04, 0.05, 0.05], strict=True))
     assert announced == [1]
+
+
+def test_a_second_signal_leaves_a_web_process_its_way_to_end() -> None:
+    server = PooledServer(server_config(MochiSettings()), on_listening=lambda: None)
+
+    server.handle_exit(signal.SIGTERM, None)
+    server.handle_exit(signal.SIGINT, None)
+
+    assert server.should_exit
+    assert not server.force_exit  # or the application would not be shut down
