@@ -73,7 +73,12 @@ class ChatService:
         self._keys = keys
 
     async def open(
-        self, request: ChatRequest, key: str | None = None, *, client: str | None = None
+        self,
+        request: ChatRequest,
+        key: str | None = None,
+        *,
+        client: str | None = None,
+        asked: object = None,
     ) -> OpenTurn:
         """Start a turn, or listen to the one that the key stands for.
 
@@ -81,6 +86,8 @@ class ChatService:
             request: What is asked for.
             key: The ``Idempotency-Key``, if it came with one.
             client: The client, where the turns of clients are counted.
+            asked: What the client sent, by which a key knows its request again, where the request
+                holds ids and times that were made for it.
 
         Raises:
             KeyReused: The key stands for another request.
@@ -89,8 +96,9 @@ class ChatService:
         """
         if key is None:
             return _opened(await self._start_turn(request, client=client))
-        # Whether it is asked for as a stream makes no other turn of it.
-        asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
+        if asked is None:
+            # Whether it is asked for as a stream makes no other turn of it.
+            asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
         fingerprint = fingerprint_of(asked)
         start = partial(self._start, request, key, client)
         while True:

@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
+from chat.errors import KeyReused
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
@@ -142,6 +143,18 @@ async def test_a_caller_that_leaves_while_its_key_is_taken_leaves_no_key_held(
     record = await asyncio.to_thread(service._keys.find, "k")
     held = record is not None and await asyncio.to_thread(service._keys.is_held, "k", record)
     assert not held
+
+
+async def test_a_key_knows_a_request_by_what_the_client_sent_not_by_what_was_made_for_it(
+    house, service
+):
+    session_id = await house.new_session()
+    house.model.say_text("hello")
+    first = await ended(service.open(request(session_id, "one"), "k", asked={"body": "same"}))
+    again = await service.open(request(session_id, "two"), "k", asked={"body": "same"})
+    assert again.turn_id == first.turn_id
+    with pytest.raises(KeyReused):
+        await service.open(request(session_id, "one"), "k", asked={"body": "other"})
 
 
 async def test_a_key_is_kept_while_its_session_s_file_is_away(house, service, data_dir):
