@@ -1,0 +1,1 @@
+"""Dialects: the protocols of other people's clients, spoken over the same turns."""

@@ -1,0 +1,1 @@
+"""Holds what chat completions and responses share: ids, errors, bodies."""
