@@ -1,6 +1,7 @@
 """Derives how a turn ended from its journal and its session. Pure."""
 
 import msgspec
+from msgspec import UNSET
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import TurnFailed
@@ -82,4 +83,5 @@ def _answer(
         eval_count=event.eval_count,
         prompt_eval_count=event.prompt_eval_count,
         done_reason=event.done_reason,
+        answered_by=None if event.answered_by is UNSET else event.answered_by,
     )

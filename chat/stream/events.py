@@ -239,7 +239,7 @@ class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
-    """The final answer is on disk."""
+    """The final answer is on disk; ``answered_by`` is the model that a profile named."""
 
     event: ClassVar[str] = "message_complete"
     message_id: str
@@ -253,6 +253,7 @@ class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     done_reason: str | None
     usage: Mapping[str, int | None]
+    answered_by: str | UnsetType = UNSET
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):

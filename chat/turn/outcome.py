@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from chat.approvals.confirmation import Confirmation
 from chat.stream.events import Failed, FinishedCall, MessageComplete
@@ -97,4 +98,5 @@ def completed(
             "completion_tokens": message.eval_count,
             "total_tokens": tokens_of(message),
         },
+        answered_by=UNSET if message.answered_by is None else message.answered_by,
     )

@@ -23,6 +23,7 @@ def test_a_session_is_answered_by_its_profile(chat, profile, script):
     complete = events[-2].data
     assert (complete["content"], complete["thinking"]) == ("So it is.", "Let me see.")
     assert complete["model"] == "profile:deep"
+    assert complete["answered_by"] == "anthropic:claude-haiku-4-5"
     # The prompt is the profile's, and no part of the conversation.
     messages = chat.messages(session_id)
     assert [message["role"] for message in messages] == ["user", "assistant"]

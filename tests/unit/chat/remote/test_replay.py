@@ -77,6 +77,20 @@ def test_an_answer_that_was_edited_away_is_as_its_event_has_it(ending, state, co
     assert outcome.message.cancelled is (state is State.CANCELLED)
 
 
+def test_the_model_that_a_profile_named_is_known_from_the_event():
+    named = msgspec.structs.replace(COMPLETE, answered_by="ollama:qwen3:14b")
+    assert answer_to(named).answered_by == "ollama:qwen3:14b"
+
+
+def test_a_journal_of_an_earlier_release_names_no_model_of_a_profile():
+    assert b"answered_by" not in msgspec.json.encode(COMPLETE)
+    assert answer_to(COMPLETE).answered_by is None
+
+
+def answer_to(ending):
+    return outcome_of(replay(journal_of(STARTED, ending)), empty_session()).message
+
+
 def test_a_failed_turn_has_the_error_that_its_event_told():
     error = outcome_of(replay(journal_of(STARTED, FAILED)), empty_session()).error
     assert (error.code, error.message, error.retryable) == ("OLLAMA_ERROR", "No.", True)
