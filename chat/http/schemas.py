@@ -71,7 +71,8 @@ class OpenChatIn(ChatIn):
         extra="forbid",
         json_schema_extra={
             "example": {"model": "qwen3:14b", "message": "Hello!"},
-            "anyOf": [given("session_id"), given("model", "message")],
+            # A message alone is enough where MOCHI_DEFAULT_MODEL is set.
+            "anyOf": [given("session_id"), given("message")],
         },
     )
 

@@ -156,6 +156,7 @@ def test_what_is_enforced_of_a_parameter_is_said(
         ("ChatIn", {"message": "Hello"}, {"message": " \n\t"}),
         ("OpenChatIn", {"session_id": "0123456789"}, {"session_id": None, "model": "m"}),
         ("OpenChatIn", {"model": "m", "message": "Hello"}, {"model": "x" * 301, "message": "Hi"}),
+        ("OpenChatIn", {"message": "Hello"}, {"model": "m"}),
         ("ConfirmToolIn", {"confirmation_id": f"conf_{'0' * 32}", "approved": True}, {}),
         ("SessionCreateIn", {"model": "m", "context_strategy": "none"}, {"model": ""}),
         ("SessionUpdateIn", {"context_strategy": None}, {"context_strategy": "magic"}),
