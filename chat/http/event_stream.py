@@ -6,7 +6,8 @@ from typing import Self
 
 from django.http import StreamingHttpResponse
 
-from chat.http import sse
+from chat.http.projector import EventsThemselves, Projector
+from chat.stream import heartbeat
 from chat.stream.numbered_event import Listener, NumberedEvent, Push
 
 HEADERS = {
@@ -22,31 +23,42 @@ class EventStreamBody:
 
     Not a generator: one that was never started, because its client had left already, would not
     run its ``finally`` when it is closed, and the turn would not be left.
+
+    Args:
+        listener: Receives the events.
+        leave: Called when the client has left, or the stream is over.
+        projector: Makes bytes of the events; without it they are sent as they are. Each event is
+            fed to it once, and when it shows nothing, nothing is sent.
     """
 
-    def __init__(self, listener: Listener, leave: Callable[[], None]) -> None:
+    def __init__(
+        self, listener: Listener, leave: Callable[[], None], projector: Projector | None = None
+    ) -> None:
         self._listener = listener
-        self._turn_id = listener.turn_id
+        self._projector = projector or EventsThemselves(listener.turn_id)
         self._leave = leave
         self._loop = asyncio.get_running_loop()
-        self._first = sse.RETRY
+        self._has_begun = False
         self._ahead: Sequence[NumberedEvent] = ()
         self._write: Callable[[bytes], bool] | None = None
+        self._refused = b""
+        self._fed = 0
+        self._quiet_since = 0.0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        events = self._ahead or await self._listener.next()
-        if events is None:
-            raise StopAsyncIteration
-        self._ahead = ()
-        chunk = sse.encode_frames(self._turn_id, events) if events else sse.HEARTBEAT
-        if self._first:
-            chunk, self._first = self._first + chunk, b""
-            if self._write is not None:
-                self._listener.push_to(_sink(self._turn_id, self._write))
-        return chunk
+        while True:
+            events = self._ahead or await self._listener.next()
+            if events is None:
+                raise StopAsyncIteration
+            self._ahead = ()
+            chunk = self._project(events) if events else self._projector.heartbeat
+            if not self._has_begun:
+                chunk = self._begin(chunk)
+            if chunk:
+                return chunk
 
     def push_to(self, sink: Callable[[bytes], bool]) -> None:
         """Hand chunks to ``sink`` as they come, after the first; it returns whether it took them.
@@ -71,12 +83,53 @@ class EventStreamBody:
         """Leave the turn."""
         self._leave()
 
+    def _begin(self, chunk: bytes) -> bytes:
+        """Return the first chunk that is sent, if this is one; from then on chunks are pushed."""
+        chunk = self._projector.opening + chunk
+        if chunk:
+            self._has_begun = True
+            if self._write is not None:
+                self._listener.push_to(self._pushing(self._write))
+        return chunk
 
-def _sink(turn_id: str, write: Callable[[bytes], bool]) -> Push:
-    def push(events: Sequence[NumberedEvent]) -> bool:
-        return write(sse.encode_frames(turn_id, events))
+    def _project(self, events: Sequence[NumberedEvent]) -> bytes:
+        refused, self._refused = self._refused, b""
+        if refused:
+            events = [event for event in events if event.number > self._fed]
+        chunk = refused + self._projector.feed(events) if events else refused
+        if chunk:
+            self._quiet_since = 0.0
+            return chunk
+        return self._heartbeat_if_due()
 
-    return push
+    def _pushing(self, write: Callable[[bytes], bool]) -> Push:
+        """Return what projects events and writes them at once: the hot path."""
+        feed = self._projector.feed
+
+        def push(events: Sequence[NumberedEvent]) -> bool:
+            chunk = feed(events)
+            if chunk:
+                self._quiet_since = 0.0
+                if write(chunk):
+                    return True
+                # The listener returns these events again; a projector gets each of them once.
+                self._refused, self._fed = chunk, events[-1].number
+                return False
+            if comment := self._heartbeat_if_due():
+                write(comment)  # whoever does not take it has other bytes to read
+            return True
+
+        return push
+
+    def _heartbeat_if_due(self) -> bytes:
+        """Return a heartbeat where events come and come, and none of them shows anything."""
+        now = self._loop.time()
+        if not self._quiet_since:
+            self._quiet_since = now
+        elif now - self._quiet_since >= heartbeat.HEARTBEAT_SECONDS:
+            self._quiet_since = now
+            return self._projector.heartbeat
+        return b""
 
 
 class EventStream(StreamingHttpResponse):

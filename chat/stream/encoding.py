@@ -28,6 +28,23 @@ def encode_event(event: Event) -> str:
     return ascii_json(event)
 
 
+_HEAD = '{"content":'
+_TAIL_OF_CONTENT = ',"role":"assistant"}'
+
+
+def text_literal(data: str) -> str:
+    """Return the text of a ``content_delta`` or ``thinking_delta`` as a JSON string literal.
+
+    With its quotes, in ASCII, to be spliced into the JSON of another protocol: nothing is decoded.
+
+    Args:
+        data: The payload, as ``encode_event`` made it.
+    """
+    if data.endswith(_TAIL_OF_CONTENT):
+        return data[len(_HEAD) : -len(_TAIL_OF_CONTENT)]
+    return data[len(_HEAD) : -1]
+
+
 def ascii_json(value: Any) -> str:
     """Return any JSON-compatible value as one line of ASCII JSON."""
     try:

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.stream.encoding import encode_event
+from chat.stream.encoding import encode_event, text_literal
 from chat.stream.events import EVENTS, ContentDelta, Failed, ThinkingContentDelta, ToolCallStarted
 from chat.stream.numbered_event import NumberedEvent
 
@@ -47,3 +47,17 @@ def test_what_was_encoded_is_decoded_to_the_same_event():
 
 def test_an_event_of_a_newer_release_is_not_decoded():
     assert NumberedEvent(1, "video_delta", "{}").decode() is None
+
+
+@given(NASTY)
+def test_the_text_of_a_delta_is_cut_out_as_it_is(text):
+    for event in (ContentDelta(content=text), ThinkingContentDelta(content=text)):
+        literal = text_literal(encode_event(event))
+        assert literal[0] == literal[-1] == '"'
+        assert json.loads(literal) == text
+
+
+def test_a_text_that_looks_like_the_end_of_a_payload_is_cut_out_whole():
+    for text in ('x","role":"assistant"}', '","role":"assistant"}', "\\", '"', "", "}"):
+        for event in (ContentDelta(content=text), ThinkingContentDelta(content=text)):
+            assert json.loads(text_literal(encode_event(event))) == text

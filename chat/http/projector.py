@@ -1,0 +1,45 @@
+"""Declares how the events of a turn become the bytes of a stream, in any protocol."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from chat.http import sse
+from chat.stream.numbered_event import NumberedEvent
+
+
+class Projector(Protocol):
+    """Makes a stream of another protocol from a turn's events; one for each listener.
+
+    Pure and deterministic: who listens live, late, through another process or after a restart gets
+    the same bytes. So there is no clock and no random id in it: ids come from the turn, its
+    messages and its calls, and the time from the turn's id. The text of a delta is spliced
+    (``chat.stream.encoding.text_literal``), not decoded.
+
+    A stream ends with ``done``. Before it comes exactly one of ``message_complete``, ``cancelled``
+    and ``error``, or none of them: then the turn waits for approvals.
+    """
+
+    @property
+    def opening(self) -> bytes:
+        """Return what is sent before the first events; may be empty."""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """Return what is sent after some silence, so that the connection is not taken for dead."""
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        """Return what the next events show; empty if they show nothing.
+
+        Every event is fed once and in order, the pieces may be of any size.
+        """
+
+
+class EventsThemselves:
+    """Shows the events as they are: the server's own stream (docs/events.md)."""
+
+    opening = sse.RETRY
+    heartbeat = sse.HEARTBEAT
+
+    def __init__(self, turn_id: str) -> None:
+        self.feed = partial(sse.encode_frames, turn_id)

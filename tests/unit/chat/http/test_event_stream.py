@@ -1,0 +1,161 @@
+"""The body of a stream, with a projector: each event is fed once, and nothing is nothing."""
+
+import asyncio
+from collections.abc import Sequence
+from unittest.mock import patch
+
+from chat.http.event_stream import EventStreamBody
+from chat.stream import heartbeat
+from chat.stream.numbered_event import NumberedEvent, Push
+
+
+class Shouting:
+    """Shows the events named ``content_delta`` by their numbers, and counts what it is fed."""
+
+    def __init__(self, opening: bytes = b"") -> None:
+        self.opening = opening
+        self.heartbeat = b"(alive)"
+        self.fed: list[int] = []
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        self.fed += [event.number for event in events]
+        return b"".join(b"<%d>" % event.number for event in events if event.name == "content_delta")
+
+
+class Scripted:
+    """A listener that returns what a test put in, and hands on the sink that it was given."""
+
+    turn_id = "t1"
+
+    def __init__(self, *events: Sequence[NumberedEvent] | None) -> None:
+        self._events = list(events)
+        self.sink: Push | None = None
+
+    async def next(self) -> Sequence[NumberedEvent] | None:
+        return self._events.pop(0) if self._events else None
+
+    def put(self, events: Sequence[NumberedEvent]) -> None:
+        self._events.append(events)
+
+    def push_to(self, sink: Push) -> None:
+        self.sink = sink
+
+    def close(self) -> None: ...
+
+
+class Connection:
+    """Takes bytes until it is full."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_full = False
+
+    def write(self, chunk: bytes) -> bool:
+        if self.is_full:
+            return False
+        self.written.append(chunk)
+        return True
+
+
+def text(number: int) -> NumberedEvent:
+    return NumberedEvent(number, "content_delta", '{"content":"x","role":"assistant"}')
+
+
+def silent(number: int) -> NumberedEvent:
+    return NumberedEvent(number, "status", '{"state":"retrying"}')
+
+
+async def pushed(
+    listener: Scripted, projector: Shouting, connection: Connection
+) -> tuple[EventStreamBody, Push]:
+    """Return a body whose first chunk was sent, and where its listener pushes events."""
+    body = EventStreamBody(listener, listener.close, projector)
+    body.push_to(connection.write)
+    await anext(body)
+    assert listener.sink is not None
+    return body, listener.sink
+
+
+async def test_events_that_show_nothing_make_no_chunk() -> None:
+    listener = Scripted([silent(1)], [silent(2), text(3)], [silent(4)], [text(5)], None)
+    projector = Shouting()
+    body = EventStreamBody(listener, listener.close, projector)
+    assert [chunk async for chunk in body] == [b"<3>", b"<5>"]
+    assert projector.fed == [1, 2, 3, 4, 5]
+
+
+async def test_the_opening_comes_once_and_does_not_wait_for_what_shows_something() -> None:
+    listener = Scripted([silent(1)], [text(2)], None)
+    body = EventStreamBody(listener, listener.close, Shouting(b"hello "))
+    assert [chunk async for chunk in body] == [b"hello ", b"<2>"]
+
+
+async def test_silence_is_filled_with_the_heartbeat_of_the_projector() -> None:
+    listener = Scripted((), [text(1)], None)
+    body = EventStreamBody(listener, listener.close, Shouting())
+    assert [chunk async for chunk in body] == [b"(alive)", b"<1>"]
+
+
+async def test_nothing_is_pushed_before_the_first_chunk() -> None:
+    listener = Scripted([silent(1)], None)
+    body = EventStreamBody(listener, listener.close, Shouting())
+    body.push_to(Connection().write)
+    assert [chunk async for chunk in body] == []
+    assert listener.sink is None
+
+
+async def test_pushed_events_that_show_nothing_are_taken_and_not_written() -> None:
+    listener, connection = Scripted([text(1)]), Connection()
+    _, push = await pushed(listener, Shouting(), connection)
+    assert push([silent(2)])
+    assert push([text(3)])
+    assert connection.written == [b"<3>"]  # an empty piece would end a chunked body
+
+
+async def test_events_that_a_full_connection_refused_are_fed_once() -> None:
+    listener, connection, projector = Scripted([text(1)]), Connection(), Shouting()
+    body, push = await pushed(listener, projector, connection)
+    connection.is_full = True
+    assert not push([text(2), silent(3)])
+    listener.put([text(2), silent(3), text(4)])  # the listener returns what was not taken
+    assert await anext(body) == b"<2><4>"
+    assert projector.fed == [1, 2, 3, 4]
+
+
+async def test_refused_events_that_come_again_alone_are_sent_too() -> None:
+    listener, connection, projector = Scripted([text(1)]), Connection(), Shouting()
+    body, push = await pushed(listener, projector, connection)
+    connection.is_full = True
+    assert not push([text(2)])
+    listener.put([text(2)])
+    listener.put([text(3)])
+    assert [await anext(body), await anext(body)] == [b"<2>", b"<3>"]
+    assert projector.fed == [1, 2, 3]
+
+
+async def test_events_that_never_show_anything_do_not_keep_heartbeats_away() -> None:
+    listener, connection = Scripted([text(1)]), Connection()
+    _, push = await pushed(listener, Shouting(), connection)
+    assert push([silent(2)])
+    assert connection.written == []
+    with patch.object(heartbeat, "HEARTBEAT_SECONDS", 0.0):
+        assert push([silent(3)])
+    assert connection.written == [b"(alive)"]
+
+
+async def test_without_a_projector_the_events_are_sent_as_they_are() -> None:
+    listener = Scripted([text(1)], (), [text(2)], None)
+    body = EventStreamBody(listener, listener.close)
+    data = b'event: content_delta\ndata: {"content":"x","role":"assistant"}\n\n'
+    assert [chunk async for chunk in body] == [
+        b"retry: 2000\n\nid: t1:1\n" + data,
+        b": keep-alive\n\n",
+        b"id: t1:2\n" + data,
+    ]
+
+
+async def test_a_body_that_is_closed_in_a_thread_leaves_its_turn() -> None:
+    left = asyncio.Event()
+    body = EventStreamBody(Scripted(), left.set)
+    await asyncio.to_thread(body.close)
+    await left.wait()
