@@ -352,7 +352,7 @@ async def _streamed_turn(
 async def _whole_turn(
     request: HttpRequest, asked: ChatRequest, key: str | None
 ) -> ChatOut | Status[SuspendedOut]:
-    unheard = msgspec.structs.replace(asked, turn=replace(asked.turn, interactive=False))
+    unheard = msgspec.structs.replace(asked, turn=replace(asked.turn, approvals="suspend"))
     turn = await get_services().chat.open(unheard, key, client=client_of(request))
     turn.listener.close()  # the stream is not read
     try:

@@ -11,6 +11,7 @@ The tree::
         * TurnLimitReached      TURN_LIMIT_REACHED
         * EmptyAnswer           EMPTY_ANSWER (retryable)
         * NothingToContinue     VALIDATION_ERROR
+        * MissingToolResult     MISSING_TOOL_RESULT
         * TurnInterrupted       TURN_INTERRUPTED (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
         * TurnFailed            what its journal says
@@ -109,6 +110,19 @@ class NothingToContinue(TurnError):
             "There is nothing to continue from: send a message.",
             session_id=session_id,
             field="message",
+        )
+
+
+class MissingToolResult(TurnError):
+    """The client was asked to run a tool, and its next request lacks the result."""
+
+    code = "MISSING_TOOL_RESULT"
+
+    def __init__(self, tool_call_id: str) -> None:
+        super().__init__(
+            f"No tool output found for function call {tool_call_id}.",
+            field="messages",
+            tool_call_id=tool_call_id,
         )
 
 

@@ -293,7 +293,7 @@ class TurnRegistry:
                 session_id=session_id,
                 turn_id=turn_id,
                 available_tools=job.available_tools,
-                interactive=request.interactive,
+                mode=request.approvals,
                 keep_digests=claimed.recorder.keep_digests,
             ),
             observer=self._observer,

@@ -29,11 +29,20 @@ def _ignore(session_id: str, turn_id: str) -> None:
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat request: the turn that is wanted, and the session or the model of a new one."""
+    """A chat request: the turn that is wanted, and the session or the model of a new one.
+
+    Attributes:
+        turn: The turn.
+        session_id: The session; None makes one.
+        model: The model of a new session; of another one, it must be the session's.
+        new: The session to make, with its settings and maybe messages; it gets another id if its
+            own is taken.
+    """
 
     turn: TurnRequest
     session_id: str | None = None
     model: str | None = None
+    new: Session | None = None
 
 
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +107,7 @@ class ChatService:
             return _opened(await self._start_turn(request, client=client))
         if asked is None:
             # Whether it is asked for as a stream makes no other turn of it.
-            asked = msgspec.structs.replace(request, turn=replace(request.turn, interactive=True))
+            asked = msgspec.structs.replace(request, turn=replace(request.turn, approvals="wait"))
         fingerprint = fingerprint_of(asked)
         start = partial(self._start, request, key, client)
         while True:

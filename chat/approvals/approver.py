@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -21,6 +21,9 @@ from tools_app.toolset import Tool, ToolResult
 
 # An answer wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
+
+ApprovalMode = Literal["wait", "suspend", "deny"]
+"""The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
 
 Emit = Callable[[Sequence[Event]], None]
 KeepDigests = Callable[[Sequence[Tool]], Awaitable[None]]
@@ -71,7 +74,7 @@ class Approver:
         session_id: The session that is asked on behalf of.
         turn_id: The turn that waits.
         available_tools: The tools that the model may call, and the policy of asking.
-        interactive: Whether the turn has a listener who can answer.
+        mode: What becomes of calls that need an approval.
         keep_digests: Writes down what tools are like that were approved after a change.
     """
 
@@ -82,14 +85,14 @@ class Approver:
         session_id: str,
         turn_id: str,
         available_tools: AvailableTools,
-        interactive: bool,
+        mode: ApprovalMode,
         keep_digests: KeepDigests | None = None,
     ) -> None:
         self._store = store
         self._session_id = session_id
         self._turn_id = turn_id
         self._available = available_tools
-        self._interactive = interactive
+        self._mode = mode
         self._keep_digests = keep_digests
         self._agents: list[Approver] = []
         self._waiting: dict[int, Confirmation] = {}  # by the number of the call
@@ -126,7 +129,7 @@ class Approver:
             available_tools=AvailableTools(
                 tools=tools, settings=self._available.settings, agent_name=agent_name
             ),
-            interactive=self._interactive,
+            mode=self._mode,
         )
         self._agents.append(agent)
         return agent
@@ -136,7 +139,7 @@ class Approver:
     ) -> list[DecidedCall]:
         """Return the calls in their order once each is decided.
 
-        A person is asked about all of them at once.
+        A person is asked about all of them at once; in the mode ``deny`` none is.
 
         Args:
             calls: The calls of one assistant message.
@@ -152,14 +155,19 @@ class Approver:
         decisions, questions = await run_to_end(partial(self._ask_all, asked, message_id))
         if questions:
             emit([*map(_question, questions), StatusChanged(state="waiting_for_confirmation")])
-            if not self._interactive:
+            if self._mode == "suspend":
                 raise NobodyToAsk(questions)
             self._waiting = {question.call_index: question for question in questions}
             decisions |= await self._answers()
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
+        denied = {item.index for item in asked} - decisions.keys()
         return [
-            _decided(item, used[item.index]) if item.index in used else _free(item)
+            _decided(item, used[item.index])
+            if item.index in used
+            else _denied(item)
+            if item.index in denied
+            else _free(item)
             for item in calls
         ]
 
@@ -170,7 +178,8 @@ class Approver:
         tools = {
             tool.name: tool
             for item in asked
-            if decisions[item.index].approved
+            if item.index in decisions
+            and decisions[item.index].approved
             and item.call.name in self._available.changed
             and (tool := self._available.find(item.call.name)) is not None
         }
@@ -204,6 +213,7 @@ class Approver:
             given = self._store.find_decided(self._session_id, message_id, item.call, digest)
             if given is not None:
                 decisions[item.index] = given
+            if given is not None or self._mode == "deny":
                 continue
             questions.append(
                 self._store.ask(
@@ -275,6 +285,15 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
 
 def _free(item: NumberedCall) -> DecidedCall:
     return DecidedCall(call=item.call, index=item.index, arguments=item.call.arguments)
+
+
+def _denied(item: NumberedCall) -> DecidedCall:
+    refusal = _refusal(
+        EXECUTION_DENIED, "This call needs an approval, which nobody can give here. It did not run."
+    )
+    return DecidedCall(
+        call=item.call, index=item.index, arguments=item.call.arguments, refusal=refusal
+    )
 
 
 def _decided(item: NumberedCall, decision: ApprovalDecision | None) -> DecidedCall:

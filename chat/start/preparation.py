@@ -1,13 +1,14 @@
 """Prepares turns: looks up model and tools, then makes the job that the engine runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from chat.approvals.approver import ApprovalMode
 from chat.context.compaction import ContextRules, plan_with
 from chat.context.history import Continuation, continue_from
 from chat.context.plan import ContextPlan
@@ -22,10 +23,12 @@ from models_app.errors import ModelNotFound, ThinkingNotSupported, ToolsNotSuppo
 from models_app.language_model import ModelInfo, Think
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import ToolSpec, UserMessage
+from sessions_app.messages import Message, ToolSpec, UserMessage
 from sessions_app.session import Session
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
+
+ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
 
 Prepare = Callable[[str, Session], TurnJob]
 """Makes the job of a turn (its id) on a session as it is claimed; pure, it may be called again.
@@ -52,16 +55,35 @@ class TurnRequest:
     Attributes:
         message: What the user says; None continues from the history.
         think: Whether and how hard to reason; None was not said.
-        selected_tools: The tools of this turn; None leaves it to the session's settings.
+        selected_tools: The server's tools of this turn; None leaves it to the session's settings.
         detached: Whether the turn goes on when its client leaves.
-        interactive: Whether the client sees events, and so can be asked to approve a call.
+        approvals: What becomes of calls that need an approval: the turn waits for the answer of a
+            listener, ends until the next request, or denies them at once and tells the model.
+        messages: What is appended to the history instead of ``message``: what the user says,
+            results of the client's tools, a whole history. Messages that the session ends with,
+            unanswered, are not said twice. Every call of a client's tool must have its result.
+        instructions: System text for this turn, before the session's own prompt; it is not saved.
+        client_tools: Tools that the client runs. A call of one ends the turn, once the server's
+            calls of the same answer have run.
+        tool_choice: ``none`` offers no tools; ``required`` makes the model call one; of names, it
+            calls one of these, and no others are offered. That holds for the first answer of the
+            turn. Where a provider can force nothing (``ModelInfo.forces_tools``), the prompt says
+            it.
+        options: Sampling options by Ollama's names, over the session's.
+        answer_schema: A JSON schema that the answer must fit; not together with tools.
     """
 
     message: str | None = None
     think: Think | None = None
     selected_tools: Sequence[str] | None = None
     detached: bool = False
-    interactive: bool = True
+    approvals: ApprovalMode = "wait"
+    messages: Sequence[Message] = ()
+    instructions: str | None = None
+    client_tools: Sequence[ToolSpec] = ()
+    tool_choice: ToolChoice = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    answer_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +235,7 @@ class ChatPreparation:
             ToolsNotSupported: Tools are offered to a model that can't call them.
         """
         request, preparer = self.request, self.preparer
+        _refuse_what_is_not_built(request)
         continuation = continue_from(session.messages, request.message)
         if continuation is None:
             raise NothingToContinue(session.session_id)
@@ -288,6 +311,15 @@ def _check_tools(
         field=field,
         model=model,
     )
+
+
+def _refuse_what_is_not_built(request: TurnRequest) -> None:
+    default = TurnRequest()
+    for name in ("messages", "instructions", "client_tools", "tool_choice", "options"):
+        if getattr(request, name) != getattr(default, name):
+            raise ValidationFailed(f"{name} are not supported yet.", field=name)
+    if request.answer_schema is not None:
+        raise ValidationFailed("answer_schema is not supported yet.", field="answer_schema")
 
 
 def _require_model(session: Session, named: str) -> None:

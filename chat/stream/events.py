@@ -57,6 +57,21 @@ class ToolCallStarted(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str
 
 
+class ClientToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The model asked for a tool that the client runs; the turn ends with it.
+
+    Only where a request offers tools of its client. There is one for each such call, right before
+    ``message_complete``, whose ``done_reason`` is ``tool_calls``; or before ``done``, where other
+    calls of the answer wait for an approval. The next request brings the results.
+    """
+
+    event: ClassVar[str] = "client_tool_call"
+    tool_name: str
+    arguments: Mapping[str, Any]
+    call_index: int
+    tool_call_id: str
+
+
 class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     """The model asked for a tool that runs only if a person approves (``confirm-tool``).
 
@@ -287,6 +302,7 @@ Event = (
     | ContentDelta
     | ThinkingContentDelta
     | ToolCallStarted
+    | ClientToolCall
     | ToolConfirmationRequired
     | ToolCallDelta
     | ToolResultReceived

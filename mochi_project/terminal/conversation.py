@@ -175,7 +175,7 @@ class Conversation:
                 message=message,
                 think=self.think,
                 selected_tools=self.tools,
-                interactive=self._approvals.can_answer,
+                approvals="wait" if self._approvals.can_answer else "suspend",
             ),
             session_id=self.session_id,
             model=None if self.session_id else self.model,

@@ -13,8 +13,8 @@ from tools_app.toolset import Tool, ToolListing, ToolResult
 
 ASKED = "tool_call_confirmation_required"
 HELLO = TurnRequest(message="Hello!")
-UNHEARD = TurnRequest(message="Hello!", interactive=False)
-GO_ON = TurnRequest(interactive=False)
+UNHEARD = TurnRequest(message="Hello!", approvals="suspend")
+GO_ON = TurnRequest(approvals="suspend")
 
 
 class Server:

@@ -208,7 +208,7 @@ async def test_an_answer_that_waits_for_an_approval_stands_and_goes_on(make_hous
     session_id = await answered(house, "Old", tools=["add"], policy="always_confirm")
     call = ToolCall(id="c1", name="add", arguments={})
     house.model.say([CallDelta(call)], [Finished()])
-    outcome = await run(house, session_id, TurnRequest(interactive=False))
+    outcome = await run(house, session_id, TurnRequest(approvals="suspend"))
     assert outcome.state is State.SUSPENDED
     assert await said(house, session_id) == (["Hello!", ""], [["Old"]])
     [asked] = outcome.confirmations

@@ -132,6 +132,27 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told(house, tools, as
     assert "denied" in house.model.requests[1].messages[-1].content
 
 
+async def test_where_approvals_are_denied_nobody_is_asked_and_the_model_is_told(
+    house, tools, asking
+):
+    turn = await begin(house, asking, TurnRequest(message="Hi", approvals="deny"))
+    result = await turn.until("tool_result")
+    await turn.until("done")
+    assert (result["success"], result["error_code"]) == (False, "TOOL_EXECUTION_DENIED")
+    assert "tool_call_confirmation_required" not in turn.names
+    assert list(await house.confirmations.pending(asking)) == []
+    assert tools.ran == []
+    assert "needs an approval" in house.model.requests[1].messages[-1].content
+
+
+async def test_what_was_approved_before_runs_where_approvals_are_denied(house, tools, asking):
+    await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
+    asked = await question(house, asking)
+    await house.confirmations.decide(asking, asked.confirmation_id, approved=True)
+    await (await begin(house, asking, TurnRequest(approvals="deny"))).until("message_complete")
+    assert tools.ran == [("delete", {"path": "a"})]
+
+
 async def test_silence_is_a_no(make_house, tools):
     house = make_house(tools, confirmation_seconds=0.05)
     house.model.say([call("c1")], [Finished()])
@@ -223,7 +244,7 @@ async def test_a_tool_that_is_not_offered_does_not_run_although_it_exists(house,
 
 
 async def test_without_a_listener_the_turn_ends_and_the_answer_is_used_later(house, tools, asking):
-    turn = await begin(house, asking, TurnRequest(message="Hello!", interactive=False))
+    turn = await begin(house, asking, TurnRequest(message="Hello!", approvals="suspend"))
     outcome = await turn.turn.finished()
     assert outcome.state is State.SUSPENDED
     [asked] = outcome.confirmations
@@ -243,7 +264,7 @@ async def test_without_a_listener_the_turn_ends_and_the_answer_is_used_later(hou
 
 
 async def test_an_answer_is_used_once(house, tools, asking):
-    await (await begin(house, asking, TurnRequest(message="Hi", interactive=False))).until("done")
+    await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
     asked = await question(house, asking)
     await house.confirmations.decide(asking, asked.confirmation_id, approved=True)
     await (await begin(house, asking, GO_ON)).until("done")
@@ -263,7 +284,7 @@ async def test_an_answer_is_used_once(house, tools, asking):
 
 
 async def test_without_a_decision_a_resumed_turn_asks_again_with_the_same_question(house, asking):
-    await (await begin(house, asking, TurnRequest(message="Hi", interactive=False))).until("done")
+    await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
     asked = await question(house, asking)
     resumed = await begin(house, asking, GO_ON)
     again = await resumed.until("tool_call_confirmation_required")
@@ -306,7 +327,7 @@ async def test_a_turn_that_is_stopped_while_it_begins_to_ask_leaves_no_question(
 
 
 async def test_a_new_message_takes_back_what_an_earlier_turn_asked(house, tools, asking):
-    await (await begin(house, asking, TurnRequest(message="Hi", interactive=False))).until("done")
+    await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
     asked = await question(house, asking)
     await (await begin(house, asking, TurnRequest(message="Never mind."))).until("done")
     with pytest.raises(ConfirmationNotFound):
@@ -315,7 +336,7 @@ async def test_a_new_message_takes_back_what_an_earlier_turn_asked(house, tools,
 
 
 async def test_of_an_edited_message_nothing_can_be_approved(house, asking):
-    await (await begin(house, asking, TurnRequest(message="Hi", interactive=False))).until("done")
+    await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
     asked = await question(house, asking)
     await asyncio.to_thread(house.sessions.edit_message, asking, 0, "Something else")
     assert await house.confirmations.pending(asking) == []
@@ -348,7 +369,7 @@ async def test_a_shutdown_keeps_the_question_for_the_next_start(house, tools, as
 async def test_another_process_reads_from_the_journal_what_a_suspended_turn_waits_for(
     house, asking
 ):
-    turn = await begin(house, asking, TurnRequest(message="Hi", interactive=False))
+    turn = await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))
     outcome = await turn.turn.finished()
     entries = (await asyncio.to_thread(house.journal.read, asking, turn.turn.turn_id)).entries
     session = await asyncio.to_thread(house.sessions.get, asking)
