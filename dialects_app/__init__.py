@@ -1,1 +1,1 @@
-"""Dialects: the protocols of other people's clients, spoken over the same turns."""
+"""Speaks other people's protocols, so that their clients work here unchanged (docs/openai.md)."""

@@ -9,6 +9,8 @@ from ninja.openapi.schema import OpenAPISchema
 
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
+from dialects_app.api import router as openai_router
+from dialects_app.openapi import describe_operations
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
@@ -28,9 +30,13 @@ class MochiAPI(NinjaAPI):
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
     ) -> OpenAPISchema:
-        """Return the schema, with the answers of the guard and the error handlers."""
+        """Return the schema, with the answers of the guard and the error handlers, and ``/v1``."""
         schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
         describe_common_answers(schema)
+        others = openai_api.get_openapi_schema()
+        describe_operations(others)
+        schema["paths"].update(others["paths"])
+        schema["components"]["schemas"].update(others["components"]["schemas"])
         return schema
 
 
@@ -47,6 +53,18 @@ api = MochiAPI(
     urls_namespace="api",
 )
 install_error_handlers(api)
+
+openai_api = NinjaAPI(
+    title="mochi-server",
+    version=VERSION,
+    docs_url=None,
+    openapi_url=None,
+    parser=StrictJsonParser(),
+    urls_namespace="openai",
+)
+"""The routes below ``/v1``; the OpenAPI document of ``api`` has them, too."""
+install_error_handlers(openai_api)
+openai_api.add_router("", openai_router)
 
 
 @api.get(

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from mochi_project.process.lifespan import MochiApplication
 
 SETTINGS_MODULE = "mochi_project.settings"
-PACKAGES = ("agents_app", "chat", "models_app", "prompts_app", "sessions_app", "tools_app")
+PACKAGES = (
+    *("agents_app", "chat", "dialects_app", "models_app", "prompts_app", "sessions_app"),
+    "tools_app",
+)
 LOG_SETTINGS = frozenset({"log_level", "log_format"})
 """Settings that ask for our logging; a program that gives none of them keeps its own."""
 

@@ -51,6 +51,7 @@ COMMON = (
 # From the lowest app to the highest: the order of errors in the docs.
 APPS = (
     *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
+    "dialects_app",
     "mochi_project",
 )
 # Codes without an error class: of the guard and the web framework.
@@ -303,7 +304,7 @@ def _request(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         for name, field in body["properties"].items()
     ]
     yield _table(["Field of the body", "Type", ""], rows) + "\n"
-    yield from _example(body.get("example"))
+    yield from _example(_example_of(operation["requestBody"]["content"][_JSON], body))
 
 
 def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
@@ -315,9 +316,13 @@ def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         yield f"Answers {status}" + (":\n\n" if _JSON in content else f", {kind}\n\n")
         if _JSON in content:
             body = _resolved(content[_JSON]["schema"], schema)
-            yield from _example(body.get("example"))
+            yield from _example(_example_of(content[_JSON], body))
     refused = ", ".join(str(status) for status in statuses if status >= 400)
     yield f"Errors: {refused}. Operation id: `{operation['operationId']}`.\n\n"
+
+
+def _example_of(content: Mapping[str, Any], body: Mapping[str, Any]) -> Any:
+    return content.get("example", body.get("example"))
 
 
 def _example(value: Any) -> Iterator[str]:

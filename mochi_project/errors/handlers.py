@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
+from dialects_app.openai.errors import error_answer, speaks_openai
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import (
     RETRY_AFTER_OF_CODE,
@@ -21,6 +22,7 @@ from sessions_app.store.atomic import raise_if_unwritable
 
 logger = logging.getLogger(__name__)
 
+_CONTENT_TYPE = "application/json; charset=utf-8"
 _PLAIN_ERRORS: dict[int, tuple[str, str]] = {
     400: ("BAD_REQUEST", "The request makes no sense to this server."),
     401: ("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED),
@@ -48,35 +50,54 @@ def error_response(
     status: int | None = None,
     retryable: bool = False,
     details: dict[str, Any] | None = None,
+    path: str = "",
 ) -> HttpResponse:
-    """Return the envelope as a response; the status is the code's unless given."""
+    """Return the envelope as a response; the status is the code's unless given.
+
+    Args:
+        code: The error's code.
+        message: The sentence for people.
+        status: The status, if it is not the code's.
+        retryable: Whether the same request may succeed later.
+        details: The facts for programs.
+        path: Where the error is answered: below ``/v1`` it has OpenAI's shape.
+    """
+    if speaks_openai(path):
+        answer = error_answer(code, message, status=status, retryable=retryable, details=details)
+        return HttpResponse(
+            json.dumps(answer.body, default=str).encode(),
+            status=answer.status,
+            content_type=_CONTENT_TYPE,
+            headers=answer.headers,
+        )
     body = json.dumps(
         envelope(code, message, retryable=retryable, details=details), default=str
     ).encode()
     response = HttpResponse(
         body,
         status=status or STATUS_OF_CODE.get(code, 500),
-        content_type="application/json; charset=utf-8",
+        content_type=_CONTENT_TYPE,
     )
     if code in RETRY_AFTER_OF_CODE:
         response["Retry-After"] = str(RETRY_AFTER_OF_CODE[code])
     return response
 
 
-def plain_error(status: int, message: str | None = None) -> HttpResponse:
+def plain_error(status: int, message: str | None = None, *, path: str = "") -> HttpResponse:
     """Return the envelope for a status of which nothing more is known."""
     fallback = _PLAIN_ERRORS[500] if status >= 500 else _PLAIN_ERRORS[400]
     code, default_message = _PLAIN_ERRORS.get(status, fallback)
-    return error_response(code, message or default_message, status=status)
+    return error_response(code, message or default_message, status=status, path=path)
 
 
-def not_allowed(method: str | None, allowed: Iterable[str]) -> HttpResponse:
+def not_allowed(method: str | None, allowed: Iterable[str], *, path: str = "") -> HttpResponse:
     """Return 405 with the methods that are allowed, in the envelope and in ``Allow``."""
     methods = sorted(allowed)
     response = error_response(
         "METHOD_NOT_ALLOWED",
         f"{method} is not allowed here; use {' or '.join(methods)}.",
         details={"allowed": methods},
+        path=path,
     )
     if "GET" in methods:
         methods = sorted({*methods, "HEAD"})
@@ -84,10 +105,14 @@ def not_allowed(method: str | None, allowed: Iterable[str]) -> HttpResponse:
     return response
 
 
-def on_mochi_error(_request: HttpRequest, error: Any) -> HttpResponse:
+def on_mochi_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer an error of the domain with its own code and message."""
     response = error_response(
-        error.code, error.message, retryable=error.retryable, details=error.details
+        error.code,
+        error.message,
+        retryable=error.retryable,
+        details=error.details,
+        path=request.path_info,
     )
     if response.status_code >= 500:
         logger.warning("%s: %s", error.code, error.message)
@@ -97,7 +122,7 @@ def on_mochi_error(_request: HttpRequest, error: Any) -> HttpResponse:
     return response
 
 
-def on_validation_error(_request: HttpRequest, error: Any) -> HttpResponse:
+def on_validation_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a request whose parameters or body have the wrong shape or value."""
     errors = [
         {"field": field_of(item["loc"]), "message": _sentence(item), "type": item["type"]}
@@ -107,7 +132,10 @@ def on_validation_error(_request: HttpRequest, error: Any) -> HttpResponse:
     if len(errors) > 3:
         message += f"; and {len(errors) - 3} more"
     return error_response(
-        "VALIDATION_ERROR", message, details={"field": errors[0]["field"], "errors": errors}
+        "VALIDATION_ERROR",
+        message,
+        details={"field": errors[0]["field"], "errors": errors},
+        path=request.path_info,
     )
 
 
@@ -115,18 +143,18 @@ def on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer what Ninja itself refuses: above all a body that can't be parsed."""
     if isinstance(error.__cause__, MochiError):
         return on_mochi_error(request, error.__cause__)
-    return plain_error(error.status_code, error.message)
+    return plain_error(error.status_code, error.message, path=request.path_info)
 
 
-def on_not_found(_request: HttpRequest, _error: Any) -> HttpResponse:
+def on_not_found(request: HttpRequest, _error: Any) -> HttpResponse:
     """Answer Django's own not-found exception."""
-    return plain_error(404)
+    return plain_error(404, path=request.path_info)
 
 
-def on_suspicious_operation(_request: HttpRequest, error: Any) -> HttpResponse:
+def on_suspicious_operation(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a request that Django itself finds malformed."""
     logger.warning("suspicious request: %s", error)
-    return plain_error(400)
+    return plain_error(400, path=request.path_info)
 
 
 def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
@@ -142,7 +170,7 @@ def on_os_error(request: HttpRequest, error: Any) -> HttpResponse:
 def on_unexpected_error(request: HttpRequest, error: Any) -> HttpResponse:
     """Answer a bug: the traceback goes to the log, and nothing of it to the client."""
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    return plain_error(500)
+    return plain_error(500, path=request.path_info)
 
 
 _HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
@@ -169,29 +197,29 @@ def field_of(loc: Iterable[str | int]) -> str:
     return ".".join(str(part) for part in path if part != "[key]") or str(source)
 
 
-def bad_request_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+def bad_request_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """``handler400``."""
-    return plain_error(400)
+    return plain_error(400, path=request.path_info)
 
 
-def forbidden_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+def forbidden_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """``handler403``."""
-    return plain_error(403)
+    return plain_error(403, path=request.path_info)
 
 
-def not_found_view(_request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
+def not_found_view(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """``handler404``."""
-    return plain_error(404)
+    return plain_error(404, path=request.path_info)
 
 
-def server_error_view(_request: HttpRequest) -> HttpResponse:
+def server_error_view(request: HttpRequest) -> HttpResponse:
     """``handler500``; Django has logged the exception."""
-    return plain_error(500)
+    return plain_error(500, path=request.path_info)
 
 
-async def unknown_path_view(_request: HttpRequest) -> HttpResponse:
+async def unknown_path_view(request: HttpRequest) -> HttpResponse:
     """Answer every path that is no route: the last entry of the URL configuration."""
-    return plain_error(404)
+    return plain_error(404, path=request.path_info)
 
 
 def _sentence(item: dict[str, Any]) -> str:

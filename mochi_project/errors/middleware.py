@@ -27,8 +27,9 @@ def envelope_middleware(get_response: GetResponse) -> GetResponse:
         if response.status_code < 400 or response.streaming or _is_json(response):
             return response
         if isinstance(response, HttpResponseNotAllowed):
-            return not_allowed(request.method, response["Allow"].split(", "))
-        return plain_error(response.status_code)
+            allowed = response["Allow"].split(", ")
+            return not_allowed(request.method, allowed, path=request.path_info)
+        return plain_error(response.status_code, path=request.path_info)
 
     return middleware
 

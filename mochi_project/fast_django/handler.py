@@ -36,6 +36,7 @@ from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
 from mochi_project.fast_django.disconnect import CancelledOnDisconnect
+from mochi_project.guard.root_path import path_below_root
 
 _NO_CONTENT = 204
 _WITHOUT_BODY = frozenset({_NO_CONTENT, 304})
@@ -99,7 +100,8 @@ class AsyncHandler(ASGIHandler):
         request, error_response = super().create_request(scope, body_file)
         if request is not None:
             return request, None
-        return None, plain_error(error_response.status_code if error_response else 400)
+        status = error_response.status_code if error_response else 400
+        return None, plain_error(status, path=path_below_root(scope))
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
         """Send a response, with the length of its body where that is known."""

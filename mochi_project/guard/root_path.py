@@ -40,3 +40,9 @@ class RootPath:
             return None
         prefix = given[0].decode("latin-1").strip().rstrip("/")
         return prefix if ROOT_PATH.fullmatch(prefix) else None
+
+
+def path_below_root(scope: Scope) -> str:
+    """Return a request's path without what a proxy, or a mounting application, has in front."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))

@@ -24,7 +24,15 @@ from sessions_app.errors import MochiError, SessionBusy, SessionNotFound, Valida
 
 pytestmark = pytest.mark.conformance
 
-APPS = ["sessions_app", "prompts_app", "models_app", "tools_app", "chat", "agents_app"]
+APPS = [
+    "sessions_app",
+    "prompts_app",
+    "models_app",
+    "tools_app",
+    "chat",
+    "agents_app",
+    "dialects_app",
+]
 
 
 class Options(BaseModel):

@@ -72,7 +72,8 @@ def test_every_operation_declares_its_errors_as_the_envelope(
         assert any(status.startswith("4") for status in errors), route
         for status, answer in errors.items():
             content = resolve(schema, answer)["content"]["application/json"]
-            assert content["schema"]["$ref"].endswith("/ErrorResponse"), f"{route} {status}"
+            shape = "OpenAIError" if " /v1/" in route else "ErrorResponse"
+            assert content["schema"]["$ref"].endswith(f"/{shape}"), f"{route} {status}"
             assert has_example(schema, content), f"{route} {status}"
 
 

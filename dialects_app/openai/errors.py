@@ -1,0 +1,112 @@
+"""Puts errors into OpenAI's shape. Pure: who answers in which protocol sends what this makes.
+
+Both official packages show ``message``, ``type``, ``param`` and ``code`` of ``error``; ours are
+beside them: ``mochi_code`` and ``details``. The official packages repeat a request on 408, 409,
+429 and from 500 on, unless ``x-should-retry`` says that it would be in vain.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE
+
+BASE = "/v1"
+
+_STATUS_HERE = {"RATE_LIMITED": 429}
+"""Statuses that these protocols have and our own does not."""
+
+_OF_A_MODEL = frozenset({"MODEL_NOT_FOUND", "PROFILE_NOT_FOUND", "AGENT_NOT_FOUND"})
+_CODES = {
+    **dict.fromkeys(_OF_A_MODEL, "model_not_found"),
+    "VALIDATION_ERROR": "invalid_value",
+    "UNAUTHENTICATED": "invalid_api_key",
+    "CONTEXT_OVERFLOW": "context_length_exceeded",
+    "CONTENT_REFUSED": "content_filter",
+    "NOT_FOUND": "unknown_url",
+    "METHOD_NOT_ALLOWED": "method_not_supported",
+}
+"""OpenAI's names of errors; others have our own code in lower case."""
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """An error as it is answered.
+
+    Attributes:
+        status: The HTTP status.
+        body: The JSON of the body.
+        headers: Headers beside those of every answer, by their lower-case names.
+    """
+
+    status: int
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+def speaks_openai(path: str) -> bool:
+    """Return whether errors at a path have OpenAI's shape."""
+    return path.startswith(BASE) and path[len(BASE) : len(BASE) + 1] in {"", "/"}
+
+
+def error_answer(
+    code: str,
+    message: str,
+    *,
+    status: int | None = None,
+    retryable: bool = False,
+    details: Mapping[str, Any] | None = None,
+) -> ErrorAnswer:
+    """Return an error as a whole answer; the status is the code's unless given."""
+    given = details or {}
+    error = error_object(code, message, status=status, retryable=retryable, details=given)
+    headers = {} if retryable else {"x-should-retry": "false"}
+    after = given.get("retry_after") or RETRY_AFTER_OF_CODE.get(code)
+    if isinstance(after, int | float) and 0 < after < math.inf:
+        headers["retry-after"] = str(math.ceil(after))
+    return ErrorAnswer(status_of(code, status), {"error": error}, headers)
+
+
+def error_object(
+    code: str,
+    message: str,
+    *,
+    status: int | None = None,
+    retryable: bool = False,
+    details: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the value of ``error``, as an answer or an event of a stream has it."""
+    given = {**(details or {})}
+    return {
+        "message": message,
+        "type": type_of(status_of(code, status)),
+        "param": given.get("field") or ("model" if code in _OF_A_MODEL else None),
+        "code": _code_of(code, retryable=retryable),
+        "mochi_code": code,
+        "details": {**given, "retryable": retryable},
+    }
+
+
+def status_of(code: str, status: int | None = None) -> int:
+    """Return the HTTP status of an error in these protocols, which know no 422.
+
+    Args:
+        code: Our code.
+        status: The status in our own protocol, if it is not the code's.
+    """
+    status = _STATUS_HERE.get(code) or status or STATUS_OF_CODE.get(code, 500)
+    return 400 if status == 422 else status
+
+
+def type_of(status: int) -> str:
+    """Return OpenAI's ``type`` of the errors with a status."""
+    return "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
+
+
+def _code_of(code: str, *, retryable: bool) -> str:
+    if code == "RATE_LIMITED":
+        return "rate_limit_exceeded" if retryable else "insufficient_quota"
+    return _CODES.get(code, code.lower())

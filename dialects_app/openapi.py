@@ -1,0 +1,155 @@
+"""Describes the ``/v1`` routes in the OpenAPI document.
+
+Nothing here runs before somebody asks for the document: a route names its operation, and
+``DESCRIBED`` says which structs its body and its answer are, with an example of each.
+"""
+
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+
+from dialects_app.models_list import ModelListOut, ModelOut
+from dialects_app.openai.errors import error_answer
+
+_PREFIX = "OpenAI"
+"""In front of the names of these components: the document has a ``ModelOut`` already."""
+
+_COMPONENT = f"#/components/schemas/{_PREFIX}{{name}}"
+_ERROR = "Error"
+
+_QWEN: dict[str, Any] = {
+    "id": "qwen3:14b",
+    "object": "model",
+    "created": 1760000000,
+    "owned_by": "ollama",
+    "name": "qwen3:14b",
+    "context_length": 40960,
+    "capabilities": ["completion", "tools", "thinking"],
+    "architecture": {"input_modalities": ["text"]},
+}
+
+
+class Described(msgspec.Struct, frozen=True, kw_only=True):
+    """Describes an operation beyond its parameters.
+
+    Attributes:
+        answer: The body of its answer; None if it has none.
+        example: An example of the answer.
+        body: The body of its request; None if it has none.
+        body_example: An example of the request.
+        stream: An example of its answer as server-sent events; "" if it does not stream.
+    """
+
+    answer: type[msgspec.Struct] | None = None
+    example: Any = None
+    body: type[msgspec.Struct] | None = None
+    body_example: Any = None
+    stream: str = ""
+
+
+def _models() -> dict[str, Described]:
+    return {
+        "openai_list_models": Described(
+            answer=ModelListOut, example={"object": "list", "data": [_QWEN]}
+        ),
+        "openai_get_model": Described(answer=ModelOut, example=_QWEN),
+    }
+
+
+SECTIONS: list[Callable[[], dict[str, Described]]] = [_models]
+"""Each returns the operations of a part of the protocol, importing what it needs."""
+
+
+def describe_operations(schema: dict[str, Any]) -> None:
+    """Add bodies, answers, examples and errors to a schema of ``/v1``, in place."""
+    described = {name: entry for section in SECTIONS for name, entry in section().items()}
+    kinds = [kind for entry in described.values() for kind in (entry.answer, entry.body) if kind]
+    _, components = msgspec.json.schema_components(kinds, ref_template=_COMPONENT)
+    for component in components.values():
+        if "description" in component:
+            component["description"] = cleandoc(component["description"])
+    components[_ERROR] = _error_schema()
+    named = {f"{_PREFIX}{name}": component for name, component in components.items()}
+    schema["components"].setdefault("schemas", {}).update(named)
+    for methods in schema["paths"].values():
+        for operation in methods.values():
+            _describe(operation, described[operation["operationId"]])
+
+
+def _describe(operation: dict[str, Any], entry: Described) -> None:
+    if entry.body is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": _content(entry.body, entry.body_example)},
+        }
+    answers = operation["responses"]
+    if entry.answer is not None:
+        answers[200]["content"] = {"application/json": _content(entry.answer, entry.example)}
+    if entry.stream:
+        answers[200].setdefault("content", {})["text/event-stream"] = {"example": entry.stream}
+    for status, code, message in _ERRORS:
+        if status in _REFUSALS_OF_BODIES and entry.body is None:
+            continue
+        answer = answers.setdefault(status, {"description": message})
+        answer["content"] = {"application/json": _error_content(code, message)}
+    for status, answer in answers.items():
+        if status >= 400 and "content" not in answer:
+            answer["content"] = {"application/json": {"schema": _ref(_ERROR)}}
+    operation["responses"] = dict(sorted(answers.items()))
+
+
+_ERRORS = (
+    (400, "VALIDATION_ERROR", "Something in the request has the wrong shape or value."),
+    (401, "UNAUTHENTICATED", "Authentication required."),
+    (403, "FORBIDDEN", "The `Host` or the `Origin` is not allowed."),
+    (408, "REQUEST_TIMEOUT", "The body took too long to arrive."),
+    (413, "PAYLOAD_TOO_LARGE", "The body is too large."),
+    (415, "UNSUPPORTED_MEDIA_TYPE", "The body is not declared as JSON."),
+    (500, "INTERNAL_ERROR", "A bug in this server."),
+)
+_REFUSALS_OF_BODIES = frozenset({408, 413, 415})
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": _COMPONENT.format(name=name)}
+
+
+def _content(kind: type[msgspec.Struct], example: Any) -> dict[str, Any]:
+    content = {"schema": _ref(kind.__name__)}
+    return content if example is None else {**content, "example": example}
+
+
+def _error_content(code: str, message: str) -> dict[str, Any]:
+    return {"schema": _ref(_ERROR), "example": error_answer(code, message).body}
+
+
+def _error_schema() -> dict[str, Any]:
+    text = {"type": "string"}
+    maybe = {"type": ["string", "null"]}
+    return {
+        "type": "object",
+        "description": "An error of the `/v1` routes.",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type", "param", "code", "mochi_code", "details"],
+                "properties": {
+                    "message": {**text, "description": "A sentence that says what to change"},
+                    "type": {**text, "description": "OpenAI's kind of error"},
+                    "param": {
+                        **maybe,
+                        "description": "The path of the field, like `messages[2].content`",
+                    },
+                    "code": {**maybe, "description": "OpenAI's code, or ours in lower case"},
+                    "mochi_code": {**text, "description": "Our code, as in all other routes"},
+                    "details": {"type": "object", "description": "Facts for programs"},
+                },
+            }
+        },
+        "example": error_answer(
+            "MODEL_NOT_FOUND", "Model 'qwen' not found.", details={"provider": "ollama"}
+        ).body,
+    }
