@@ -6,6 +6,8 @@ and doing it again, changes nothing (docs/decisions/0004).
 
 import hashlib
 
+from msgspec import UNSET
+
 from chat.errors import TurnInterrupted
 from chat.remote.replay import ReplayedTurn
 from chat.storage.journal import line
@@ -63,7 +65,8 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
 
     The journal may have the first of them already: a process died between the two.
     """
-    done = Done(session_id=session.session_id)
+    answer = find_answer(session, turn.message_id or "")
+    done = Done(session_id=session.session_id, saved_at=answer.timestamp if answer else UNSET)
     events = (done,) if turn.ending else (_ending(session, turn, turn_id), done)
     return "".join(
         line(number, event.event, encode_event(event))

@@ -24,12 +24,13 @@ TurnPhase = Literal[
 
 
 class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn has begun; always the first event."""
+    """The turn has begun; always the first event. The first answer will be ``message_id``."""
 
     event: ClassVar[str] = "turn_started"
     turn_id: str
     session_id: str
     model: str
+    message_id: str | UnsetType = UNSET
 
 
 class ContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -233,10 +234,11 @@ class AgentComplete(_OfAgent, frozen=True, kw_only=True):
 
 
 class ToolContinuationStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools' results go back to the model."""
+    """The tools' results go back to the model; its answer will be ``message_id``."""
 
     event: ClassVar[str] = "tool_continuation_start"
     message: str = "Processing tool results..."
+    message_id: str | UnsetType = UNSET
 
 
 class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,10 +293,14 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """The stream is complete; always the last event, exactly once."""
+    """The stream is complete; always the last event, exactly once.
+
+    ``saved_at`` is the time of the turn's last answer, whole or waiting for an approval.
+    """
 
     event: ClassVar[str] = "done"
     session_id: str
+    saved_at: str | UnsetType = UNSET
 
 
 Event = (

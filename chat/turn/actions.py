@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
+import msgspec
+from msgspec import UNSET
+
 from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk
 from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
 from chat.stream.commit_point import CommitPoint
@@ -58,7 +61,9 @@ class TurnActions:
         self.children: set[Running] = set()
         self.recorder = recorder
         self.approver = approver
-        self.commit_point = CommitPoint(stream, job.first_event)
+        self._next_id = new_message_id()
+        first_event = msgspec.structs.replace(job.first_event, message_id=self._next_id)
+        self.commit_point = CommitPoint(stream, first_event)
         self._job = job
         self._stream = stream
         self._tools = tools
@@ -102,7 +107,8 @@ class TurnActions:
 
     async def ask_model(self, *, planning: bool = False) -> Input:
         """Ask the model, and report what kind of answer it gave."""
-        answer = self._answer = ModelAnswer(new_message_id(), self._tools.next_index)
+        answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index)
+        self._next_id = new_message_id()
         await self._caller.ask(answer, planning=planning)
         if answer.calls:
             return Input.ASKED_FOR_TOOLS
@@ -166,7 +172,7 @@ class TurnActions:
 
     async def report_continuation(self) -> None:
         """Send the event that results go back to the model."""
-        self._stream.emit([ToolContinuationStarted()])
+        self._stream.emit([ToolContinuationStarted(message_id=self._next_id)])
 
     async def _secure(self, *, durable: bool) -> None:
         """Record which calls start, before they run (docs/decisions/0029)."""
@@ -207,7 +213,7 @@ class TurnActions:
         self.commit_point.commit()
         if self._open_calls:  # their message was being saved, which a cancellation waits for
             self._answer = None
-        answer = self._answer or ModelAnswer(new_message_id())
+        answer = self._answer or ModelAnswer(self._next_id)
         await self.approver.withdraw()
         given_up = self._tools.unanswered("The call was cancelled.", *self._open_calls)
         await self.recorder.append(*given_up)
@@ -291,7 +297,12 @@ class TurnActions:
 
     async def close(self, *last: Event) -> None:
         """Send the last events, and ``done`` after them."""
-        await self.commit_point.finish([*last, Done(session_id=self._job.session.session_id)])
+        message = self.outcome.message
+        done = Done(
+            session_id=self._job.session.session_id,
+            saved_at=UNSET if message is None else message.timestamp,
+        )
+        await self.commit_point.finish([*last, done])
 
     def _current_answer(self) -> ModelAnswer:
         if self._answer is None:

@@ -57,6 +57,19 @@ async def test_tool_calls_run_and_their_results_go_back_to_the_model(make_house)
     ]
 
 
+async def test_the_ids_of_answers_are_told_before_their_text(make_house):
+    house = make_house(Calculator())
+    house.model.say([TextDelta("Let me see."), call("c1", a=1, b=2)], [Finished()])
+    house.model.say_text("Three.")
+    session_id = await house.new_session(tools=["add"])
+    events, _ = await run(house, session_id)
+    saved = [m for m in await house.messages(session_id) if isinstance(m, AssistantMessage)]
+    begins = ("turn_started", "tool_continuation_start")
+    told = [dict(events)[name]["message_id"] for name in begins]
+    assert told == [message.message_id for message in saved]
+    assert dict(events)["done"]["saved_at"] == saved[-1].timestamp
+
+
 async def test_arguments_that_are_streamed_show_before_their_call_under_its_number(make_house):
     house = make_house(Calculator())
     house.model.say([call("c0", a=1, b=1)], [Finished()])
