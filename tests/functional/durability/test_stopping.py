@@ -177,6 +177,12 @@ def pending_signals(process):
     return {number for number in signal.Signals if mask >> (number - 1) & 1}
 
 
+def has_stopped(process):
+    """Return whether all threads stand still; one that does not would still take a signal."""
+    states = [Path(f"/proc/{process.pid}/task/{thread.id}/stat") for thread in process.threads()]
+    return all(state.read_text().rpartition(")")[2].split()[0] == "T" for state in states)
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
 def test_a_web_process_that_has_not_obeyed_the_first_signal_obeys_the_second(
     start, script, eventually
@@ -187,6 +193,7 @@ def test_a_web_process_that_has_not_obeyed_the_first_signal_obeys_the_second(
         frozen = server.web_processes
         for process in frozen:
             process.suspend()
+        eventually(lambda: all(has_stopped(each) for each in frozen), 30)
         stopping = Stopping(server)
         eventually(lambda: all(signal.SIGTERM in pending_signals(each) for each in frozen), 30)
         server.process.send_signal(signal.SIGTERM)
