@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mochi_project.flags import check_flags, flags_of
 from mochi_project.version import VERSION
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server until it is stopped, or one command; return the exit code."""
     parser = _parser()
-    flags = parser.parse_args(arguments)
+    flags, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        check_flags(parser, unknown)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if flags.command and flags.command[0] not in COMMANDS:
         parser.error(_unknown(flags.command[0]))
     if flags.version:
@@ -81,6 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     finally:
         gc.enable()
+
+
+def program_flags() -> Sequence[str]:
+    """Return the flags that stand before the command."""
+    return flags_of(_parser())
 
 
 def _run(command: Sequence[str]) -> int:

@@ -1,13 +1,18 @@
-"""Declares the base class of all commands: help, misspelt actions, and errors for people."""
+"""Declares the base class of all commands: help, misspelt words, and errors for people."""
 
 import argparse
+import os
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from mochi_project.cli import program_flags
+from mochi_project.flags import check_flags
 from sessions_app.errors import MochiError
+from sessions_app.store.atomic import make_private_directory
 from sessions_app.suggestions import suggestion
 
 PROGRAM = "mochi-server"
@@ -18,16 +23,19 @@ class Actions:
     """The actions of a command: ``mochi-server COMMAND ACTION``."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self.names: list[str] = []
+        self.parsers: dict[str, argparse.ArgumentParser] = {}
         self._parsers = parser.add_subparsers(
             dest="action", required=True, metavar="ACTION", title="actions"
         )
 
     def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:  # noqa: A002 - argparse's word
         """Declare an action; ``help`` is also the description that its own ``--help`` shows."""
-        self.names.append(name)
         description = f"{help[:1].upper()}{help[1:]}."
-        return self._parsers.add_parser(name, help=help, description=description)
+        parser: argparse.ArgumentParser = self._parsers.add_parser(
+            name, help=help, description=description
+        )
+        self.parsers[name] = parser
+        return parser
 
 
 class MochiCommand(BaseCommand):
@@ -36,7 +44,13 @@ class MochiCommand(BaseCommand):
     ``--help`` leaves Django's flags out, which still work. From a shell, a ``CommandError``, a
     ``MochiError`` or an error with a file ends the command with one line on stderr; from
     ``call_command`` all are a ``CommandError``.
+
+    Attributes:
+        data_dir: What happens to a data directory that is not there: a command that needs it is
+            refused, or it is made, or the command does without.
     """
+
+    data_dir: Literal["needed", "made", "unused"] = "needed"
 
     suppressed_base_arguments = {  # noqa: RUF012 - declared so by Django
         "--version",
@@ -71,8 +85,18 @@ class MochiCommand(BaseCommand):
         """Run the command as a shell does."""
         self._called_from_command_line = True
         parser = self.create_parser(argv[0], argv[1])
+        words, action = argv[2:], None
         if self._actions is not None:
-            _check_action(parser, self._actions.names, argv[2:])
+            _check_action(parser, self._actions.parsers, words)
+            parsers = self._actions.parsers
+            action = next((parsers[word] for word in words if word in parsers), None)
+        check_flags(
+            parser,
+            words,
+            action=action,
+            hidden=self.suppressed_base_arguments,
+            of_program=program_flags,
+        )
         super().run_from_argv(argv)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
@@ -87,6 +111,7 @@ class MochiCommand(BaseCommand):
 
     def _execute(self, *args: Any, **options: Any) -> str | None:
         try:
+            self._check_data_dir()
             return super().execute(*args, **options)
         except MochiError as error:
             raise CommandError(error.message) from error
@@ -94,6 +119,21 @@ class MochiCommand(BaseCommand):
             if error.filename is None:  # nothing that a person could look at
                 raise
             raise CommandError(f"{error.filename}: {error.strerror}.") from error
+
+    def _check_data_dir(self) -> None:
+        """Refuse a data directory that can't be used: it would look like an empty one."""
+        if self.data_dir == "unused":
+            return
+        directory = django_settings.MOCHI.resolved_data_dir
+        try:
+            if self.data_dir == "made":
+                make_private_directory(directory)
+            with os.scandir(directory):
+                pass
+        except OSError as error:
+            raise CommandError(
+                f"MOCHI_DATA_DIR {directory} can't be used: {error.strerror}."
+            ) from error
 
 
 def _check_action(parser: CommandParser, known: Collection[str], words: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ class Command(MochiCommand):
         "Talk to a model: a conversation in the terminal. CTRL-C stops an answer, CTRL-D ends the "
         "conversation, /help lists the commands within it."
     )
+    data_dir = "made"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the session and how to answer."""

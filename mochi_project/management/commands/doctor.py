@@ -34,6 +34,7 @@ class Command(ReportCommand):
         "Say what works, what does not, and what to do about it: configuration, data, trust, "
         "models of every provider, tools, worker."
     )
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare ``--json``."""

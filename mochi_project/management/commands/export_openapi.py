@@ -14,6 +14,7 @@ class Command(MochiCommand):
     """Print the OpenAPI schema as JSON."""
 
     help = "Print the OpenAPI schema of the HTTP API as JSON, or write it to a file."
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""

@@ -23,6 +23,7 @@ class Command(ReportCommand):
         "Write example tools, agents, prompts and an MCP configuration into a data directory. "
         "Never overwrites anything, so it can be run again."
     )
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the directory and ``--json``."""

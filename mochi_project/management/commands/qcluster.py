@@ -24,6 +24,7 @@ class Command(MochiCommand):
     """
 
     help = "Runs the background worker by itself, beside servers started with --no-worker."
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take no arguments."""

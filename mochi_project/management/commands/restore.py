@@ -23,6 +23,7 @@ class Command(ReportCommand):
         "Put a backup back into the data directory. Files that are there stay as they are: without "
         "--overwrite nothing is restored if one of them is in the backup, too."
     )
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the directory, ``--overwrite`` and ``--json``."""

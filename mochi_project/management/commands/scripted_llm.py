@@ -17,6 +17,7 @@ class Command(MochiCommand):
         "Serve the scripted models of test mode by themselves, over Ollama's and OpenAI's HTTP "
         "routes, until Ctrl-C."
     )
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the address and the pace."""

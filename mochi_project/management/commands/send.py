@@ -33,6 +33,7 @@ class Command(MochiCommand):
         "everything works. CTRL-C stops the model; what there is of the answer is saved. A tool "
         "that needs your approval is asked about."
     )
+    data_dir = "made"
 
     def create_parser(self, prog_name: str, subcommand: str, **options: Any) -> CommandParser:
         """Return a parser that takes flags between the session and the message."""

@@ -24,6 +24,7 @@ class Command(ReportCommand):
         "Trust what a folder can execute (tools, agents, mcp.json) and its .env. Remembered for "
         "this user, outside of the folder."
     )
+    data_dir = "unused"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the folder, ``--revoke``, ``--list`` and ``--json``."""

@@ -7,6 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from mochi_project.cli import COMMANDS
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.management import commands
 
 DJANGO_FLAGS = (
@@ -18,6 +19,10 @@ DJANGO_FLAGS = (
     "--no-color",
     "--force-color",
     "--skip-checks",
+)
+READING = (
+    *(("agents", "list"), ("mcp", "list"), ("models", "list"), ("prompts", "list")),
+    *(("sessions", "list"), ("sessions", "check"), ("tools", "list"), ("backup", "copy")),
 )
 WITH_ACTIONS = ("agents", "mcp", "models", "prompts", "sessions", "tools")
 
@@ -80,6 +85,49 @@ def test_an_action_like_no_other_is_answered_with_all_of_them(capsys):
     with pytest.raises(SystemExit):
         run("prompts", "frobnicate")
     assert "no action 'frobnicate'; there are list, show" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["sessions", "list", "--limmit", "3"], "there is no flag --limmit; did you mean --limit?"),
+        (["chat", "--modle=qwen3:14b"], "there is no flag --modle; did you mean --model?"),
+        (["restore", "--overwrit3"], "did you mean --overwrite?"),  # though DIR is missing, too
+        (["tools", "list", "--zzz"], "no flag --zzz; `mochi-server tools --help` lists them"),
+        (
+            ["chat", "--data-dir", "."],
+            "--data-dir comes before the command: mochi-server --data-dir ... chat ...",
+        ),
+    ],
+)
+def test_a_misspelt_flag_is_pointed_out(words, complaint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(*words)
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sessions", "list", "--lim", "3"],  # argparse takes what is short for one
+        ["sessions", "--traceback", "list", "--json"],
+        ["sessions", "list", "--search=--limmit", "--json"],
+    ],
+)
+def test_a_flag_that_is_there_is_taken(words, capsys):
+    run(*words)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_data_directory_that_is_not_there_looks_like_no_empty_one(tmp_path, settings):
+    missing, file = tmp_path / "missing", tmp_path / "file"
+    file.touch()
+    for data_dir, why in ((missing, "No such file or directory"), (file, "Not a directory")):
+        settings.MOCHI = MochiSettings(data_dir=data_dir)
+        for words in READING:
+            with pytest.raises(CommandError, match=f"{data_dir} can't be used: {why}"):
+                call_command(*words)
 
 
 def test_an_error_is_one_line_without_the_name_of_its_class(capsys):
