@@ -99,6 +99,7 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     role: ClassVar[str] = "tool"
     tool_name: Annotated[str, Meta(description="which tool")] = ""
     tool_call_id: Annotated[str | None, Meta(description="the call that this answers")] = None
+    failed: Annotated[bool, Meta(description="the tool failed, or did not run")] = False
 
 
 Message = UserMessage | SystemMessage | AssistantMessage | ToolMessage

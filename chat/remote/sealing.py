@@ -36,6 +36,7 @@ def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
             timestamp=now,
             tool_name=call.tool_name,
             tool_call_id=call.tool_call_id,
+            failed=True,
         )
         for call in turn.started_calls
         if call.tool_call_id in unanswered

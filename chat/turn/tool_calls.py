@@ -159,7 +159,7 @@ class ToolCallRunner:
 
     def unanswered(self, content: str, *others: ToolCall) -> list[ToolMessage]:
         """Return results with this text for calls that are running, and for others."""
-        return [_message(call, content) for call in (*self.running, *others)]
+        return [_message(call, content, failed=True) for call in (*self.running, *others)]
 
     def _tell_wait(self, emit: Emit) -> None:
         """Send a status while tools run; agents send events of their own."""
@@ -288,7 +288,7 @@ def _outcome(
     if item.was_edited:  # or the model would take the result for one of what it asked for
         ran_with = msgspec.json.encode(item.arguments).decode()
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"
-    message = _message(call, content)
+    message = _message(call, content, failed=not result.success)
     return CallOutcome(
         message=message,
         event=finished.event(error_code=result.error_code, server=result.server),
@@ -309,11 +309,12 @@ def _mended(result: ToolResult) -> ToolResult:
     )
 
 
-def _message(call: ToolCall, content: str) -> ToolMessage:
+def _message(call: ToolCall, content: str, *, failed: bool) -> ToolMessage:
     return ToolMessage(
         content=content,
         message_id=new_message_id(),
         timestamp=utc_now(),
         tool_name=call.name,
         tool_call_id=call.id,
+        failed=failed,
     )

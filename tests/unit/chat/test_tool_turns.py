@@ -47,6 +47,8 @@ async def test_tool_calls_run_and_their_results_go_back_to_the_model(make_house)
     assert (bad["error_code"], bad["success"], bad["call_index"]) == ("TOOL_NOT_FOUND", False, 1)
     kinds = [type(message) for message in await house.messages(session_id)]
     assert kinds == [UserMessage, AssistantMessage, ToolMessage, ToolMessage, AssistantMessage]
+    results = [m for m in await house.messages(session_id) if isinstance(m, ToolMessage)]
+    assert [message.failed for message in results] == [False, True]
     assert [call.tool_call_id for call in outcome.tool_calls] == ["c1", "c2"]
     assert [spec.name for spec in house.model.requests[0].tools] == ["add"]
     assert [message.role for message in house.model.requests[1].messages] == [
