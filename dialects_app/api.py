@@ -1,4 +1,7 @@
-"""Serves the ``/v1`` routes, which speak OpenAI's protocols: parse, call, encode."""
+"""Serves the ``/v1`` routes: parses, calls, encodes, as OpenAI's protocols want it.
+
+They are an API beside the server's own one (docs/decisions/0059).
+"""
 
 import msgspec
 from django.http import HttpRequest, HttpResponse

@@ -1,17 +1,23 @@
 """Defines the CORS headers of responses to allowed origins, and answers preflight requests."""
 
+import re
+
 from mochi_project.asgi_types import Send
 from mochi_project.guard.response_headers import Headers
 
-_PREFLIGHT_HEADERS: Headers = (
-    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (
-        b"access-control-allow-headers",
-        b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
-    ),
-    (b"access-control-max-age", b"600"),
+MOST_ASKED_BYTES = 2048
+"""The longest list of headers that is allowed; the official SDK asks for some 300 bytes."""
+
+_METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
+_MAX_AGE = (b"access-control-max-age", b"600")
+_USUAL = b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+_READABLE_BY_PAGES = (
+    b"access-control-expose-headers",
+    b"Retry-After, x-request-id, x-should-retry, x-mochi-session-id, x-mochi-warning",
 )
-_READABLE_BY_PAGES = (b"access-control-expose-headers", b"Retry-After")
+
+_TOKEN = rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_is_list = re.compile(_TOKEN + rb"(?:[ \t]*,[ \t]*" + _TOKEN + rb")*").fullmatch
 
 
 def response_headers(origin: bytes) -> Headers:
@@ -19,12 +25,26 @@ def response_headers(origin: bytes) -> Headers:
     return (_allowed(origin), _READABLE_BY_PAGES)
 
 
-async def answer_preflight(origin: bytes, always: Headers, send: Send) -> None:
-    """Answer a browser that asks whether a page of this origin may send a request."""
-    headers = [*always, _allowed(origin), *_PREFLIGHT_HEADERS]
+async def answer_preflight(origin: bytes, asked: bytes, always: Headers, send: Send) -> None:
+    """Answer a browser that asks whether a page of this origin may send a request.
+
+    Args:
+        origin: The origin, which is allowed.
+        asked: The headers that the page wants to send. All of them are allowed: a page of an
+            allowed origin may do what any program may, and SDKs send headers of their own.
+        always: Headers of every answer.
+        send: Sends the answer.
+    """
+    headers = [*always, _allowed(origin), _METHODS, _allowed_headers(asked), _MAX_AGE]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body"})
 
 
 def _allowed(origin: bytes) -> tuple[bytes, bytes]:
     return (b"access-control-allow-origin", origin)
+
+
+def _allowed_headers(asked: bytes) -> tuple[bytes, bytes]:
+    """Return the header that allows what is asked; what is no list of names is not repeated."""
+    is_sane = len(asked) <= MOST_ASKED_BYTES and _is_list(asked)
+    return (b"access-control-allow-headers", asked if is_sane else _USUAL)

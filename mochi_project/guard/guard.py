@@ -2,14 +2,17 @@
 
 Pure ASGI, and cheap: one pass over the raw headers, everything that can be known beforehand is
 computed once. A request's body is read here, against its limit and its deadline, so that neither
-a large nor a slow one ever occupies Django. Every refusal is the one JSON envelope.
+a large nor a slow one ever occupies Django. Every refusal is the one JSON envelope, and below
+``/v1`` it has OpenAI's shape, where every answer bears an ``x-request-id`` (docs/decisions/0059).
 """
 
 import hmac
 import logging
+from collections.abc import Iterator
 
 import orjson
 
+from dialects_app.openai.errors import speaks_openai
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors import messages
@@ -19,8 +22,9 @@ from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
 from mochi_project.guard.refusal import Refused, send_crash, send_refusal
 from mochi_project.guard.request_body import BodyReader, ClientLeft
+from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
-from mochi_project.guard.root_path import RootPath
+from mochi_project.guard.root_path import RootPath, path_below_root
 
 MAX_HEAD_BYTES = 64 * 1024
 
@@ -42,16 +46,24 @@ _WATCHED = frozenset(
         b"host",
         b"origin",
         b"authorization",
+        b"x-api-key",
+        b"api-key",
+        b"x-request-id",
         b"content-type",
         b"content-length",
         b"content-encoding",
         b"transfer-encoding",
         b"access-control-request-method",
+        b"access-control-request-headers",
         b"sec-fetch-site",
         b"sec-fetch-mode",
         b"sec-fetch-dest",
     }
 )
+
+_MAY_REPEAT = frozenset({b"transfer-encoding", b"x-request-id"})
+_KEY_HEADERS = (b"x-api-key", b"api-key")
+"""The token may come here too: clients of Anthropic and of Azure send their keys so."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +74,8 @@ class Guard:
     Args:
         app: The application behind the guard.
         settings: Allowed hosts, origins and the body limit are taken from here.
-        token: What ``Authorization: Bearer`` must carry; None requires no authentication.
+        token: What ``Authorization: Bearer``, ``x-api-key`` or ``api-key`` must carry; None
+            requires no authentication, and ignores what they carry.
         body_deadline: Seconds that a whole request body may take.
 
     Raises:
@@ -103,16 +116,20 @@ class Guard:
         chunked = b"transfer-encoding" in head
         length = head.get(b"content-length", b"")
         has_body = chunked or length not in {b"", b"0"} or _may_hide_a_body(scope)
+        path = path_below_root(scope)
         extra = _ALWAYS
+        if speaks_openai(path):
+            extra = (*extra, (b"x-request-id", request_id(head.get(b"x-request-id"))))
         try:
             self._check_head(scope, head, twice, size)
             origin = head.get(b"origin")
             if origin is not None:  # and allowed, or it would have been refused
-                extra = (*_ALWAYS, *cors.response_headers(origin))
                 if b"access-control-request-method" in head and scope["method"] == "OPTIONS":
-                    await cors.answer_preflight(origin, _ALWAYS, send)
+                    asked = head.get(b"access-control-request-headers", b"")
+                    await cors.answer_preflight(origin, asked, extra, send)
                     return
-            self._check_token(scope, head)
+                extra = (*extra, *cors.response_headers(origin))
+            self._check_token(scope, path, head)
             if has_body:
                 if chunked:
                     # Trailers are appended to this very list after they were judged here.
@@ -129,7 +146,7 @@ class Guard:
             await self._app(scope, receive, adding)
         except Exception:
             if not adding.started:
-                await send_crash(adding)
+                await send_crash(path, adding)
             raise  # the server logs it
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
@@ -167,15 +184,14 @@ class Guard:
         ):
             raise Refused("FORBIDDEN", messages.FOREIGN_PAGE)
 
-    def _check_token(self, scope: Scope, head: dict[bytes, bytes]) -> None:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+    def _check_token(self, scope: Scope, path: str, head: dict[bytes, bytes]) -> None:
         if path in TOKEN_FREE_PATHS or path.startswith(TOKEN_FREE_PREFIX):
             return
         if self._token is None:
             self._check_proxy(scope)
             return
-        scheme, _, given = head.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
+        matches = [hmac.compare_digest(given, self._token) for given in _given_tokens(head)]
+        if not any(matches):
             raise Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
 
     def _check_proxy(self, scope: Scope) -> None:
@@ -202,10 +218,20 @@ def _read_head(scope: Scope) -> tuple[dict[bytes, bytes], bytes, int]:
     for name, value in scope["headers"]:
         size += len(name) + len(value) + 4
         if name in _WATCHED:
-            if name in head and name != b"transfer-encoding":
+            if name in head and name not in _MAY_REPEAT:
                 twice = name
             head[name] = value
     return head, twice, size
+
+
+def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
+    """Yield what a request offers as the token. A client may send a dummy in one place."""
+    scheme, _, given = head.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer":
+        yield given.strip()
+    for name in _KEY_HEADERS:
+        if name in head:
+            yield head[name].strip()
 
 
 def _may_hide_a_body(scope: Scope) -> bool:

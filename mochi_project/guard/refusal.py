@@ -2,14 +2,17 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from dialects_app.openai.errors import error_answer, speaks_openai
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.response_headers import Headers
+from mochi_project.guard.root_path import path_below_root
 
 # How long the rest of a refused body is read and thrown away, so that the client, which may still
 # be sending, gets to read the refusal instead of a connection reset.
@@ -47,12 +50,9 @@ async def send_refusal(
         extra: Headers that are added to it.
         has_body: Whether the request has a body that may not have been read.
     """
-    body = orjson.dumps(envelope(refusal.code, refusal.message, details=refusal.details))
-    headers = [
-        (b"content-type", b"application/json; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-        *extra,
-    ]
+    path = path_below_root(scope)
+    status, body, own = _answer(path, refusal.code, refusal.message, refusal.details)
+    headers = [*own, *extra]
     if refusal.code == "UNAUTHENTICATED":
         headers.append((b"www-authenticate", b'Bearer realm="mochi-server"'))
     if has_body and scope.get("http_version", "1.1")[0] == "1":
@@ -60,7 +60,7 @@ async def send_refusal(
     await send(
         {
             "type": "http.response.start",
-            "status": STATUS_OF_CODE[refusal.code],
+            "status": status,
             "headers": headers,
         }
     )
@@ -70,16 +70,28 @@ async def send_refusal(
         await send({"type": "http.response.body"})
 
 
-async def send_crash(send: Send) -> None:
+async def send_crash(path: str, send: Send) -> None:
     """Answer 500 to a request whose application raised before it started a response."""
-    body = orjson.dumps(envelope("INTERNAL_ERROR", messages.INTERNAL_ERROR))
-    headers = [
-        (b"content-type", b"application/json; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    status, body, headers = _answer(path, "INTERNAL_ERROR", messages.INTERNAL_ERROR, {})
+    headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _answer(
+    path: str, code: str, message: str, details: Mapping[str, Any]
+) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Return the status, the body and the headers of an error, in the shape for its path."""
+    headers = [(b"content-type", b"application/json; charset=utf-8")]
+    if speaks_openai(path):
+        answer = error_answer(code, message, details=details)
+        status, body = answer.status, orjson.dumps(answer.body)
+        headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    else:
+        status = STATUS_OF_CODE[code]
+        body = orjson.dumps(envelope(code, message, details=dict(details)))
+    headers.append((b"content-length", b"%d" % len(body)))
+    return status, body, headers
 
 
 async def _discard_rest(receive: Receive) -> None:
