@@ -27,7 +27,7 @@ def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
             continue
         paired.append(message)
         if isinstance(message, AssistantMessage) and message.tool_calls:
-            results = _match_results(message.tool_calls, _results_after(messages, index))
+            results = results_of(messages, index)
             paired += [
                 result or _interrupted_result(call, message)
                 for call, result in zip(message.tool_calls, results, strict=True)
@@ -43,12 +43,19 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, AssistantMessage):
-            results = _match_results(message.tool_calls, _results_after(messages, index))
+            results = results_of(messages, index)
             pairs = zip(message.tool_calls, results, strict=True)
             return tuple(call for call, result in pairs if result is None)
         if not isinstance(message, ToolMessage):
             break
     return ()
+
+
+def results_of(messages: Sequence[Message], index: int) -> Sequence[ToolMessage | None]:
+    """Return the results of the calls of an assistant message, None where there is none yet."""
+    message = messages[index]
+    calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+    return _match_results(calls, _results_after(messages, index)) if calls else ()
 
 
 def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]:

@@ -168,11 +168,13 @@ def _read_call(raw: Any, where: str, message_id: str, position: int) -> ToolCall
         function = {key: raw.pop(key) for key in ("name", "arguments") if key in raw}
     name = take(function, "name", str, where)
     arguments = _read_arguments(function)
+    by_client = raw.get("by_client") is True and raw.pop("by_client")
     extra = {**raw, "function": function} if function else raw
     return ToolCall(
         id=call_id or f"call_{stable_id(message_id, position)}",
         name=name,
         arguments=arguments,
+        by_client=by_client,
         extra=extra or NO_EXTRA,
     )
 
@@ -200,7 +202,10 @@ def _calls_to_json(calls: Sequence[ToolCall]) -> list[Raw]:
 
 def _call_to_json(call: ToolCall) -> Raw:
     function = {"name": call.name, "arguments": call.arguments, **call.extra.get("function", {})}
-    return {**call.extra, "id": call.id, "function": function}
+    document = {**call.extra, "id": call.id, "function": function}
+    if call.by_client:
+        document["by_client"] = True
+    return document
 
 
 _FIELD_TYPES: Mapping[Any, _FieldType] = {

@@ -1,6 +1,6 @@
 """Tool calls of a history, and the results that answer them."""
 
-from sessions_app.calls import open_calls, pair_calls
+from sessions_app.calls import open_calls, pair_calls, results_of
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
@@ -75,3 +75,10 @@ def test_calls_stay_open_until_they_are_answered() -> None:
     assert open_calls([calls("1"), result("one", "1")]) == ()
     assert open_calls([calls("1"), user("never mind")]) == ()
     assert open_calls([]) == ()
+
+
+def test_the_results_of_an_answer_stand_in_the_order_of_its_calls() -> None:
+    messages = [user("?"), calls("1", "2", "3"), result("three", "3"), result("one", "1")]
+    found = results_of(messages, 1)
+    assert [each and each.content for each in found] == ["one", None, "three"]
+    assert results_of(messages, 0) == ()

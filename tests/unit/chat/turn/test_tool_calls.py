@@ -228,6 +228,17 @@ async def test_a_call_that_fails_lets_the_next_of_its_queue_run(make_house):
     assert sorted(shelf.began) == [0, 1, 2]
 
 
+async def test_a_saved_result_says_whether_its_tool_failed(make_house):
+    house = make_house(Shelf(fail=0))
+    house.model.say(round_of("erase", "notes__add"), [Finished()])
+    house.model.say_text("Done.")
+    session_id = await house.new_session(tools=list(KINDS))
+    await run(house, session_id)
+
+    kept = [m for m in await house.messages(session_id) if isinstance(m, ToolMessage)]
+    assert [(m.content, m.failed) for m in kept] == [("Error: no", True), ("wrote 1", False)]
+
+
 async def test_a_queue_that_stands_still_holds_no_other_up(make_house):
     shelf = Shelf(held=0)
     house = make_house(shelf)
@@ -258,8 +269,8 @@ async def test_a_queued_call_of_a_turn_that_is_cancelled_never_starts(make_house
         await turn.finished()
 
     assert shelf.began == [0]
-    kept = [m.tool_call_id for m in await house.messages(session_id) if isinstance(m, ToolMessage)]
-    assert kept == ["c0", "c1", "c2"]
+    kept = [m for m in await house.messages(session_id) if isinstance(m, ToolMessage)]
+    assert [(m.tool_call_id, m.failed) for m in kept] == [("c0", True), ("c1", True), ("c2", True)]
 
 
 async def test_no_call_starts_while_a_cancelled_turn_still_saves_a_result(make_house):

@@ -58,6 +58,7 @@ tool_calls = st.builds(
     id=ids,
     name=text,
     arguments=objects,
+    by_client=st.booleans(),
     extra=extras
     | st.dictionaries(unknown_keys, json_values, min_size=1, max_size=2).map(
         lambda extra: {"function": extra}
@@ -75,7 +76,9 @@ answer_parts = {
     "interrupted": st.booleans(),
 }
 answers = st.builds(AssistantMessage, **answer_parts)
-results = st.builds(ToolMessage, **common, tool_name=text, tool_call_id=optional(text))
+results = st.builds(
+    ToolMessage, **common, tool_name=text, tool_call_id=optional(text), failed=st.booleans()
+)
 variants = st.tuples(answers) | st.tuples(answers, results) | st.tuples(results, answers)
 messages = st.one_of(
     st.builds(UserMessage, **common),
