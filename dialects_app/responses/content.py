@@ -1,0 +1,94 @@
+"""Reads the content of input items: text, or parts of text. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from sessions_app.errors import ValidationFailed
+
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+_NOT_TAKEN = {
+    "input_image": "Images can't be sent to this server yet.",
+    "computer_screenshot": "Images can't be sent to this server yet.",
+    "input_file": "Files can't be sent to this server yet.",
+    "input_audio": "Audio can't be sent to this server.",
+}
+_SHOWN = 40
+"""Characters of what a client sent that an error repeats."""
+
+
+def text_of(content: Any, path: str, *, between: str = "\n") -> str:
+    """Return the text of a content, which may be null.
+
+    Args:
+        content: The text itself, or a list of parts.
+        path: Where it stands in the request.
+        between: What parts are joined with.
+
+    Raises:
+        ValidationFailed: It holds something else.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        refuse(path, "Text or a list of content parts is wanted here.")
+    return between.join(_part(part, f"{path}[{at}]") for at, part in enumerate(content))
+
+
+def _part(part: Any, path: str) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        refuse(path, "A content part is an object.")
+    kind = part.get("type", "input_text")
+    if kind in _NOT_TAKEN:
+        refuse(f"{path}.type", _NOT_TAKEN[kind])
+    if kind == "refusal":
+        return required(part, "refusal", path)
+    if kind not in _TEXT_PARTS:
+        refuse(f"{path}.type", f"Content parts of the type {shown(kind)} are not taken.")
+    return required(part, "text", path)
+
+
+def required(item: Mapping[str, Any], name: str, path: str) -> str:
+    """Return a text that an object must have.
+
+    Raises:
+        ValidationFailed: It is missing, or no text.
+    """
+    value = item.get(name)
+    if value is None:
+        refuse(f"{path}.{name}", f"Missing required parameter: '{path}.{name}'.")
+    if not isinstance(value, str):
+        refuse(f"{path}.{name}", f"Invalid type for '{path}.{name}': expected a string.")
+    return value
+
+
+def read_each(
+    parts: Any, path: str, read: Callable[[Mapping[str, Any], str], str]
+) -> Sequence[str]:
+    """Return what ``read`` returns of each object of a list, which may be null.
+
+    Raises:
+        ValidationFailed: It is no list of objects.
+    """
+    if parts is None:
+        return ()
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        refuse(path, "A list of objects is wanted here.")
+    return [read(part, f"{path}[{at}]") for at, part in enumerate(parts)]
+
+
+def shown(value: object) -> str:
+    """Return a value of a client as an error repeats it."""
+    return repr(value if not isinstance(value, str) else value[:_SHOWN])[: _SHOWN + 2]
+
+
+def refuse(path: str, message: str, **details: Any) -> NoReturn:
+    """Refuse a request for what stands at a path.
+
+    Raises:
+        ValidationFailed: Always.
+    """
+    raise ValidationFailed(message, field=path, **details)

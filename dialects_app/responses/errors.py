@@ -1,0 +1,63 @@
+"""Declares the errors of responses, conversations and their items.
+
+The tree::
+
+    MochiError
+      * ResponseNotFound        RESPONSE_NOT_FOUND
+      * ResponseNotStreamable   RESPONSE_NOT_STREAMABLE
+      * ConversationNotFound    CONVERSATION_NOT_FOUND
+      * ItemNotFound            ITEM_NOT_FOUND
+"""
+
+from sessions_app.errors import MochiError
+
+
+class ResponseNotFound(MochiError):
+    """There is no such response, or it was deleted, or not stored."""
+
+    code = "RESPONSE_NOT_FOUND"
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"Response with id '{response_id[:100]}' not found.", response_id=response_id[:100]
+        )
+
+
+class ResponseNotStreamable(MochiError):
+    """The events of a response are not kept any more; the response itself is."""
+
+    code = "RESPONSE_NOT_STREAMABLE"
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"Response with id '{response_id}' can no longer be streamed. Retrieve it without "
+            "`stream`.",
+            field="stream",
+            response_id=response_id,
+        )
+
+
+class ConversationNotFound(MochiError):
+    """There is no such conversation."""
+
+    code = "CONVERSATION_NOT_FOUND"
+
+    def __init__(self, conversation_id: str, *, field: str | None = None) -> None:
+        super().__init__(
+            f"Conversation with id '{conversation_id[:100]}' not found.",
+            conversation_id=conversation_id[:100],
+            **({} if field is None else {"field": field}),
+        )
+
+
+class ItemNotFound(MochiError):
+    """There is no such item in the sessions that are kept."""
+
+    code = "ITEM_NOT_FOUND"
+
+    def __init__(self, item_id: str, *, field: str | None = None) -> None:
+        super().__init__(
+            f"Item with id '{item_id[:100]}' not found. Items are not kept when `store` is false.",
+            item_id=item_id[:100],
+            **({} if field is None else {"field": field}),
+        )

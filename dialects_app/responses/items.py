@@ -1,0 +1,360 @@
+"""Turns input items into messages of a session, and into answers to its questions. Pure.
+
+Clients send back whole output items of ours, or only their ids, beside what is new. So everything
+that ``saved_items.py`` makes is taken, and gives the messages that it was made from, but for ids,
+times, and which round of calls without a text between them a call was of.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dialects_app.openai.ids import read_item_id
+from dialects_app.responses.content import read_each, refuse, required, shown, text_of
+from dialects_app.responses.errors import ItemNotFound
+from dialects_app.responses.rounds import Outcome, Round
+from dialects_app.responses.saved_items import FAILED, error_text
+from models_app.call_arguments import arguments_of
+from sessions_app.calls import open_calls
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.messages import (
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+Item = Mapping[str, Any]
+FindItem = Callable[[str], Item | None]
+"""Returns the saved item with an id; None if there is none."""
+
+MOST_ITEMS = 10_000
+
+
+class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers an ``mcp_approval_request``.
+
+    Attributes:
+        session_id: The session whose turn asked.
+        confirmation_id: The question.
+        approve: Whether the call may run.
+        reason: Why, in the client's words.
+        path: Where the answer stands in the request, for errors.
+    """
+
+    session_id: str
+    confirmation_id: str
+    approve: bool
+    reason: str | None
+    path: str
+
+
+class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
+    """The input of a request.
+
+    Attributes:
+        messages: What it says, oldest first: a message, the outputs of calls, a whole history.
+        approvals: Its answers to questions that it shows no result of.
+        new_from: Where in ``messages`` begins what follows the last answer and its calls: what is
+            new to a session that has the rest. Outputs of client calls are new.
+    """
+
+    messages: Sequence[Message]
+    approvals: Sequence[ApprovalAnswer]
+    new_from: int
+
+    @property
+    def new_messages(self) -> Sequence[Message]:
+        """Return what follows the last answer."""
+        return self.messages[self.new_from :]
+
+
+def referenced_sessions(value: Any) -> set[str]:
+    """Return the sessions of the items that an input refers to by id; see ``parse_input``."""
+    if not isinstance(value, list):
+        return set()
+    named = [
+        read_item_id(item["id"])
+        for item in value
+        if isinstance(item, dict) and _is_reference(item) and isinstance(item.get("id"), str)
+    ]
+    return {each.session_id for each in named if each is not None}
+
+
+def parse_input(
+    value: Any,
+    *,
+    history: Sequence[Message] | None = None,
+    find: FindItem = lambda _: None,
+    field: str = "input",
+    is_whole: bool = True,
+) -> ParsedInput:
+    """Read the input of a request.
+
+    Args:
+        value: A text, or a list of items.
+        history: The messages that the input follows, where a session has some. Outputs must be
+            those of its open calls, or of calls in the input. None: the input follows a session
+            that was not read, so outputs of any calls are taken.
+        find: Finds the items that are referred to.
+        field: The parameter's name, for errors.
+        is_whole: Whether each call of a client must have its output.
+
+    Raises:
+        MissingToolResult: A call of a client has no output.
+        ValidationFailed: An item makes no sense; ``details.field`` is its path.
+        ItemNotFound: There is no item that is referred to.
+    """
+    if isinstance(value, str):
+        return _said(value)
+    if not isinstance(value, list):
+        refuse(field, f"Invalid type for '{field}': expected a string or a list of items.")
+    if len(value) > MOST_ITEMS:
+        refuse(field, f"An input has no more than {MOST_ITEMS:,} items.")
+    reader = _Reader(history, find)
+    for at, item in enumerate(value):
+        reader.read(item, f"{field}[{at}]")
+    return reader.parsed(field if is_whole else None)
+
+
+def _said(text: str) -> ParsedInput:
+    message = UserMessage(content=text, message_id=new_message_id(), timestamp=utc_now())
+    return ParsedInput(messages=[message], approvals=(), new_from=0)
+
+
+class _Reader:
+    """Reads items one after the other; a round is open until something else is said."""
+
+    def __init__(self, history: Sequence[Message] | None, find: FindItem) -> None:
+        self._find = find
+        self._history_calls = (
+            None if history is None else {call.id: call for call in open_calls(history)}
+        )
+        self._entries: list[Round | Message] = []
+        self._round: Round | None = None
+        self._calls: dict[str, Round] = {}
+        self._approvals: dict[str, ApprovalAnswer] = {}
+        self._referred: set[str] = set()
+        self._now = utc_now()
+
+    def read(self, item: Any, path: str) -> None:
+        """Take in the next item."""
+        if not isinstance(item, dict):
+            refuse(path, "An item is an object.")
+        if _is_reference(item):
+            self._refer(item, path)
+            return
+        kind = "message" if item.get("type") is None else item["type"]
+        read = _READERS.get(kind) if isinstance(kind, str) else None
+        if read is None:
+            refuse(f"{path}.type", f"Items of the type {shown(kind)} are not taken.")
+        read(self, item, path)
+
+    def parsed(self, needs_outputs: str | None) -> ParsedInput:
+        """Return what was read; the parameter is named whose calls must have their outputs."""
+        messages: list[Message] = []
+        new_from = 0
+        for entry in self._entries:
+            if not isinstance(entry, Round):
+                messages.append(entry)
+                continue
+            if needs_outputs is not None:
+                entry.require_outputs(needs_outputs)
+            messages += entry.messages(self._now)
+            new_from = len(messages)
+        return ParsedInput(
+            messages=messages, approvals=tuple(self._approvals.values()), new_from=new_from
+        )
+
+    # Items
+
+    def _refer(self, item: Item, path: str) -> None:
+        """Read the item that is referred to; the AI SDK may refer twice to one that ran here."""
+        name = required(item, "id", path)
+        if name in self._referred:
+            return
+        self._referred.add(name)
+        found = self._find(name)
+        if found is None:
+            raise ItemNotFound(name, field=path)
+        self.read(found, path)
+
+    def message(self, item: Item, path: str) -> None:
+        role = required(item, "role", path)
+        if role == "assistant":
+            text = text_of(item.get("content"), f"{path}.content", between="")
+            self._say().text.append(text)
+            return
+        kind = {"user": UserMessage, "system": SystemMessage, "developer": SystemMessage}.get(role)
+        if kind is None:
+            refuse(
+                f"{path}.role",
+                f"Invalid value: {shown(role)}. Supported values are: 'assistant', 'system', "
+                "'developer', and 'user'.",
+            )
+        if item.get("content") is None:
+            refuse(f"{path}.content", f"Missing required parameter: '{path}.content'.")
+        text = text_of(item["content"], f"{path}.content")
+        self._round = None
+        self._entries.append(kind(content=text, message_id=new_message_id(), timestamp=self._now))
+
+    def reasoning(self, item: Item, path: str) -> None:
+        texts = [
+            *read_each(item.get("summary"), f"{path}.summary", _text),
+            *read_each(item.get("content"), f"{path}.content", _text),
+        ]
+        self._say().thinking += filter(None, texts)
+
+    def function_call(self, item: Item, path: str) -> None:
+        self._ask(_call(item, required(item, "call_id", path), path, by_client=True), path)
+
+    def function_call_output(self, item: Item, path: str) -> None:
+        call_id = required(item, "call_id", path)
+        if item.get("output") is None:
+            refuse(f"{path}.output", f"Missing required parameter: '{path}.output'.")
+        output = text_of(item["output"], f"{path}.output")
+        asked_by = self._calls.get(call_id)
+        if asked_by is not None:
+            asked_by.results.setdefault(call_id, Outcome(output))
+            asked_by.closed = True
+            return
+        self._entries.append(
+            ToolMessage(
+                content=output,
+                tool_call_id=call_id,
+                tool_name=self._called(call_id, path),
+                message_id=new_message_id(),
+                timestamp=self._now,
+            )
+        )
+
+    def mcp_call(self, item: Item, path: str) -> None:
+        asked = item.get("approval_request_id")
+        if isinstance(asked, str) and asked in self._calls:
+            self._approvals.pop(asked, None)
+            self._keep(asked, _outcome(item, path))
+            return
+        call = _call(item, _server_call_id(item, path), path)
+        self._ask(call, path)
+        self._keep(call.id, _outcome(item, path))
+
+    def mcp_approval_request(self, item: Item, path: str) -> None:
+        self._ask(_call(item, required(item, "id", path), path), path)
+
+    def mcp_approval_response(self, item: Item, path: str) -> None:
+        asked = required(item, "approval_request_id", path)
+        approve, reason = item.get("approve"), item.get("reason")
+        if not isinstance(approve, bool):
+            refuse(f"{path}.approve", f"Missing required parameter: '{path}.approve'.")
+        named = read_item_id(asked)
+        if named is None or named.kind != "mcpr":
+            raise ItemNotFound(asked, field=f"{path}.approval_request_id")
+        self._approvals[asked] = ApprovalAnswer(
+            session_id=named.session_id,
+            confirmation_id=named.name,
+            approve=approve,
+            reason=reason if isinstance(reason, str) else None,
+            path=path,
+        )
+
+    def mcp_list_tools(self, item: Item, path: str) -> None:
+        """Pass over a list of tools: it is made anew for each turn."""
+
+    # Rounds
+
+    def _keep(self, call_id: str, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._calls[call_id].results[call_id] = outcome
+
+    def _say(self) -> Round:
+        """Return a round in which the model has said nothing but its reasoning."""
+        self._approvals.clear()  # it has gone on since
+        return self._answer(fits=lambda each: not (each.text or each.calls))
+
+    def _answer(self, fits: Callable[[Round], bool]) -> Round:
+        """Return the open round if the item fits it, else a new one."""
+        if self._round is None or not fits(self._round):
+            self._round = Round()
+            self._entries.append(self._round)
+        return self._round
+
+    def _ask(self, call: ToolCall, path: str) -> None:
+        """Add a call to the open round, unless outputs of a client have come since."""
+        if call.id in self._calls:
+            refuse(path, f"Two calls have the id {shown(call.id)}.")
+        asked_by = self._answer(fits=lambda each: not each.closed)
+        asked_by.calls.append(call)
+        self._calls[call.id] = asked_by
+
+    def _called(self, call_id: str, path: str) -> str:
+        """Return the tool of a call of the history; "" where that was not read."""
+        if self._history_calls is None:
+            return ""
+        call = self._history_calls.pop(call_id, None)
+        if call is None:
+            refuse(
+                f"{path}.call_id",
+                f"No tool call found for function call output with call_id {call_id[:100]}.",
+                tool_call_id=call_id,
+            )
+        return call.name
+
+
+def _is_reference(item: Item) -> bool:
+    """Return whether an item is nothing but the id of one; its type may be left out."""
+    return item.get("type") == "item_reference" or (
+        item.get("type") is None and "role" not in item and "id" in item
+    )
+
+
+def _text(part: Item, path: str) -> str:
+    return required(part, "text", path)
+
+
+def _call(item: Item, call_id: str, path: str, *, by_client: bool = False) -> ToolCall:
+    text = item.get("arguments", "")
+    if not isinstance(text, str):
+        refuse(f"{path}.arguments", f"Invalid type for '{path}.arguments': expected a string.")
+    try:
+        value = msgspec.json.decode(text) if text.strip() else {}
+    except (msgspec.MsgspecError, RecursionError):
+        value = None
+    return ToolCall(
+        id=call_id,
+        name=required(item, "name", path),
+        arguments=arguments_of(value, text),
+        by_client=by_client,
+    )
+
+
+def _server_call_id(item: Item, path: str) -> str:
+    """Return the id of the call of an ``mcp_call``, which the item's own id holds."""
+    name = required(item, "id", path)
+    named = read_item_id(name)
+    return name if named is None or named.kind != "mcp" else named.name
+
+
+def _outcome(item: Item, path: str) -> Outcome | None:
+    """Return what came of an ``mcp_call``; None where that was lost."""
+    output, error = item.get("output"), item.get("error")
+    if isinstance(output, str):
+        return Outcome(output, failed=error is not None)
+    if output is not None:
+        refuse(f"{path}.output", f"Invalid type for '{path}.output': expected a string.")
+    if error is None:
+        return None
+    return Outcome(f"{FAILED}{error_text(error)}", failed=True)
+
+
+_READERS: Mapping[str, Callable[[_Reader, Item, str], None]] = {
+    "message": _Reader.message,
+    "reasoning": _Reader.reasoning,
+    "function_call": _Reader.function_call,
+    "function_call_output": _Reader.function_call_output,
+    "mcp_call": _Reader.mcp_call,
+    "mcp_approval_request": _Reader.mcp_approval_request,
+    "mcp_approval_response": _Reader.mcp_approval_response,
+    "mcp_list_tools": _Reader.mcp_list_tools,
+}

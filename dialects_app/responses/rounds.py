@@ -1,0 +1,55 @@
+"""Puts the items of an answer together again: its reasoning, its text, its calls. Pure."""
+
+import msgspec
+
+from chat.errors import MissingToolResult
+from sessions_app.ids_and_clock import new_message_id
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Holds what came of a call."""
+
+    content: str
+    failed: bool = False
+
+
+class Round(msgspec.Struct):
+    """An answer of a model and what came of its calls, as the items of it come in."""
+
+    thinking: list[str] = []
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    results: dict[str, Outcome] = {}
+    closed: bool = False
+
+    def require_outputs(self, field: str) -> None:
+        """Raise ``MissingToolResult`` if a call of a client has no output; name the parameter."""
+        for call in self.calls:
+            if call.by_client and call.id not in self.results:
+                missing = MissingToolResult(call.id)
+                missing.details["field"] = field
+                raise missing
+
+    def messages(self, now: str) -> list[Message]:
+        """Return the answer and the results of its calls, in the order of the calls."""
+        answer = AssistantMessage(
+            content="".join(self.text),
+            thinking="\n\n".join(self.thinking) or None,
+            tool_calls=tuple(self.calls),
+            message_id=new_message_id(),
+            timestamp=now,
+        )
+        pairs = [(call, self.results[call.id]) for call in self.calls if call.id in self.results]
+        return [answer, *(_result(call, outcome, now) for call, outcome in pairs)]
+
+
+def _result(call: ToolCall, outcome: Outcome, now: str) -> ToolMessage:
+    return ToolMessage(
+        content=outcome.content,
+        failed=outcome.failed,
+        tool_name=call.name,
+        tool_call_id=call.id,
+        message_id=new_message_id(),
+        timestamp=now,
+    )

@@ -1,0 +1,218 @@
+"""Makes items of saved messages, as streams show them: the same ids, the same fields. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from dialects_app.openai.ids import item_id
+from sessions_app.calls import results_of
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    unmark_cancelled,
+)
+
+Item = dict[str, Any]
+Status = Literal["in_progress", "completed", "incomplete"]
+
+SERVER_LABEL = "mochi"
+FAILED = "Error: "
+"""Begins the result of a call that failed, as the model gets it."""
+
+NO_QUESTIONS: Mapping[str, str] = {}
+
+
+def items_of(
+    messages: Sequence[Message], session_id: str, *, questions: Mapping[str, str] = NO_QUESTIONS
+) -> list[Item]:
+    """Return the items of whole messages of a session, oldest first.
+
+    Args:
+        messages: The messages, with the results of their calls.
+        session_id: The session.
+        questions: The confirmations that calls wait for, by the calls' ids.
+    """
+    items: list[Item] = []
+    for index, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            items += answer_items(message, session_id)
+            items += call_items(
+                message.tool_calls,
+                results_of(messages, index),
+                session_id,
+                questions=questions,
+            )
+        elif isinstance(message, ToolMessage):
+            continue
+        else:
+            items.append(said_item(message, session_id))
+    return items
+
+
+def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:
+    """Return the item of a message that no model made."""
+    return {
+        "id": item_id("msg", session_id, message.message_id),
+        "type": "message",
+        "role": message.role,
+        "status": "completed",
+        "content": [{"type": "input_text", "text": message.content}],
+    }
+
+
+def answer_items(message: AssistantMessage, session_id: str) -> Iterator[Item]:
+    """Yield the items of an answer's reasoning and text, if there are any."""
+    broken_off = message.cancelled or message.interrupted
+    text = unmark_cancelled(message.content) if message.cancelled else message.content
+    if message.thinking:
+        reasoned: Status = "incomplete" if broken_off and not text else "completed"
+        yield reasoning_item(
+            item_id("rs", session_id, message.message_id), message.thinking, status=reasoned
+        )
+    if text:
+        cut = broken_off or message.done_reason == "length"
+        yield text_item(
+            item_id("msg", session_id, message.message_id),
+            text,
+            status="incomplete" if cut else "completed",
+        )
+
+
+def call_items(
+    calls: Sequence[ToolCall],
+    results: Sequence[ToolMessage | None],
+    session_id: str,
+    *,
+    questions: Mapping[str, str] = NO_QUESTIONS,
+) -> Iterator[Item]:
+    """Yield the items of the calls of one answer, and of what came of them."""
+    pairs = list(zip(calls, results, strict=True))
+    for call, result in pairs:
+        if call.by_client:
+            continue
+        question = questions.get(call.id) if result is None else None
+        if question is not None:
+            yield request_item(call, question, session_id)
+        else:
+            yield server_call_item(call, result, session_id)
+    for call, _ in pairs:
+        if call.by_client:
+            yield function_item(call, session_id)
+    for call, result in pairs:
+        if call.by_client and result is not None:
+            yield output_item(call, result, session_id)
+
+
+def reasoning_item(name: str, text: str, *, status: Status = "completed") -> Item:
+    """Return the item of an answer's reasoning."""
+    return {
+        "id": name,
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": text}],
+        "status": status,
+    }
+
+
+def text_item(name: str, text: str, *, status: Status = "completed") -> Item:
+    """Return the item of an answer's text."""
+    return {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
+    }
+
+
+def function_item(call: ToolCall, session_id: str) -> Item:
+    """Return the item of a call that the client runs."""
+    return {
+        "id": item_id("fc", session_id, call.id),
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": arguments_text(call.arguments),
+        "status": "completed",
+    }
+
+
+def output_item(call: ToolCall, result: ToolMessage, session_id: str) -> Item:
+    """Return the item of what the client sent as a call's output."""
+    return {
+        "id": item_id("fco", session_id, result.message_id),
+        "type": "function_call_output",
+        "call_id": call.id,
+        "output": result.content,
+        "status": "completed",
+    }
+
+
+def server_call_item(
+    call: ToolCall,
+    result: ToolMessage | None,
+    session_id: str,
+    *,
+    approval_request_id: str | None = None,
+) -> Item:
+    """Return the item of a call that this server ran, or could not run."""
+    item: Item = {
+        "id": item_id("mcp", session_id, call.id),
+        "type": "mcp_call",
+        "server_label": SERVER_LABEL,
+        "name": call.name,
+        "arguments": arguments_text(call.arguments),
+        "output": None,
+        "error": None,
+        "status": "incomplete",
+        "approval_request_id": approval_request_id,
+    }
+    if result is not None and result.failed:
+        return {**item, "error": error_of(result.content), "status": "failed"}
+    if result is not None:
+        return {**item, "output": result.content, "status": "completed"}
+    return item
+
+
+def request_item(call: ToolCall, confirmation_id: str, session_id: str) -> Item:
+    """Return the item that asks for an approval."""
+    return {
+        "id": item_id("mcpr", session_id, confirmation_id),
+        "type": "mcp_approval_request",
+        "server_label": SERVER_LABEL,
+        "name": call.name,
+        "arguments": arguments_text(call.arguments),
+    }
+
+
+def error_of(text: str) -> Item:
+    """Return the error of a call that failed, as an item has it."""
+    content = [{"type": "text", "text": text.removeprefix(FAILED)}]
+    return {"type": "mcp_tool_execution_error", "content": content}
+
+
+def error_text(error: Any) -> str:
+    """Return what a call's error says, whoever made it."""
+    if not isinstance(error, Mapping):
+        return str(error)
+    content = error.get("content")
+    if isinstance(content, list):
+        return "\n".join(_texts(content))
+    if isinstance(content, str):
+        return content
+    return str(error.get("message") or error.get("type") or "the call failed")
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """Return a call's arguments as the JSON text that items have."""
+    return msgspec.json.encode(arguments, enc_hook=dict).decode()
+
+
+def _texts(content: Iterable[Any]) -> Iterator[str]:
+    for part in content:
+        if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            yield part["text"]

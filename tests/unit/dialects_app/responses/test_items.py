@@ -1,0 +1,407 @@
+"""What clients send as input becomes messages; what we emitted becomes what it was made from."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.errors import MissingToolResult
+from dialects_app.openai.ids import item_id
+from dialects_app.responses.errors import ItemNotFound
+from dialects_app.responses.items import parse_input, referenced_sessions
+from dialects_app.responses.saved_items import items_of, request_item
+from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.ids_and_clock import new_message_id
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+SESSION = "0123456789"
+NOW = "2026-01-01T00:00:00.000000+00:00"
+QUESTION = "conf_" + "ab" * 16
+REQUEST = item_id("mcpr", SESSION, QUESTION)
+
+
+def ids() -> dict[str, str]:
+    return {"message_id": new_message_id(), "timestamp": NOW}
+
+
+def said(messages: Any) -> list[Any]:
+    """What messages say, without ids and times."""
+    return [
+        (type(message).__name__, message.content, getattr(message, "thinking", None))
+        + tuple(
+            (call.id, call.name, dict(call.arguments), call.by_client) for call in calls(message)
+        )
+        + ((message.tool_call_id, message.failed) if isinstance(message, ToolMessage) else ())
+        for message in messages
+    ]
+
+
+def calls(message: Message) -> Any:
+    return message.tool_calls if isinstance(message, AssistantMessage) else ()
+
+
+def refused(value: Any, **options: Any) -> tuple[str, str]:
+    with pytest.raises(ValidationFailed) as info:
+        parse_input(value, **options)
+    return info.value.details["field"], info.value.message
+
+
+def function(call_id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def output(call_id: str, text: Any = "done") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+# --- What is new -------------------------------------------------------------------------------
+
+
+def test_a_text_is_what_the_user_says() -> None:
+    parsed = parse_input("Hello!")
+    assert said(parsed.messages) == [("UserMessage", "Hello!", None)]
+    assert parsed.new_messages == parsed.messages
+
+
+@pytest.mark.parametrize("kind", [{"type": "message"}, {}])
+@pytest.mark.parametrize(
+    ("role", "message"),
+    [("user", "UserMessage"), ("system", "SystemMessage"), ("developer", "SystemMessage")],
+)
+def test_a_message_may_be_without_its_type_and_of_several_parts(
+    kind: dict[str, str], role: str, message: str
+) -> None:
+    parts = [{"type": "input_text", "text": "One"}, {"type": "input_text", "text": "Two"}]
+    parsed = parse_input([{**kind, "role": role, "content": parts}])
+    assert said(parsed.messages) == [(message, "One\nTwo", None)]
+
+
+def test_an_answer_is_its_reasoning_its_text_and_its_calls() -> None:
+    parsed = parse_input(
+        [
+            {"role": "user", "content": "Go"},
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "Hm"}],
+            },
+            {"role": "assistant", "content": [{"type": "output_text", "text": "Calling."}]},
+            function("c1", "add", '{"a":1}'),
+            function("c2", "add", ""),
+            output("c2", "two"),
+            output("c1", [{"type": "input_text", "text": "one"}]),
+            {"role": "user", "content": "And?"},
+        ]
+    )
+    assert said(parsed.messages) == [
+        ("UserMessage", "Go", None),
+        (
+            "AssistantMessage",
+            "Calling.",
+            "Hm",
+            ("c1", "add", {"a": 1}, True),
+            ("c2", "add", {}, True),
+        ),
+        ("ToolMessage", "one", None, "c1", False),
+        ("ToolMessage", "two", None, "c2", False),
+        ("UserMessage", "And?", None),
+    ]
+    assert said(parsed.new_messages) == [("UserMessage", "And?", None)]
+
+
+def test_a_call_after_outputs_is_of_the_next_round() -> None:
+    parsed = parse_input([function("c1"), output("c1"), function("c2"), output("c2")])
+    assert [type(message).__name__ for message in parsed.messages] == [
+        *("AssistantMessage", "ToolMessage"),
+        *("AssistantMessage", "ToolMessage"),
+    ]
+
+
+def test_two_texts_of_the_assistant_are_two_answers() -> None:
+    answers = [{"role": "assistant", "content": "One"}, {"role": "assistant", "content": "Two"}]
+    assert [message.content for message in parse_input(answers).messages] == ["One", "Two"]
+
+
+def test_arguments_that_are_no_object_enter_the_conversation() -> None:
+    [answer, _] = parse_input([function("c1", "f", "{oops"), output("c1")]).messages
+    assert calls(answer)[0].arguments == {"INVALID_JSON": "{oops"}
+
+
+def test_an_output_belongs_to_an_open_call_of_the_history() -> None:
+    history = [
+        UserMessage(content="Go", **ids()),
+        AssistantMessage(
+            content="", tool_calls=[ToolCall(id="c1", name="add", arguments={})], **ids()
+        ),
+    ]
+    [result] = parse_input([output("c1", "3")], history=history).messages
+    assert isinstance(result, ToolMessage)
+    assert (result.tool_name, result.tool_call_id, result.content) == ("add", "c1", "3")
+    assert refused([output("c2")], history=history) == (
+        "input[0].call_id",
+        "No tool call found for function call output with call_id c2.",
+    )
+    assert refused([output("c1"), output("c1")], history=history)[0] == "input[1].call_id"
+    assert refused([output("c1")], history=[])[0] == "input[0].call_id"
+
+
+def test_of_a_history_that_was_not_read_any_call_may_be_answered() -> None:
+    [result] = parse_input([output("c1", "3")]).messages
+    assert (result.tool_name, result.tool_call_id) == ("", "c1")  # type: ignore[union-attr]
+
+
+def test_a_call_of_a_client_needs_its_output() -> None:
+    items = [function("c1"), function("c2"), output("c1")]
+    with pytest.raises(
+        MissingToolResult, match="No tool output found for function call c2"
+    ) as info:
+        parse_input(items)
+    assert info.value.details["field"] == "input"
+    assert len(parse_input(items, is_whole=False).messages) == 2
+
+
+# --- Approvals ---------------------------------------------------------------------------------
+
+
+def answered(approve: bool = True, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "mcp_approval_response",
+        "approval_request_id": REQUEST,
+        "approve": approve,
+        **more,
+    }
+
+
+def test_an_approval_names_its_session_and_its_question() -> None:
+    parsed = parse_input([answered(False, reason="no")])
+    [approval] = parsed.approvals
+    assert (approval.session_id, approval.confirmation_id) == (SESSION, QUESTION)
+    assert (approval.approve, approval.reason, approval.path) == (False, "no", "input[0]")
+    assert parsed.messages == []
+
+
+def test_an_approval_after_its_request_leaves_the_call_open() -> None:
+    call = ToolCall(id="c1", name="note", arguments={"text": "x"})
+    parsed = parse_input(
+        [{"role": "user", "content": "Note x"}, request_item(call, QUESTION, SESSION), answered()]
+    )
+    assert len(parsed.approvals) == 1
+    assert said(parsed.messages)[1:] == [
+        ("AssistantMessage", "", None, (REQUEST, "note", {"text": "x"}, False))
+    ]
+    assert parsed.new_messages == []
+
+
+def test_an_approval_whose_call_has_run_is_history() -> None:
+    call = ToolCall(id="c1", name="note", arguments={})
+    ran = {
+        "type": "mcp_call",
+        "id": "mcp_1",
+        "name": "note",
+        "arguments": "{}",
+        "output": "noted",
+        "approval_request_id": REQUEST,
+    }
+    parsed = parse_input(
+        [request_item(call, QUESTION, SESSION), answered(), ran, {"role": "user", "content": "?"}]
+    )
+    assert parsed.approvals == ()
+    assert [message.content for message in parsed.messages] == ["", "noted", "?"]
+
+
+def test_an_approval_before_an_answer_is_history() -> None:
+    assert parse_input([answered(), {"role": "assistant", "content": "Done"}]).approvals == ()
+
+
+def test_an_approval_of_another_servers_request_is_refused() -> None:
+    with pytest.raises(ItemNotFound) as info:
+        parse_input([{**answered(), "approval_request_id": "mcpr_68ab"}])
+    assert info.value.details["field"] == "input[0].approval_request_id"
+
+
+# --- References --------------------------------------------------------------------------------
+
+
+def test_references_are_read_as_the_items_that_they_name() -> None:
+    messages = [
+        UserMessage(content="Hi", **ids()),
+        AssistantMessage(content="Hello", thinking="Hm", **ids()),
+    ]
+    saved = {item["id"]: item for item in items_of(messages, SESSION)}
+    references = [{"type": "item_reference", "id": name} for name in saved]
+    references += [{"id": name} for name in saved]  # twice, and without the type
+    assert referenced_sessions(references) == {SESSION}
+    assert said(parse_input(references, find=saved.get).messages) == said(messages)
+
+
+def test_a_reference_to_nothing_is_refused() -> None:
+    with pytest.raises(ItemNotFound) as info:
+        parse_input([{"type": "item_reference", "id": "msg_68ab"}])
+    assert info.value.details["field"] == "input[0]"
+    assert referenced_sessions([{"type": "item_reference", "id": "msg_68ab"}, 3, {}]) == set()
+    assert referenced_sessions("Hi") == set()
+
+
+# --- Refusals ----------------------------------------------------------------------------------
+
+USER = {"role": "user", "content": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (None, "input"),
+        (7, "input"),
+        ({"role": "user"}, "input"),
+        (["Hi"], "input[0]"),
+        ([USER, {"type": "web_search_call"}], "input[1].type"),
+        ([{"type": 7}], "input[0].type"),
+        ([{"content": "Hi"}], "input[0].role"),
+        ([{"role": "tool", "content": "Hi"}], "input[0].role"),
+        ([{"role": "user"}], "input[0].content"),
+        ([{"role": "user", "content": 7}], "input[0].content"),
+        ([{"role": "user", "content": [7]}], "input[0].content[0]"),
+        ([{"role": "user", "content": [{"type": "input_text"}]}], "input[0].content[0].text"),
+        (
+            [{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}],
+            "input[0].content[0].type",
+        ),
+        ([{"role": "user", "content": [{"type": "input_file"}]}], "input[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "odd", "text": ""}]}], "input[0].content[0].type"),
+        ([{"type": "function_call", "name": "f"}], "input[0].call_id"),
+        ([{"type": "function_call", "call_id": "c", "arguments": "{}"}], "input[0].name"),
+        ([{**function("c"), "arguments": {}}], "input[0].arguments"),
+        ([function("c"), function("c")], "input[1]"),
+        ([{"type": "function_call_output", "output": ""}], "input[0].call_id"),
+        ([{"type": "function_call_output", "call_id": "c"}], "input[0].output"),
+        ([{"type": "reasoning", "summary": "Hm"}], "input[0].summary"),
+        (
+            [{"type": "reasoning", "summary": [{"type": "summary_text"}]}],
+            "input[0].summary[0].text",
+        ),
+        ([{"type": "mcp_approval_response", "approve": True}], "input[0].approval_request_id"),
+        ([{**answered(), "approve": "yes"}], "input[0].approve"),
+        ([{"type": "mcp_call", "name": "f"}], "input[0].id"),
+        ([{"type": "mcp_call", "id": "m", "name": "f", "output": 3}], "input[0].output"),
+        ([{"type": "item_reference"}], "input[0].id"),
+        ([USER] * 10_001, "input"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_its_path(value: Any, field: str) -> None:
+    assert refused(value)[0] == field
+
+
+def test_the_parameter_may_have_another_name() -> None:
+    assert refused([7], field="items")[0] == "items[0]"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(
+    [
+        "type",
+        "role",
+        "content",
+        "id",
+        "call_id",
+        "name",
+        "arguments",
+        "output",
+        "summary",
+        "error",
+        "approve",
+        "approval_request_id",
+        "text",
+    ]
+)
+VALUES = JSON | st.sampled_from(
+    f"message reasoning function_call function_call_output mcp_call item_reference user assistant "
+    f"mcp_approval_request mcp_approval_response mcp_list_tools {REQUEST}".split()
+)
+
+
+@given(st.lists(st.dictionaries(KEYS, VALUES) | JSON, max_size=5))
+def test_any_json_is_read_or_refused(value: Any) -> None:
+    refusal: MochiError | None = None
+    try:
+        parse_input(value, is_whole=False)
+    except (ValidationFailed, ItemNotFound) as error:
+        refusal = error
+    assert refusal is None or refusal.details["field"].startswith("input")
+
+
+# --- What we emitted ---------------------------------------------------------------------------
+
+texts = st.text(min_size=1, max_size=10).filter(str.strip)
+arguments = st.dictionaries(
+    st.text(max_size=3), st.integers(-9, 9) | st.text(max_size=3), max_size=2
+)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[Message]:
+    """An answer: reasoning, text, calls of ours and of the client with their results."""
+    names = draw(st.lists(st.booleans(), max_size=3))
+    asked = [
+        ToolCall(
+            id=f"call_{new_message_id()}",
+            name=draw(texts),
+            arguments=draw(arguments),
+            by_client=mine,
+        )
+        for mine in sorted(names)  # ours first, as their results are saved first
+    ]
+    # Without a text, a round can't be told from the one before.
+    text = draw(texts)
+    answer = AssistantMessage(
+        content=text, thinking=draw(st.none() | texts), tool_calls=tuple(asked), **ids()
+    )
+    return [answer, *(draw(results(call)) for call in asked)]
+
+
+@st.composite
+def results(draw: st.DrawFn, call: ToolCall) -> Message:
+    failed = not call.by_client and draw(st.booleans())
+    content = draw(texts)
+    return ToolMessage(
+        content=f"Error: {content}" if failed else content,
+        failed=failed,
+        tool_name=call.name,
+        tool_call_id=call.id,
+        **ids(),
+    )
+
+
+others = st.builds(lambda text: [UserMessage(content=text, **ids())], texts) | st.builds(
+    lambda text: [SystemMessage(content=text, **ids())], texts
+)
+histories = st.lists(rounds() | others, max_size=6).map(
+    lambda parts: [message for part in parts for message in part]
+)
+
+
+@given(histories)
+def test_what_we_emitted_gives_the_messages_it_was_made_from(messages: list[Message]) -> None:
+    items = json.loads(msgspec.json.encode(items_of(messages, SESSION)))
+    assert said(parse_input(items).messages) == said(messages)
+    assert len({item["id"] for item in items}) == len(items)
+
+
+@given(histories)
+def test_references_to_what_we_emitted_give_the_same(messages: list[Message]) -> None:
+    saved = {item["id"]: item for item in items_of(messages, SESSION)}
+    references = [{"type": "item_reference", "id": name} for name in saved]
+    assert said(parse_input(references, find=saved.get).messages) == said(messages)
