@@ -11,6 +11,7 @@ import msgspec
 from agents_app.agent import AgentDefinition
 from agents_app.catalogue import AgentCatalogue
 from agents_app.errors import AgentNotFound
+from agents_app.model_choice import ModelChoice
 from agents_app.narration import Narration
 from agents_app.output import output_of
 from agents_app.phases import AgentPhases
@@ -30,7 +31,6 @@ from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.errors import MochiError
-from sessions_app.session import AgentSettings
 from sessions_app.shielding import to_the_end
 from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResult, Toolset
@@ -52,7 +52,8 @@ class AgentDelegate:
         agents: The agents.
         sessions: Their sessions.
         claimer: Claims those for turns.
-        preparer: Prepares chat turns too: models and context windows.
+        preparer: Prepares chat turns too: context windows.
+        choice: Chooses the models that agents run with.
         prompts: The prompts of the two phases.
         recorded: Wraps an agent's tools so that their calls are recorded.
         max_iterations: How many times an agent's model is asked at most.
@@ -63,6 +64,7 @@ class AgentDelegate:
     sessions: AgentSessions
     claimer: TurnClaimer
     preparer: TurnPreparer
+    choice: ModelChoice
     prompts: EphemeralPrompts
     recorded: Callable[[Toolset], Toolset]
     max_iterations: int
@@ -86,8 +88,7 @@ class AgentDelegate:
             NobodyToAsk: A tool of the agent waits for an approval, and no client listens.
         """
         arguments = _arguments(invocation)
-        settings = turn.session.metadata.agent_settings or AgentSettings()
-        if arguments.agent not in settings.enabled_agents:
+        if arguments.agent not in turn.session.metadata.callable_agents:
             raise AgentNotFound(arguments.agent)
         agent = await self.agents.usable(arguments.agent)
         run = await self._prepare(agent, arguments, invocation, turn)
@@ -117,7 +118,7 @@ class AgentDelegate:
         invocation: ToolInvocation,
         turn: CallingTurn,
     ) -> "AgentRun":
-        model, info = await self.preparer.usable_model(agent.model, turn.session.metadata.model)
+        model, info = await self.choice.choose(agent, turn.session.metadata.model)
         wanted = (arguments.session_id or "").strip()
         session_id = await (
             asyncio.to_thread(self.sessions.existing, agent.name, wanted)

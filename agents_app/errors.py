@@ -7,6 +7,7 @@ The tree::
         * AgentNotFound           AGENT_NOT_FOUND
         * AgentInvalid            AGENT_INVALID
         * AgentSessionNotFound    SESSION_NOT_FOUND
+        * AgentStopped            AGENT_STOPPED
 """
 
 from sessions_app.errors import MochiError
@@ -49,4 +50,15 @@ class AgentSessionNotFound(AgentError):
             "begin a new one.",
             agent_name=agent_name,
             session_id=session_id,
+        )
+
+
+class AgentStopped(AgentError):
+    """An agent that answers a session broke off before its answer."""
+
+    code = "AGENT_STOPPED"
+
+    def __init__(self, agent_name: str, reason: str) -> None:
+        super().__init__(
+            f"The agent {agent_name!r} stopped: {reason}", agent_name=agent_name, reason=reason
         )

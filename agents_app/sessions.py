@@ -63,13 +63,21 @@ class AgentSessions:
             AgentSessionNotFound: There is none of this agent; a person's, or another agent's, is
                 as good as none.
         """
+        return self.load(agent_name, session_id).session_id
+
+    def load(self, agent_name: str, session_id: str) -> Session:
+        """Return a session of this agent.
+
+        Raises:
+            AgentSessionNotFound: As ``existing`` raises it.
+        """
         try:
             session = self._repository.load(session_id)
         except SessionNotFound:
             raise AgentSessionNotFound(agent_name, session_id) from None
         if agent_of(session.metadata) != agent_name:
             raise AgentSessionNotFound(agent_name, session_id)
-        return session_id
+        return session
 
     def of_call(self, agent_name: str, model: str, call: ToolInvocation) -> str:
         """Return the id of the call's own session, made if it is not there.

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ from models_app.profiles import Profile, ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.vendor import Vendor
-from sessions_app.session import MODEL_NAME_LENGTH
+from sessions_app.session import AGENT_PREFIX, MODEL_NAME_LENGTH
 
 LOOK_UP_SECONDS = 5.0
 LISTING_SECONDS = 2.0
@@ -24,7 +24,8 @@ LISTING_SECONDS = 2.0
 
 _OLLAMA = "ollama"
 _PROFILE = "profile"
-_NAMES = frozenset({_PROFILE, *(vendor.name for vendor in KNOWN_VENDORS)})
+_AGENT = AGENT_PREFIX.removesuffix(":")
+_NAMES = frozenset({_PROFILE, _AGENT, *(vendor.name for vendor in KNOWN_VENDORS)})
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +47,20 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: Sequence[UnavailableProvider] = ()
 
 
+class AgentModels(LanguageModel, Protocol):
+    """The models of all agents, agents' names being the models'."""
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the agents that can be used, by name."""
+        ...
+
+
 class ModelCatalogue:
     """All models that this server can use, by name.
 
     A plain name (``qwen3:14b``, ``hf.co/user/model:Q4_K_M``) means Ollama, and so does
     ``ollama:<name>``; the name of another provider in front of a colon means that one, and
-    ``profile:<name>`` what the profile names.
+    ``profile:<name>`` what the profile names, and ``agent:<name>`` that agent.
 
     Args:
         ollama: The Ollama server.
@@ -60,6 +69,8 @@ class ModelCatalogue:
         profile_gate: As ``ProfileLanguageModel`` takes it.
         open_vendor: Opens the models of a vendor that only a profile names.
         observer: Sees every call of every model that the catalogue hands out.
+        agents: Makes the model of all agents, agents' names being the models'; it gets the
+            catalogue, for agents' own models. None if there are no agents.
     """
 
     def __init__(
@@ -71,6 +82,7 @@ class ModelCatalogue:
         profile_gate: Gate = always_open,
         open_vendor: Callable[[Vendor], VendorLanguageModel] = VendorLanguageModel,
         observer: ModelCallObserver | None = None,
+        agents: "Callable[[ModelCatalogue], AgentModels] | None" = None,
     ) -> None:
         self._observer = observer or ModelCallLog()
         self._ollama = ollama
@@ -85,6 +97,7 @@ class ModelCatalogue:
         self._profiles = (
             ProfileLanguageModel(profiles, self._model_of, gate=profile_gate) if profiles else None
         )
+        self._agents = agents(self) if agents else None
 
     @property
     def public_host(self) -> str:
@@ -148,6 +161,13 @@ class ModelCatalogue:
             ],
             unavailable=[answer for answer in answers if isinstance(answer, UnavailableProvider)],
         )
+
+    async def agents(self) -> Sequence[ModelInfo]:
+        """Return the agents that can be used as models, by name; the first time takes longer.
+
+        ``list`` and ``listing`` have none of them, as they have no profiles.
+        """
+        return await self._agents.list_models() if self._agents is not None else ()
 
     async def get(self, name: str) -> ModelInfo:
         """Return a model's facts.
@@ -214,6 +234,8 @@ class ModelCatalogue:
             )
         if colon and prefix == _PROFILE and self._profiles is not None:
             return self._profiles, rest
+        if colon and prefix == _AGENT and self._agents is not None:
+            return self._agents, rest
         vendor = self._vendors.get(prefix) if colon else None
         bare_name = rest if vendor is not None or (colon and prefix == _OLLAMA) else name
         if not bare_name.strip():
@@ -249,6 +271,8 @@ class ModelCatalogue:
             self._profiles.forget(name)
 
     def _has(self, prefix: str) -> bool:
+        if prefix == _AGENT:
+            return self._agents is not None
         return prefix in self._vendors or (prefix == _PROFILE and self._profiles is not None)
 
     def _model_of(self, vendor: Vendor | None) -> LanguageModel:

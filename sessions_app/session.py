@@ -28,6 +28,9 @@ FORMAT_VERSION = "1.3"
 KNOWN_MAJOR = "1"
 PREVIEW_LENGTH = 100
 
+AGENT_PREFIX = "agent:"
+"""The beginning of a model's name that means an agent (docs/decisions/0063)."""
+
 MODEL_NAME_LENGTH = 300
 MAX_PROMPT_LENGTH = 9_999
 """Characters of a system prompt that a person sets; an agent's may be longer."""
@@ -139,6 +142,18 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
+    @property
+    def answering_agent(self) -> str | None:
+        """The agent that answers, where ``model`` is ``agent:<name>``."""
+        return agent_named(self.model)
+
+    @property
+    def callable_agents(self) -> Sequence[str]:
+        """The agents that the model may call; an agent that answers is the only one."""
+        if (agent := self.answering_agent) is not None:
+            return (agent,)
+        return self.agent_settings.enabled_agents if self.agent_settings else ()
+
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation: its settings and its messages, oldest first."""
@@ -162,6 +177,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         """The system prompt: the first message, if it is one."""
         first = self.messages[0] if self.messages else None
         return first if isinstance(first, SystemMessage) else None
+
+
+def agent_named(model: str) -> str | None:
+    """Return the agent that a model's name means; None for any other model's."""
+    return model.removeprefix(AGENT_PREFIX) if model.startswith(AGENT_PREFIX) else None
 
 
 def make_session(session_id: str, model: str, *, now: str, **settings: Any) -> Session:

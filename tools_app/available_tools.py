@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from sessions_app.messages import ToolCall, ToolSpec
-from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings
+from sessions_app.session import SessionMetadata, ToolSettings
 from tools_app.digests import changed_tools, with_first_uses
 from tools_app.errors import ToolNotFound
 from tools_app.policy import must_ask
@@ -97,9 +97,11 @@ def selection_of(
         open_calls: Calls that the turn resumes.
     """
     settings = metadata.tool_settings or ToolSettings()
+    if metadata.answering_agent is not None:
+        settings = ToolSettings()  # it has tools of its own
     chosen = settings.tools if selected is None else selected
     group = settings.tool_group if selected is None else None
-    agents = (metadata.agent_settings or AgentSettings()).enabled_agents
+    agents = metadata.callable_agents
     if not (chosen or open_calls or group or agents):
         return None
     resumed = [call.name for call in open_calls]
@@ -128,6 +130,8 @@ def choose_tools(
             if name not in listing.tools:
                 raise ToolNotFound(name)
         names = list(selected)
+    elif metadata.answering_agent is not None:
+        names = []
     else:
         group = listing.groups.get(settings.tool_group, ()) if settings.tool_group else ()
         names = [*settings.tools, *group]

@@ -1,7 +1,6 @@
 """Prepares turns: looks up model and tools, then makes the job that the engine runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -24,11 +23,14 @@ from models_app.language_model import ModelInfo, Think
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import Message, ToolSpec, UserMessage
-from sessions_app.session import Session
+from sessions_app.session import Session, agent_named
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
 
 ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
+
+ROUNDS_OF_AGENTS = 2
+"""An agent that answers a session is asked twice: for its call, and for what came of it."""
 
 Prepare = Callable[[str, Session], TurnJob]
 """Makes the job of a turn (its id) on a session as it is claimed; pure, it may be called again.
@@ -136,19 +138,6 @@ class TurnPreparer:
             return listing
         delegated = await self.delegate.listing(selection.agents)
         return msgspec.structs.replace(listing, tools={**listing.tools, **delegated.tools})
-
-    async def usable_model(
-        self, wanted: str | None, otherwise: str
-    ) -> tuple[str, ModelInfo | None]:
-        """Return the wanted model if there is one and it exists, else the other one.
-
-        Raises:
-            ModelNotFound: The other one does not exist either.
-        """
-        if wanted is not None:
-            with suppress(ModelNotFound):
-                return wanted, await self.models.look_up(wanted)
-        return otherwise, await self.models.look_up(otherwise)
 
     def window(self, session: Session, info: ModelInfo | None, tokens: int) -> WindowChoice:
         """Decide the context window of the next request, which takes so many tokens."""
@@ -262,7 +251,7 @@ class ChatPreparation:
             think=_thinking(request.think, facts.info, model),
             window=preparer.window(session, facts.info, plan.estimate.tokens),
             available_tools=tools,
-            max_rounds=preparer.max_rounds,
+            max_rounds=_rounds_of(model, preparer.max_rounds),
             rules=rules,
             plan=plan,
         )
@@ -297,17 +286,21 @@ def user_message(content: str) -> UserMessage:
 def _check_tools(
     tools: AvailableTools, info: ModelInfo | None, model: str, *, selects: bool
 ) -> None:
-    if not tools.tools or info is None or info.can_call_tools:
+    offered = [*tools.tools.values()]
+    if agent_named(model) is not None:  # it answers by being called; no other tool is for it
+        offered = [tool for tool in offered if not tool.delegated]
+    if not offered or info is None or info.can_call_tools:
         return
     if selects:
         field = "selected_tools"
-    elif all(tool.delegated for tool in tools.tools.values()):
+    elif all(tool.delegated for tool in offered):
         field = "agent_settings"
     else:
         field = "tool_settings"
+    names = ", ".join(tool.spec.name for tool in offered)
     raise ToolsNotSupported(
-        f"The model {model!r} can't call tools, and this turn would offer it "
-        f"{', '.join(tools.tools)} ({field}). Take them out, or choose a model that can.",
+        f"The model {model!r} can't call tools, and this turn would offer it {names} ({field}). "
+        "Take them out, or choose a model that can.",
         field=field,
         model=model,
     )
@@ -320,6 +313,10 @@ def _refuse_what_is_not_built(request: TurnRequest) -> None:
             raise ValidationFailed(f"{name} are not supported yet.", field=name)
     if request.answer_schema is not None:
         raise ValidationFailed("answer_schema is not supported yet.", field="answer_schema")
+
+
+def _rounds_of(model: str, limit: int) -> int:
+    return limit if agent_named(model) is None else max(limit, ROUNDS_OF_AGENTS)
 
 
 def _require_model(session: Session, named: str) -> None:

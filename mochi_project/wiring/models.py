@@ -1,11 +1,12 @@
 """Builds the language models: Ollama's, and those of the configured providers."""
 
+from collections.abc import Callable
 from functools import partial
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
-from models_app.catalogue import ModelCatalogue
+from models_app.catalogue import AgentModels, ModelCatalogue
 from models_app.model_calls import ModelCallObserver
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import ProfileService
@@ -14,13 +15,16 @@ from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 
 def build_models(
-    settings: MochiSettings, observer: ModelCallObserver | None = None
+    settings: MochiSettings,
+    observer: ModelCallObserver | None = None,
+    agents: Callable[[ModelCatalogue], AgentModels] | None = None,
 ) -> ModelCatalogue:
     """Build the catalogue of models; it connects to a provider with the first request.
 
     Args:
         settings: The configuration.
         observer: Sees every call of a model; None logs them.
+        agents: As ``ModelCatalogue`` takes it.
     """
     silence = settings.upstream_timeout_seconds
     vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
@@ -36,4 +40,5 @@ def build_models(
         profile_gate=TrustGate(settings.trust, PROFILES),
         open_vendor=open_vendor,
         observer=observer,
+        agents=agents,
     )

@@ -24,9 +24,19 @@ from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
-from mochi_project.wiring.agents import AgentServices, build_agents
+from mochi_project.wiring.agents import (
+    AgentServices,
+    agents_as_models,
+    build_agent_catalogue,
+    build_agents,
+)
 from mochi_project.wiring.models import build_models
-from mochi_project.wiring.storage import ConversationStorage, build_questions, build_storage
+from mochi_project.wiring.storage import (
+    ConversationStorage,
+    build_agent_storage,
+    build_questions,
+    build_storage,
+)
 from mochi_project.wiring.summaries import build_summaries
 from mochi_project.wiring.tools import ToolServices, build_tools
 from mochi_project.wiring.turns import build_turns
@@ -82,15 +92,25 @@ _current: Services | None = None
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
-    models = build_models(settings, model_calls)
     tools = build_tools(settings)
+    agent_catalogue = build_agent_catalogue(settings, tools)
+    agent_storage = build_agent_storage(settings)
+    models = build_models(
+        settings, model_calls, agents_as_models(settings, agent_catalogue, agent_storage)
+    )
     storage = build_storage(settings)
     questions = build_questions(settings)
     summaries = build_summaries(settings, models, storage.repository, questions, model_calls)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()
     agents = build_agents(
-        settings, tools=tools, preparer=preparer, confirmations=questions, threads=threads
+        settings,
+        catalogue=agent_catalogue,
+        storage=agent_storage,
+        tools=tools,
+        preparer=preparer,
+        confirmations=questions,
+        threads=threads,
     )
     preparer = replace(preparer, delegate=agents.delegate)
     turns = build_turns(

@@ -12,7 +12,7 @@ from models_app.vendors.vendor import Vendor
 KNOWN_VENDORS: tuple[Vendor, ...] = (OpenAI(), Anthropic(), Google(), OpenRouter())
 """The vendors that need no configuration but a key."""
 
-RESERVED_NAMES = frozenset({"ollama", "profile"})
+RESERVED_NAMES = frozenset({"ollama", "profile", "agent"})
 """Prefixes of model names that no configured provider may take."""
 
 

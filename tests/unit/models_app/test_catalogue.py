@@ -43,7 +43,9 @@ def test_a_name_means_a_model_of_ollama(catalogue, name, bare):
     assert catalogue.is_of_ollama(name)
 
 
-@pytest.mark.parametrize("prefix", ["openai", "anthropic", "google", "openrouter", "profile"])
+@pytest.mark.parametrize(
+    "prefix", ["openai", "anthropic", "google", "openrouter", "profile", "agent"]
+)
 def test_a_provider_that_is_not_configured_is_named(catalogue, prefix):
     with pytest.raises(ModelNotFound, match=f"'{prefix}' is not configured") as raised:
         catalogue.resolve(f"{prefix}:some-model")

@@ -16,10 +16,12 @@ from sessions_app.messages import (
     UserMessage,
 )
 from sessions_app.session import (
+    AgentSettings,
     Session,
     append_messages,
     edit_user_message,
     fork,
+    make_session,
     preview_of,
     remove_system_prompt,
     set_system_prompt,
@@ -120,3 +122,22 @@ def test_a_fork_ends_with_the_message_it_names(make_session: MakeSession) -> Non
     assert contents(fork(session, session_id="ffffffffff", now=LATER).messages)[-1] == "two"
     with pytest.raises(InvalidMessageIndex):
         fork(session, session_id="ffffffffff", now=LATER, message_index=3)
+
+
+@pytest.mark.parametrize(
+    ("model", "enabled", "agent", "callable_agents"),
+    [
+        ("qwen3:14b", (), None, ()),
+        ("qwen3:14b", ("clerk",), None, ("clerk",)),
+        ("agent:coder", ("clerk",), "coder", ("coder",)),
+        ("agent", (), None, ()),
+        ("ollama:agent:latest", (), None, ()),
+    ],
+)
+def test_an_agent_that_answers_is_the_only_one_that_can_be_called(
+    model, enabled, agent, callable_agents
+):
+    metadata = make_session(
+        "0123456789", model, now="t", agent_settings=AgentSettings(enabled_agents=enabled)
+    ).metadata
+    assert (metadata.answering_agent, metadata.callable_agents) == (agent, callable_agents)

@@ -152,7 +152,8 @@ def test_any_other_name_is_a_compatible_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "base_url"), [("ollama", "http://x"), ("profile", "http://x"), ("mine", None)]
+    ("name", "base_url"),
+    [("ollama", "http://x"), ("profile", "http://x"), ("agent", "http://x"), ("mine", None)],
 )
 def test_what_can_not_be_a_provider_is_refused(name: str, base_url: str | None) -> None:
     with pytest.raises(ValueError, match=name):

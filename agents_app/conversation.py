@@ -1,0 +1,188 @@
+"""Reads a conversation with an agent: what it shall do now, and what it said. Pure.
+
+Where an agent answers a session itself (``agent:<name>``), that session holds a call of the agent
+for each message of the user, its result, and what the agent said as the answer.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+    unmark_cancelled,
+)
+from tools_app.output_limit import cut_middle
+from tools_app.toolset import AGENT_TOOL
+
+_SESSION = re.compile(r"^Session ID: ([0-9a-f]+)$", re.MULTILINE)
+_STOPPED = re.compile(r"\[The agent stopped: (.*)\]\Z", re.DOTALL)
+_FAILED = "Error: "
+
+
+class EarlierRun(msgspec.Struct, frozen=True):
+    """The run of an agent that gave the answer before what is asked now.
+
+    Attributes:
+        session_id: The session that it ran in.
+        said: What the conversation holds as its answer.
+    """
+
+    session_id: str
+    said: str
+
+
+class CallResult(msgspec.Struct, frozen=True):
+    """The result of the agent's call for what is asked now.
+
+    Attributes:
+        session_id: The session that it ran in; None if it never began.
+        failure: What broke it off, in words; None if nothing did.
+    """
+
+    session_id: str | None
+    failure: str | None
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation with an agent.
+
+    Attributes:
+        asked: What the user said last.
+        rules: The system prompts.
+        before: Everything else that was said before, by whom it may be.
+        earlier: The run that the last answer came from, if an agent gave it.
+        result: What came of the call for ``asked``; None before there is one.
+    """
+
+    asked: str
+    rules: str
+    before: Sequence[Message]
+    earlier: EarlierRun | None
+    result: CallResult | None
+
+    def instruction(self, *, goes_on: bool) -> str:
+        """Return what the agent is told.
+
+        Args:
+            goes_on: Whether it is told in the session of ``earlier``, which holds what was said.
+        """
+        parts = [f"<instructions>\n{self.rules}\n</instructions>"] if self.rules else []
+        told = "" if goes_on else "\n\n".join(part for each in self.before for part in _told(each))
+        if told:
+            parts.append(f"<conversation>\n{cut_middle(told)}\n</conversation>")
+        return "\n\n".join([*parts, self.asked])
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent said since its last instruction.
+
+    Attributes:
+        plan: Its plan.
+        text: Everything that it said while it carried that out.
+        last: Its last message; None if it said nothing at all.
+        requested: Tokens of all its model's requests; None if it counted none.
+        answered: Tokens of all the answers.
+    """
+
+    plan: str
+    text: str
+    last: AssistantMessage | None
+    requested: int | None
+    answered: int | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether that is an answer, and not what is left of one."""
+        return bool(self.text) and self.last is not None and self.last.is_complete
+
+    def equals(self, text: str) -> bool:
+        """Return whether this text says the same, white space apart."""
+        return self.text.split() == text.split()
+
+
+def read_conversation(messages: Sequence[Message]) -> Conversation:
+    """Return what the messages of a request say to an agent."""
+    rules = [message.content for message in messages if isinstance(message, SystemMessage)]
+    spoken = [message for message in messages if not isinstance(message, SystemMessage)]
+    end = len(spoken)
+    while end and not isinstance(spoken[end - 1], UserMessage):
+        end -= 1
+    begin = end
+    while begin and isinstance(spoken[begin - 1], UserMessage):
+        begin -= 1
+    return Conversation(
+        asked="\n\n".join(message.content for message in spoken[begin:end]),
+        rules="\n\n".join(rules),
+        before=spoken[:begin],
+        earlier=_earlier_run(spoken[:begin]),
+        result=_result(spoken[end:]),
+    )
+
+
+def said_since_instruction(messages: Sequence[Message]) -> Said:
+    """Return what an agent said, from the messages of its own session."""
+    begin = len(messages)
+    while begin and not isinstance(messages[begin - 1], UserMessage):
+        begin -= 1
+    answers = [each for each in messages[begin:] if isinstance(each, AssistantMessage)]
+    texts = [unmark_cancelled(answer.content) for answer in answers]
+    return Said(
+        plan=texts[0] if texts else "",
+        text="\n\n".join(text for text in texts[1:] if text),
+        last=answers[-1] if answers else None,
+        requested=_sum([answer.prompt_eval_count for answer in answers]),
+        answered=_sum([answer.eval_count for answer in answers]),
+    )
+
+
+def _earlier_run(messages: Sequence[Message]) -> EarlierRun | None:
+    said: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return None
+        if isinstance(message, ToolMessage) and message.tool_name == AGENT_TOOL:
+            found = _SESSION.search(message.content)
+            return EarlierRun(found[1], "\n\n".join(reversed(said))) if found else None
+        if isinstance(message, AssistantMessage):
+            said.append(message.content)
+    return None
+
+
+def _result(messages: Sequence[Message]) -> CallResult | None:
+    """Return the last result of a call; one that was lost in a crash is none."""
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage) or message.tool_name != AGENT_TOOL:
+            continue
+        if found := _SESSION.search(message.content):
+            stopped = _STOPPED.search(message.content)
+            return CallResult(found[1], stopped[1] if stopped else None)
+        if message.content.startswith(_FAILED):
+            return CallResult(None, message.content.removeprefix(_FAILED))
+        return None
+    return None
+
+
+def _told(message: Message) -> list[str]:
+    if isinstance(message, ToolMessage):
+        if message.tool_name == AGENT_TOOL:
+            return []
+        return [f"<tool_result>\n{message.content}\n</tool_result>"]
+    told = [f"<{message.role}>\n{message.content}\n</{message.role}>"] if message.content else []
+    if isinstance(message, AssistantMessage):
+        told += [
+            f"<tool_call>\n{call.name}({msgspec.json.encode(call.arguments).decode()})\n</tool_call>"
+            for call in message.tool_calls
+            if call.name != AGENT_TOOL
+        ]
+    return told
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,194 @@
+"""Implements ``LanguageModel`` for agents: one answers with what it says (decision 0063)."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from agents_app.agent import AgentDefinition
+from agents_app.catalogue import AgentCatalogue
+from agents_app.conversation import (
+    CallResult,
+    Conversation,
+    Said,
+    read_conversation,
+    said_since_instruction,
+)
+from agents_app.errors import AgentNotFound, AgentSessionNotFound, AgentStopped
+from agents_app.model_choice import ModelChoice
+from agents_app.sessions import AgentSessions
+from models_app.errors import ModelNotFound
+from models_app.expiring_cache import ExpiringCache
+from models_app.language_model import (
+    CallDelta,
+    Delta,
+    Finished,
+    ModelInfo,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+)
+from sessions_app.errors import SessionError, StorageError
+from sessions_app.messages import ToolCall
+from sessions_app.session import AGENT_PREFIX
+from sessions_app.suggestions import suggestion
+from tools_app.toolset import AGENT_TOOL
+
+CACHE_SECONDS = 60.0
+"""Seconds for which an agent counts as usable; each request looks at it anew."""
+
+PROVIDER = "agent"
+NOTHING_SAID = said_since_instruction(())
+UNREADABLE = (AgentSessionNotFound, SessionError, StorageError)
+
+
+class AgentLanguageModel:
+    """The models of all agents; implements ``LanguageModel``, agents' names being the models'.
+
+    A request is answered in two steps. The first answer is a call of the agent with what the user
+    said; the second, once the call's result is in the history, is what the agent said. Everything
+    between is an ordinary turn: approvals, journals, events, cancelling.
+
+    Args:
+        agents: The agents.
+        sessions: Their sessions.
+        choice: Chooses the model that an agent runs with, which answers what no agent is asked:
+            summaries.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        agents: AgentCatalogue,
+        sessions: AgentSessions,
+        choice: ModelChoice,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._agents = agents
+        self._sessions = sessions
+        self._choice = choice
+        self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS, clock=clock)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
+        """Yield a call of the agent, or, after its result, what it said.
+
+        Raises:
+            ModelNotFound: There is no such agent, or it has no model.
+            AgentInvalid: Something is wrong with it.
+            AgentStopped: Its run broke off; what it had said was yielded.
+            ModelError: A subclass, of its model, for what no agent is asked.
+        """
+        agent = await self._usable(request.model)
+        if request.purpose != "chat":
+            async with aclosing(self._stream_plainly(agent, request)) as batches:
+                async for batch in batches:
+                    yield batch
+            return
+        conversation = read_conversation(request.messages)
+        if conversation.result is None:
+            call = await self._call(agent, conversation)
+            yield [CallDelta(call), Finished("stop")]
+            return
+        said, failure = await self._said(agent, conversation.result)
+        if said.plan and said.text:
+            yield [ThinkingDelta(said.plan)]
+        # Also what broke off: without a text of its own the failed answer could not be retried.
+        yield [TextDelta(said.text or said.plan or failure or "")]
+        if failure is not None:
+            raise AgentStopped(agent.name, failure)
+        done_reason = said.last.done_reason if said.last else None
+        yield [Finished(done_reason or "stop", said.requested, said.answered)]
+
+    def recall(self, model: str) -> ModelInfo | None:
+        """Return the cached result of ``describe``, or None. Thread-safe."""
+        return self._known.get(model)
+
+    async def describe(self, model: str) -> ModelInfo:
+        """Return the facts about an agent as a model: it chats, and takes no tools of others.
+
+        Raises:
+            ModelNotFound: There is no such agent, or no model that it could run with.
+            AgentInvalid: Something is wrong with it.
+        """
+        agent = await self._usable(model)
+        await self._choice.choose(agent, f"{AGENT_PREFIX}{model}")
+        info = _info(agent)
+        self._known.set(model, info)
+        return info
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the agents that can be used, by name."""
+        return [_info(agent) for agent in (await self._agents.list()).values() if agent.valid]
+
+    async def _usable(self, name: str) -> AgentDefinition:
+        try:
+            return await self._agents.usable(name)
+        except AgentNotFound:
+            model = f"{AGENT_PREFIX}{name}"
+            hint = suggestion(name, await self._agents.names())
+            raise ModelNotFound(
+                f"Model '{model}' not found: there is no agent named '{name}'"
+                + (hint.replace("mean ", f"mean {AGENT_PREFIX}") or "."),
+                provider=PROVIDER,
+                model=model,
+            ) from None
+
+    async def _stream_plainly(
+        self, agent: AgentDefinition, request: ModelRequest
+    ) -> AsyncGenerator[Sequence[Delta], None]:
+        chosen, _ = await self._choice.choose(agent, f"{AGENT_PREFIX}{agent.name}")
+        language_model, model = self._choice.models.resolve(chosen)
+        plain = msgspec.structs.replace(request, model=model)
+        async with aclosing(language_model.stream(plain)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _call(self, agent: AgentDefinition, conversation: Conversation) -> ToolCall:
+        session_id = await asyncio.to_thread(self._session_to_go_on, agent, conversation)
+        arguments = {
+            "agent": agent.name,
+            "instruction": conversation.instruction(goes_on=session_id is not None),
+        }
+        if session_id is not None:
+            arguments["session_id"] = session_id
+        return ToolCall(id=f"call_{secrets.token_hex(4)}", name=AGENT_TOOL, arguments=arguments)
+
+    def _session_to_go_on(self, agent: AgentDefinition, conversation: Conversation) -> str | None:
+        """Return the agent's session if it holds the conversation as it stands. Blocks.
+
+        It does not after a fork, an edit, or an answer that was made again: then the agent is told
+        the conversation in a new session.
+        """
+        earlier = conversation.earlier
+        if earlier is None:
+            return None
+        try:
+            session = self._sessions.load(agent.name, earlier.session_id)
+        except UNREADABLE:
+            return None
+        said = said_since_instruction(session.messages)
+        return earlier.session_id if said.equals(earlier.said) else None
+
+    async def _said(self, agent: AgentDefinition, result: CallResult) -> tuple[Said, str | None]:
+        """Return what the agent said, and why it stopped, if it did before its end."""
+        if result.session_id is None:
+            return NOTHING_SAID, result.failure
+        try:
+            session = await asyncio.to_thread(self._sessions.load, agent.name, result.session_id)
+        except UNREADABLE as error:
+            return NOTHING_SAID, error.message
+        said = said_since_instruction(session.messages)
+        return said, result.failure or (None if said.is_complete else "It gave no answer.")
+
+
+def _info(agent: AgentDefinition) -> ModelInfo:
+    return ModelInfo(
+        name=f"{AGENT_PREFIX}{agent.name}",
+        size_mb=0.0,
+        capabilities=("completion",),
+        provider=PROVIDER,
+    )

@@ -1,0 +1,58 @@
+"""Chooses the model that an agent runs with."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agents_app.agent import AgentDefinition
+from models_app.catalogue import ModelCatalogue
+from models_app.errors import ModelNotFound
+from models_app.language_model import ModelInfo
+from sessions_app.session import AGENT_PREFIX, agent_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """Chooses models for agents.
+
+    Attributes:
+        models: All models.
+        default_model: The model of an agent that answers itself and names none.
+    """
+
+    models: ModelCatalogue
+    default_model: str | None = None
+
+    async def choose(
+        self, agent: AgentDefinition, calling_model: str
+    ) -> tuple[str, ModelInfo | None]:
+        """Return the agent's own model if it exists, else the one of the session that calls it.
+
+        An agent is no model for an agent: where one answers the session, the server's default model
+        takes the place of the session's.
+
+        Args:
+            agent: The agent.
+            calling_model: The model of the session that calls it.
+
+        Raises:
+            ModelNotFound: There is no such model, or none is named at all.
+        """
+        wanted = _no_agent(agent.model)
+        otherwise = _no_agent(calling_model) or _no_agent(self.default_model)
+        if wanted is not None and otherwise is not None:
+            with suppress(ModelNotFound):
+                return wanted, await self.models.look_up(wanted)
+        named = otherwise or wanted
+        if named is None:
+            name = f"{AGENT_PREFIX}{agent.name}"
+            raise ModelNotFound(
+                f"Model '{name}' can't be used: the agent has no model. Name one in its SKILL.md "
+                "(`model: ...`), or set MOCHI_DEFAULT_MODEL.",
+                provider="agent",
+                model=name,
+            )
+        return named, await self.models.look_up(named)
+
+
+def _no_agent(model: str | None) -> str | None:
+    return model if model and agent_named(model) is None else None
