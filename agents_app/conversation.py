@@ -80,7 +80,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent said since its last instruction.
+    """The words of an agent since its last instruction.
 
     Attributes:
         plan: Its plan.

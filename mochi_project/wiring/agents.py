@@ -1,6 +1,5 @@
 """Builds the agents: their catalogue, their storage, and what runs them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents_app.catalogue import AgentCatalogue
@@ -16,7 +15,7 @@ from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
-from mochi_project.wiring.storage import ConversationStorage
+from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
 from mochi_project.wiring.tools import ToolServices, host_limits
 from models_app.catalogue import ModelCatalogue
 from sessions_app.service import SessionManager
@@ -35,10 +34,28 @@ class AgentServices:
     delegate: AgentDelegate
 
 
-def build_agent_catalogue(settings: MochiSettings, tools: ToolServices) -> AgentCatalogue:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFolders:
+    """The folders of agents, and where their sessions are; what models are made of."""
+
+    catalogue: AgentCatalogue
+    storage: ConversationStorage
+    default_model: str | None
+
+    def models(self, models: ModelCatalogue) -> AgentLanguageModel:
+        """Return the model of all agents."""
+        sessions = AgentSessions(self.storage.repository)
+        return AgentLanguageModel(self.catalogue, sessions, self.choice(models))
+
+    def choice(self, models: ModelCatalogue) -> ModelChoice:
+        """Return what chooses the models that agents run with."""
+        return ModelChoice(models=models, default_model=self.default_model)
+
+
+def build_agent_folders(settings: MochiSettings, tools: ToolServices) -> AgentFolders:
     """Build the catalogue of agents; none of their code runs before agents are asked for."""
     generations = FileGenerations(settings.resolved_state_dir / "agents.generation")
-    return AgentCatalogue(
+    catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=tools.fork_server,
         snapshots=FolderSnapshots(generations),
@@ -47,32 +64,21 @@ def build_agent_catalogue(settings: MochiSettings, tools: ToolServices) -> Agent
         chats_dir=settings.resolved_agent_chats_dir,
         gate=TrustGate(settings.trust, AGENTS),
     )
-
-
-def agents_as_models(
-    settings: MochiSettings, catalogue: AgentCatalogue, storage: ConversationStorage
-) -> Callable[[ModelCatalogue], AgentLanguageModel]:
-    """Return what makes the model of all agents for a catalogue of models."""
-
-    def make(models: ModelCatalogue) -> AgentLanguageModel:
-        return AgentLanguageModel(
-            catalogue, AgentSessions(storage.repository), _choice(settings, models)
-        )
-
-    return make
+    storage = build_agent_storage(settings)
+    return AgentFolders(catalogue=catalogue, storage=storage, default_model=settings.default_model)
 
 
 def build_agents(
     settings: MochiSettings,
+    folders: AgentFolders,
     *,
-    catalogue: AgentCatalogue,
-    storage: ConversationStorage,
     tools: ToolServices,
     preparer: TurnPreparer,
     confirmations: ConfirmationStore,
     threads: WorkThreads,
 ) -> AgentServices:
     """Build what runs agents."""
+    catalogue, storage = folders.catalogue, folders.storage
     delegate = AgentDelegate(
         agents=catalogue,
         sessions=AgentSessions(storage.repository),
@@ -84,7 +90,7 @@ def build_agents(
             in_thread=threads.run,
         ),
         preparer=preparer,
-        choice=_choice(settings, preparer.models),
+        choice=folders.choice(preparer.models),
         prompts=EphemeralPrompts(
             settings.resolved_planning_prompt_path, settings.resolved_execution_prompt_path
         ),
@@ -98,7 +104,3 @@ def build_agents(
         on_delete=storage.journal.discard_session,
     )
     return AgentServices(catalogue=catalogue, chats=chats, storage=storage, delegate=delegate)
-
-
-def _choice(settings: MochiSettings, models: ModelCatalogue) -> ModelChoice:
-    return ModelChoice(models=models, default_model=settings.default_model)

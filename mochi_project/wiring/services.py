@@ -26,14 +26,12 @@ from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
 from mochi_project.wiring.agents import (
     AgentServices,
-    agents_as_models,
-    build_agent_catalogue,
+    build_agent_folders,
     build_agents,
 )
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.storage import (
     ConversationStorage,
-    build_agent_storage,
     build_questions,
     build_storage,
 )
@@ -93,24 +91,15 @@ def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
     tools = build_tools(settings)
-    agent_catalogue = build_agent_catalogue(settings, tools)
-    agent_storage = build_agent_storage(settings)
-    models = build_models(
-        settings, model_calls, agents_as_models(settings, agent_catalogue, agent_storage)
-    )
+    folders = build_agent_folders(settings, tools)
+    models = build_models(settings, model_calls, folders.models)
     storage = build_storage(settings)
     questions = build_questions(settings)
     summaries = build_summaries(settings, models, storage.repository, questions, model_calls)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()
     agents = build_agents(
-        settings,
-        catalogue=agent_catalogue,
-        storage=agent_storage,
-        tools=tools,
-        preparer=preparer,
-        confirmations=questions,
-        threads=threads,
+        settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )
     preparer = replace(preparer, delegate=agents.delegate)
     turns = build_turns(
