@@ -30,7 +30,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         id: The provider's id of the call, or one that we made where it gave none.
         name: The tool's name, as the model wrote it.
         arguments: The arguments as a JSON object.
-        by_client: Whether the client of the request runs the tool, not this server.
+        client_side: Whether a client runs the tool, and not the server.
         extra: Unknown keys of the file, kept for the next write; those of the ``function``
             object lie under ``"function"``.
     """
@@ -38,7 +38,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     name: str
     arguments: Mapping[str, Any]
-    by_client: bool = False
+    client_side: bool = False
     extra: Mapping[str, Any] = NO_EXTRA
 
 

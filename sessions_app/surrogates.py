@@ -85,7 +85,7 @@ def mend_call(call: ToolCall) -> ToolCall:
         id=mend_call_id(call.id),
         name=join_surrogates(call.name),
         arguments=mend_json(call.arguments),
-        by_client=call.by_client,
+        client_side=call.client_side,
         extra=mend_json(call.extra),
     )
 

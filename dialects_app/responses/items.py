@@ -208,7 +208,7 @@ class _Reader:
         self._say().thinking += filter(None, texts)
 
     def function_call(self, item: Item, path: str) -> None:
-        self._ask(_call(item, required(item, "call_id", path), path, by_client=True), path)
+        self._ask(_call(item, required(item, "call_id", path), path, client_side=True), path)
 
     def function_call_output(self, item: Item, path: str) -> None:
         call_id = required(item, "call_id", path)
@@ -313,7 +313,7 @@ def _text(part: Item, path: str) -> str:
     return required(part, "text", path)
 
 
-def _call(item: Item, call_id: str, path: str, *, by_client: bool = False) -> ToolCall:
+def _call(item: Item, call_id: str, path: str, *, client_side: bool = False) -> ToolCall:
     text = item.get("arguments", "")
     if not isinstance(text, str):
         refuse(f"{path}.arguments", f"Invalid type for '{path}.arguments': expected a string.")
@@ -325,7 +325,7 @@ def _call(item: Item, call_id: str, path: str, *, by_client: bool = False) -> To
         id=call_id,
         name=required(item, "name", path),
         arguments=arguments_of(value, text),
-        by_client=by_client,
+        client_side=client_side,
     )
 
 

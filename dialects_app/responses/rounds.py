@@ -26,7 +26,7 @@ class Round(msgspec.Struct):
     def require_outputs(self, field: str) -> None:
         """Raise ``MissingToolResult`` if a call of a client has no output; name the parameter."""
         for call in self.calls:
-            if call.by_client and call.id not in self.results:
+            if call.client_side and call.id not in self.results:
                 missing = MissingToolResult(call.id)
                 missing.details["field"] = field
                 raise missing

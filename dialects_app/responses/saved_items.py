@@ -93,7 +93,7 @@ def call_items(
     """Yield the items of the calls of one answer, and of what came of them."""
     pairs = list(zip(calls, results, strict=True))
     for call, result in pairs:
-        if call.by_client:
+        if call.client_side:
             continue
         question = questions.get(call.id) if result is None else None
         if question is not None:
@@ -101,10 +101,10 @@ def call_items(
         else:
             yield server_call_item(call, result, session_id)
     for call, _ in pairs:
-        if call.by_client:
+        if call.client_side:
             yield function_item(call, session_id)
     for call, result in pairs:
-        if call.by_client and result is not None:
+        if call.client_side and result is not None:
             yield output_item(call, result, session_id)
 
 

@@ -168,13 +168,13 @@ def _read_call(raw: Any, where: str, message_id: str, position: int) -> ToolCall
         function = {key: raw.pop(key) for key in ("name", "arguments") if key in raw}
     name = take(function, "name", str, where)
     arguments = _read_arguments(function)
-    by_client = raw.get("by_client") is True and raw.pop("by_client")
+    client_side = raw.pop("client_side") if raw.get("client_side") is True else False
     extra = {**raw, "function": function} if function else raw
     return ToolCall(
         id=call_id or f"call_{stable_id(message_id, position)}",
         name=name,
         arguments=arguments,
-        by_client=by_client,
+        client_side=client_side,
         extra=extra or NO_EXTRA,
     )
 
@@ -203,8 +203,8 @@ def _calls_to_json(calls: Sequence[ToolCall]) -> list[Raw]:
 def _call_to_json(call: ToolCall) -> Raw:
     function = {"name": call.name, "arguments": call.arguments, **call.extra.get("function", {})}
     document = {**call.extra, "id": call.id, "function": function}
-    if call.by_client:
-        document["by_client"] = True
+    if call.client_side:
+        document["client_side"] = True
     return document
 
 

@@ -39,7 +39,7 @@ def said(messages: Any) -> list[Any]:
     return [
         (type(message).__name__, message.content, getattr(message, "thinking", None))
         + tuple(
-            (call.id, call.name, dict(call.arguments), call.by_client) for call in calls(message)
+            (call.id, call.name, dict(call.arguments), call.client_side) for call in calls(message)
         )
         + ((message.tool_call_id, message.failed) if isinstance(message, ToolMessage) else ())
         for message in messages
@@ -360,7 +360,7 @@ def rounds(draw: st.DrawFn) -> list[Message]:
             id=f"call_{new_message_id()}",
             name=draw(texts),
             arguments=draw(arguments),
-            by_client=mine,
+            client_side=mine,
         )
         for mine in sorted(names)  # ours first, as their results are saved first
     ]
@@ -374,7 +374,7 @@ def rounds(draw: st.DrawFn) -> list[Message]:
 
 @st.composite
 def results(draw: st.DrawFn, call: ToolCall) -> Message:
-    failed = not call.by_client and draw(st.booleans())
+    failed = not call.client_side and draw(st.booleans())
     content = draw(texts)
     return ToolMessage(
         content=f"Error: {content}" if failed else content,

@@ -58,7 +58,7 @@ tool_calls = st.builds(
     id=ids,
     name=text,
     arguments=objects,
-    by_client=st.booleans(),
+    client_side=st.booleans(),
     extra=extras
     | st.dictionaries(unknown_keys, json_values, min_size=1, max_size=2).map(
         lambda extra: {"function": extra}
