@@ -7,7 +7,7 @@ up is looked up before the claim (docs/decisions/0049).
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -40,6 +40,15 @@ class _Overtaken(Exception):
     def __init__(self, turn_id: str) -> None:
         super().__init__(turn_id)
         self.turn_id = turn_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    """Holds what a claim made of a turn: its job, its journal's writer, and the turns before it."""
+
+    job: TurnJob
+    writer: JournalWriter
+    earlier_turns: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,44 +183,49 @@ class TurnClaimer:
         announce: Callable[[str], None],
         new: Session | None,
     ) -> tuple[TurnJob, JournalWriter]:
-        turns: Sequence[str] = ()
-        jobs: list[TurnJob] = []
-        writers: list[JournalWriter] = []
         owner = self._repository.owners.mine()
-
-        def open_turn(session: Session) -> Session:
-            """May be called again, with a newer session: the last job counts."""
-            nonlocal turns
-            turns = [each for each in self._journal.turns(session_id) if each != turn_id]
-            if turns and turns[-1] >= turn_id:
-                raise _Overtaken(turns[-1])
-            jobs.append(prepare(turn_id, session))
-            announce(turn_id)
-            opened = open_session(jobs[-1].session, jobs[-1], now=utc_now())
-            # Before the claim: a claim whose journal has no writer is that of a turn which is over.
-            if not writers:
-                writers.append(self._journal.open(session_id, turn_id, owner=owner))
-            return opened
-
+        # Once, however often the change is made.
+        journal = cache(partial(self._journal.open, session_id, turn_id, owner=owner))
         self._expect(turn_id)
         try:
-            session = self._repository.claim(
+            session, opened = self._repository.claim(
                 session_id,
                 turn_id,
                 owner=owner,
+                change=partial(self._open_turn, turn_id, prepare, announce, journal),
                 recover=self._recovery.recover,
-                change=open_turn,
                 new=new,
             )
-            self._withdraw_questions(session_id, jobs[-1].continuation)
-            if turns:
-                self._recovery.end_journals(session, turns)
+            self._withdraw_questions(session_id, opened.job.continuation)
+            if opened.earlier_turns:
+                self._recovery.end_journals(session, opened.earlier_turns)
         except BaseException:
             self._forget(turn_id)
-            for writer in writers:
-                self._give_up(session_id, turn_id, writer)
+            if journal.cache_info().currsize:
+                self._give_up(session_id, turn_id, journal())
             raise
-        return msgspec.structs.replace(jobs[-1], session=session), writers[-1]
+        return msgspec.structs.replace(opened.job, session=session), opened.writer
+
+    def _open_turn(
+        self,
+        turn_id: str,
+        prepare: Prepare,
+        announce: Callable[[str], None],
+        journal: Callable[[], JournalWriter],
+        session: Session,
+    ) -> tuple[Session, _Opened]:
+        """Return what the session becomes with the turn, which may begin; or refuse the turn.
+
+        May be called again, with a newer session.
+        """
+        turns = [each for each in self._journal.turns(session.session_id) if each != turn_id]
+        if turns and turns[-1] >= turn_id:
+            raise _Overtaken(turns[-1])
+        job = prepare(turn_id, session)
+        announce(turn_id)
+        changed = open_session(job.session, job, now=utc_now())
+        # Before the claim: a claim whose journal has no writer is that of a turn which is over.
+        return changed, _Opened(job=job, writer=journal(), earlier_turns=turns)
 
     def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter) -> None:
         """Undo the claim of a turn that can't begin.

@@ -36,7 +36,7 @@ from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.listing import CachedListing
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
-from sessions_app.store.repository import Change, Claim, Listing, Recover
+from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
 from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
 
@@ -198,11 +198,11 @@ class FileSessionRepository:
         turn_id: str,
         *,
         owner: str,
+        change: Opening[Result],
         recover: Recover | None = None,
-        change: Change | None = None,
         new: Session | None = None,
-    ) -> Session:
-        """Claim the session for a turn of a process, change it, and return it.
+    ) -> tuple[Session, Result]:
+        """Claim the session for a turn of a process, change it, and return both.
 
         What ``change`` raises leaves the session neither changed nor claimed; a ``new`` one is not
         made.
@@ -216,12 +216,14 @@ class FileSessionRepository:
         """
         with self._locked_existing(session_id) if new is None else self._locked_new(new):
             if new is not None:
-                session = self._make(new if change is None else change(new))
+                changed, result = change(new)
+                session = self._make(changed)
             else:
                 file = self._settle(session_id, recover)
-                session = file.session if change is None else self._files.change(file, change)
+                changed, result = change(file.session)
+                session = self._files.replace(file, changed)
             self._claims.write(session_id, turn_id=turn_id, owner=owner, started_at=self._now())
-            return session
+            return session, result
 
     def release(self, session_id: str, turn_id: str) -> None:
         """Give up that turn's claim; does nothing when it is not the current one."""

@@ -1,12 +1,14 @@
 """Declares the port to where sessions are kept, and the values that cross it."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.owners import Owners
+
+Result = TypeVar("Result")
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,10 @@ Change = Callable[[Session], Session]
 
 It takes no time, and it may be called again: with a newer session, if another process was faster
 with its own change. So it does nothing but return a value, or raise what refuses the change."""
+
+Opening = Callable[[Session], tuple[Session, Result]]
+"""A ``Change`` that goes with a claim, and returns a value for who claims beside the session. That
+of the call that counts is handed on, so nothing needs to get out of a change by side effect."""
 
 Recover = Callable[[Session, Claim], Session]
 """Returns what a session becomes whose turn died with its owner, before anything else happens to
@@ -104,11 +110,11 @@ class SessionClaims(Protocol):
         turn_id: str,
         *,
         owner: str,
+        change: Opening[Result],
         recover: Recover | None = None,
-        change: Change | None = None,
         new: Session | None = None,
-    ) -> Session:
-        """Claim the session for a turn of ``owner``, change it, and return it.
+    ) -> tuple[Session, Result]:
+        """Claim the session for a turn of ``owner``, change it, and return both.
 
         A dead turn is recovered first. What ``change`` raises leaves the session neither changed
         nor claimed. With ``new`` the session is made by this: ``SessionExists`` when its id is

@@ -51,7 +51,10 @@ class SessionFiles:
 
     def change(self, file: SessionFile, change: Change, *, recovers: bool = False) -> Session:
         """Write what the session becomes, unless that is the session itself, and return it."""
-        changed = change(file.session)
+        return self.replace(file, change(file.session), recovers=recovers)
+
+    def replace(self, file: SessionFile, changed: Session, *, recovers: bool = False) -> Session:
+        """Write what the session became, unless that is the session itself, and return it."""
         if changed is file.session:
             return changed
         changed = counted(changed)

@@ -8,7 +8,7 @@ import msgspec
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
 from sessions_app.ids_and_clock import is_session_id, utc_now
 from sessions_app.session import Session, counted, require_known_format
-from sessions_app.store.repository import Change, Claim, Listing, Recover
+from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
 
 
 class MemoryOwners:
@@ -84,19 +84,24 @@ class MemorySessionRepository:
         turn_id: str,
         *,
         owner: str,
+        change: Opening[Result],
         recover: Recover | None = None,
-        change: Change | None = None,
         new: Session | None = None,
-    ) -> Session:
+    ) -> tuple[Session, Result]:
         claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=utc_now())
 
-        def step(document: Document) -> Document:
-            session = self._settled(document, recover).session
-            return Document(session=_changed(session, change), claim=claim)
+        def opened(session: Session) -> tuple[Document, Result]:
+            require_known_format(session)
+            session, result = change(session)
+            return Document(session=counted(session), claim=claim), result
 
         if new is not None:
-            return self._make(Document(session=_changed(new, change), claim=claim)).session
-        return self._swap(session_id, step)
+            document, result = opened(new)
+            return self._make(document).session, result
+        document, result = self._swap_for(
+            session_id, lambda document: opened(self._settled(document, recover).session)
+        )
+        return document.session, result
 
     def release(self, session_id: str, turn_id: str) -> None:
         def step(document: Document) -> Document:
@@ -185,16 +190,21 @@ class MemorySessionRepository:
         return Document(session=counted(recover(document.session, claim)))
 
     def _swap(self, session_id: str, step: Callable[[Document], Document]) -> Session:
+        return self._swap_for(session_id, lambda document: (step(document), None))[0].session
+
+    def _swap_for(
+        self, session_id: str, step: Callable[[Document], tuple[Document, Result]]
+    ) -> tuple[Document, Result]:
         step(self._get(session_id))  # lost to another process
         while True:
             known = self._get(session_id)
-            new = step(known)
+            new, result = step(known)
             with self._swapping:
                 if self._documents.get(session_id) is known:
                     self._documents[session_id] = new
-                    return new.session
+                    return new, result
 
 
-def _changed(session: Session, change: Change | None) -> Session:
+def _changed(session: Session, change: Change) -> Session:
     require_known_format(session)
-    return session if change is None else counted(change(session))
+    return counted(change(session))

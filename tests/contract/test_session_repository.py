@@ -17,6 +17,7 @@ from sessions_app.messages import UserMessage
 from sessions_app.session import Session, SessionMetadata, append_messages, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Claim, SessionRepository
+from tests.claims import claim_session
 from tests.contract.memory_repository import MemorySessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -74,7 +75,7 @@ def test_an_unknown_or_malformed_id_is_not_found(
         lambda: repository.update(session_id, say("Hello")),
         lambda: repository.update_idle(session_id, say("Hello")),
         lambda: repository.delete(session_id),
-        lambda: repository.claim(session_id, "t1", owner=repository.owners.mine()),
+        lambda: claim_session(repository, session_id, "t1"),
     ):
         with pytest.raises(SessionNotFound):
             call()
@@ -155,9 +156,9 @@ def test_threads_lose_nothing(repository: SessionRepository) -> None:
 
 def test_a_claimed_session_is_busy_for_everybody_else(repository: SessionRepository) -> None:
     repository.create(new_session())
-    assert repository.claim(FIRST, "t1", owner=repository.owners.mine()) == new_session()
+    assert claim_session(repository, FIRST, "t1") == new_session()
     for call in (
-        lambda: repository.claim(FIRST, "t2", owner=repository.owners.mine()),
+        lambda: claim_session(repository, FIRST, "t2"),
         lambda: repository.update_idle(FIRST, say("Hello")),
         lambda: repository.update(FIRST, say("Hello"), turn_id="t2"),
         lambda: repository.delete(FIRST),
@@ -172,7 +173,7 @@ def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
     repository: SessionRepository,
 ) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1")
     repository.update(FIRST, say("Hello"), turn_id="t1")
     repository.update(FIRST, lambda session: with_metadata(session, now=LATER, model="other"))
     session = repository.load(FIRST)
@@ -182,7 +183,7 @@ def test_the_owner_writes_and_settings_merge_while_a_turn_runs(
 
 def test_a_released_session_can_be_claimed_again(repository: SessionRepository) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1")
     repository.release(FIRST, "another turn")
     assert repository.claim_of(FIRST) is not None
     repository.release(FIRST, "t1")
@@ -190,13 +191,13 @@ def test_a_released_session_can_be_claimed_again(repository: SessionRepository) 
     assert repository.claim_of(FIRST) is None
     with pytest.raises(SessionBusy):
         repository.update(FIRST, say("too late"), turn_id="t1")
-    repository.claim(FIRST, "t2", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t2")
 
 
 def test_a_process_holds_many_claims(repository: SessionRepository) -> None:
     for session_id in (FIRST, SECOND):
         repository.create(new_session(session_id))
-        repository.claim(session_id, f"turn-of-{session_id}", owner=repository.owners.mine())
+        claim_session(repository, session_id, f"turn-of-{session_id}")
     claims = repository.claims()
     assert {claim.session_id: claim.turn_id for claim in claims} == {
         FIRST: f"turn-of-{FIRST}",
@@ -206,10 +207,33 @@ def test_a_process_holds_many_claims(repository: SessionRepository) -> None:
     assert repository.claim_of(FIRST) in claims
 
 
-def test_a_new_session_is_made_with_its_claim(repository: SessionRepository) -> None:
-    made = repository.claim(
-        FIRST, "t1", owner=repository.owners.mine(), change=say("Hello"), new=new_session()
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_claim_hands_on_what_the_change_that_counts_returned(
+    repository: SessionRepository, is_new: bool
+) -> None:
+    if not is_new:
+        repository.create(new_session())
+    calls: list[int] = []
+
+    def open_turn(session: Session) -> tuple[Session, tuple[int, Session]]:
+        calls.append(len(calls))
+        return say(f"call {calls[-1]}")(session), (calls[-1], session)
+
+    session, (call, before) = repository.claim(
+        FIRST,
+        "t1",
+        owner=repository.owners.mine(),
+        change=open_turn,
+        new=new_session() if is_new else None,
     )
+
+    assert texts(session) == texts(repository.load(FIRST)) == [f"call {call}"]
+    assert call == calls[-1]
+    assert before == new_session()
+
+
+def test_a_new_session_is_made_with_its_claim(repository: SessionRepository) -> None:
+    made = claim_session(repository, FIRST, "t1", change=say("Hello"), new=new_session())
     assert texts(made) == ["Hello"]
     assert repository.load(FIRST) == made
     claim = repository.claim_of(FIRST)
@@ -222,9 +246,7 @@ def test_a_new_session_is_made_with_its_claim(repository: SessionRepository) -> 
 def test_a_new_session_takes_no_others_place(repository: SessionRepository) -> None:
     repository.create(new_session())
     with pytest.raises(SessionExists):
-        repository.claim(
-            FIRST, "t1", owner=repository.owners.mine(), change=say("Hello"), new=new_session()
-        )
+        claim_session(repository, FIRST, "t1", change=say("Hello"), new=new_session())
     assert repository.load(FIRST) == new_session()
     assert repository.claim_of(FIRST) is None
 
@@ -234,9 +256,7 @@ def test_a_new_session_whose_change_is_refused_is_not_made(repository: SessionRe
         raise ValidationFailed("no", field="message")
 
     with pytest.raises(ValidationFailed):
-        repository.claim(
-            FIRST, "t1", owner=repository.owners.mine(), change=refuse, new=new_session()
-        )
+        claim_session(repository, FIRST, "t1", change=refuse, new=new_session())
     assert repository.list().sessions == ()
     assert repository.claim_of(FIRST) is None
 
@@ -248,7 +268,7 @@ def test_nothing_is_recovered_while_nothing_died(repository: SessionRepository) 
         raise AssertionError(claim)
 
     repository.update_idle(FIRST, say("Hello"), recover=recover)
-    repository.claim(FIRST, "t1", recover=recover, owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1", recover=recover)
 
 
 def condemn(repository: SessionRepository, directory: Path) -> None:
@@ -269,14 +289,16 @@ def test_a_dead_turn_is_recovered_once_before_anything_else(
 ) -> None:
     repository.create(new_session())
     first = repository.owners.mine()
-    repository.claim(FIRST, "t1", owner=first)
+    claim_session(repository, FIRST, "t1", owner=first)
     condemn(repository, tmp_path / "sessions")
     second = repository.owners.mine()
     assert (repository.owners.lives(first), repository.owners.lives(second)) == (False, True)
     claim = repository.claim_of(FIRST)
     assert claim is not None
     assert (claim.owner, claim.alive) == (first, False)
-    session = repository.claim(FIRST, "t2", owner=second, recover=seal, change=say("Hello"))
+    session = claim_session(
+        repository, FIRST, "t2", owner=second, recover=seal, change=say("Hello")
+    )
     assert texts(session) == ["sealed t1", "Hello"]
     assert repository.load(FIRST) == session
     repository.update(FIRST, say("Bye"), turn_id="t2", release=True)
@@ -287,7 +309,7 @@ def test_without_recovery_a_dead_turns_claim_stays(
     repository: SessionRepository, tmp_path: Path
 ) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1")
     condemn(repository, tmp_path / "sessions")
     repository.owners.mine()
     assert texts(repository.update_idle(FIRST, say("Hello"))) == ["Hello"]
@@ -298,9 +320,9 @@ def test_an_owner_that_was_given_up_can_not_write(
     repository: SessionRepository, tmp_path: Path
 ) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1")
     condemn(repository, tmp_path / "sessions")
-    repository.claim(FIRST, "t2", owner=repository.owners.mine(), recover=seal)
+    claim_session(repository, FIRST, "t2", recover=seal)
     with pytest.raises(SessionBusy):
         repository.update(FIRST, say("too late"), turn_id="t1")
     assert texts(repository.load(FIRST)) == ["sealed t1"]
@@ -319,14 +341,14 @@ def test_a_change_that_is_made_again_is_made_of_the_newest_session(
 
     repository.update(FIRST, count)
     repository.update_idle(FIRST, count)
-    session = repository.claim(FIRST, "t1", owner=repository.owners.mine(), change=count)
+    session = claim_session(repository, FIRST, "t1", change=count)
     assert texts(session) == texts(repository.load(FIRST)) == ["after 0", "after 1", "after 2"]
     assert sorted(set(seen)) == [0, 1, 2]
 
 
 def test_calls_that_begin_are_no_change_of_the_session(repository: SessionRepository) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1")
     repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
     assert repository.load(FIRST) == new_session()
     claim = repository.claim_of(FIRST)
@@ -336,7 +358,7 @@ def test_calls_that_begin_are_no_change_of_the_session(repository: SessionReposi
 
 def test_a_deleted_session_is_remembered(repository: SessionRepository) -> None:
     repository.create(new_session())
-    repository.claim(FIRST, "t1", owner=repository.owners.mine())
+    claim_session(repository, FIRST, "t1")
     repository.release(FIRST, "t1")
     assert repository.deleted_at(FIRST) is None
     repository.delete(FIRST)

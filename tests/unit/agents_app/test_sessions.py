@@ -8,6 +8,7 @@ import pytest
 from agents_app.sessions import delete_with_agents, sessions_of
 from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.service import SessionManager
+from tests.claims import claim_session
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_a_session_that_is_busy_or_not_there_keeps_its_agents_sessions(
     sessions: SessionManager, chats: SessionManager
 ) -> None:
     busy = sessions.create("qwen3:14b").session_id
-    sessions.repository.claim(busy, "t1", owner=sessions.repository.owners.mine())
+    claim_session(sessions.repository, busy, "t1")
     for session_id, error in ((busy, SessionBusy), ("ffffffffff", SessionNotFound)):
         chat = make_chat(chats, {"session_id": session_id})
         with pytest.raises(error):
@@ -67,7 +68,7 @@ def test_a_session_in_which_an_agent_works_for_another_one_is_kept(
 ) -> None:
     mine = sessions.create("qwen3:14b").session_id
     working, _ = (make_chat(chats, {"session_id": mine}) for _ in range(2))
-    chats.repository.claim(working, "t1", owner=chats.repository.owners.mine())
+    claim_session(chats.repository, working, "t1")
 
     assert delete_with_agents(mine, sessions, chats) == 1
 

@@ -32,7 +32,7 @@ class LosingRepository(FileSessionRepository):
     def update_idle(self, session_id, change, *, recover=None):
         return super().update_idle(session_id, again(change), recover=again(recover))
 
-    def claim(self, session_id, turn_id, *, recover=None, change=None, **more):
+    def claim(self, session_id, turn_id, *, change, recover=None, **more):
         return super().claim(
             session_id, turn_id, recover=again(recover), change=again(change), **more
         )

@@ -14,6 +14,7 @@ from chat.start.preparation import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import claim_session
 
 WAIT = ...
 HELLO = TurnRequest(message="Hello!", detached=True)
@@ -179,7 +180,7 @@ async def test_deleting_leaves_a_journal_that_is_being_written(house):
         turn_id = "0199f3a2b4c50000abcd"
         session_id = house.sessions.create(model="m").session_id
         repository = house.sessions.repository
-        repository.claim(session_id, turn_id, owner=repository.owners.mine())
+        claim_session(repository, session_id, turn_id)
         writer = house.journal.open(session_id, turn_id, owner="me")
         repository.release(session_id, turn_id)
         repository.delete(session_id)
@@ -203,7 +204,7 @@ async def test_a_session_that_came_back_after_it_was_deleted_is_not_deleted_agai
         repository = house.sessions.repository
         repository.delete(session_id)
         path.write_bytes(backup)
-        repository.claim(session_id, "fffff3a2b4c50000abcd", owner=repository.owners.mine())
+        claim_session(repository, session_id, "fffff3a2b4c50000abcd")
         house.journal.open(session_id, "fffff3a2b4c50000abcd", owner="me").close()
         path.rename(path.with_suffix(".new"))
         keep_house(house)
@@ -231,11 +232,11 @@ def test_a_worker_lives_where_its_sessions_are_mounted_now(tmp_path):
     """What it locked in the directory below a mount point tells nobody that it lives."""
     repository = FileSessionRepository(tmp_path / "sessions")
     session_id = _new_session(repository)
-    repository.claim(session_id, "t1", owner=repository.owners.mine())
+    claim_session(repository, session_id, "t1")
     (tmp_path / "sessions").rename(tmp_path / "below")
     shutil.copytree(tmp_path / "below", tmp_path / "sessions", symlinks=True)
     repository.release(session_id, "t1")
-    repository.claim(session_id, "t2", owner=repository.owners.mine())
+    claim_session(repository, session_id, "t2")
     look = [sys.executable, "-c", ALIVE, str(tmp_path / "sessions"), session_id]
     assert subprocess.check_output(look, text=True) == "True\n"
 

@@ -33,6 +33,7 @@ from sessions_app.session import (
     with_metadata,
 )
 from sessions_app.store.repository import Claim
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -233,7 +234,7 @@ def test_a_fork_leaves_the_original_alone(
 
 def test_while_a_turn_runs_only_settings_change(manager: SessionManager) -> None:
     session_id = manager.create("m", system_prompt="Be brief.").session_id
-    manager.repository.claim(session_id, "t1", owner=manager.repository.owners.mine())
+    claim_session(manager.repository, session_id, "t1")
     for call in (
         lambda: manager.edit_message(session_id, 0, "x"),
         lambda: manager.set_system_prompt(session_id, "x"),
@@ -262,7 +263,7 @@ def test_a_dead_turn_is_recovered_before_a_change(sessions_dir: Path) -> None:
 
     manager = SessionManager(sessions_dir=sessions_dir, recover=recover)
     session_id = manager.create("m").session_id
-    manager.repository.claim(session_id, "t1", owner=manager.repository.owners.mine())
+    claim_session(manager.repository, session_id, "t1")
     claim = sessions_dir / ".claims" / f"{session_id}.claim"
     claim.unlink()
     claim.symlink_to("t1|0000000000000000|then")  # of a process that is gone

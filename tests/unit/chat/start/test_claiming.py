@@ -13,6 +13,7 @@ from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.messages import UserMessage
 from sessions_app.session import append_messages, make_session, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import claim_session
 
 HELLO = TurnRequest(message="Hello!")
 NOW = "2026-11-21T10:00:00.000000+00:00"
@@ -163,7 +164,7 @@ async def test_a_busy_session_is_refused_before_a_provider_is_asked(house, claim
     session_id = await house.new_session(model="missing")
     repository = house.sessions.repository
     owner = await asyncio.to_thread(repository.owners.mine)
-    await asyncio.to_thread(repository.claim, session_id, "0" * 20, owner=owner)
+    await asyncio.to_thread(claim_session, repository, session_id, "0" * 20, owner=owner)
 
     with pytest.raises(SessionBusy):
         await claim(session_id)

@@ -12,6 +12,7 @@ from chat.summaries.writer import WantedModels
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.structured import StructuredModels
 from sessions_app.messages import ToolCall
+from tests.claims import claim_session
 from tests.unit.chat.summaries.house import ANSWERED, Claims
 
 pytestmark = pytest.mark.allow_blocking  # tests look into files between the steps
@@ -23,7 +24,7 @@ async def test_a_turn_that_begins_takes_the_model_back(house):
 
     running = asyncio.create_task(house.run(session_id))
     await house.answers.asked.wait()
-    house.repository.claim(session_id, "turn", owner=house.repository.owners.mine())
+    claim_session(house.repository, session_id, "turn")
 
     assert await running == "gave way to a turn"
     assert house.answers.cancelled == 1
@@ -36,12 +37,12 @@ async def test_a_turn_that_begins_takes_the_model_back(house):
 async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
     session_id, other, third = house.talk(), house.talk(), house.talk("n")
     house.answers.script = [...]
-    house.repository.claim(third, "turn3", owner=house.repository.owners.mine())  # another model
+    claim_session(house.repository, third, "turn3")  # another model
 
     running = asyncio.create_task(house.run(session_id))
     await house.answers.asked.wait()
     assert not running.done()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+    claim_session(house.repository, other, "turn2")
 
     assert await running == "gave way to a turn of another session"
     assert house.answers.cancelled == 1
@@ -55,7 +56,7 @@ async def test_a_turn_of_another_session_on_the_same_model_takes_it_back(house):
 
 async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+    claim_session(house.repository, other, "turn2")
     call = ToolCall(id="c1", name="delete", arguments={})
     asked = {"session_id": other, "message_id": "m1", "call": call, "call_index": 0}
 
@@ -71,7 +72,7 @@ async def test_a_turn_that_waits_for_an_approval_wants_no_model(house):
 
 async def test_a_summary_does_not_give_way_for_ever(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+    claim_session(house.repository, other, "turn2")
     house.now = "2026-01-01T00:09:59.000000+00:00"
     assert await house.run(session_id) == "gave way to a turn of another session"
     house.now = "2026-01-01T00:10:01.000000+00:00"
@@ -80,19 +81,19 @@ async def test_a_summary_does_not_give_way_for_ever(house):
 
 async def test_where_requests_do_not_wait_for_each_other_nobody_gives_way(house):
     session_id, other = house.talk("openai:gpt"), house.talk("openai:gpt")
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+    claim_session(house.repository, other, "turn2")
     assert await house.run(session_id) == "done"
 
 
 async def test_who_asks_for_a_summary_waits_for_no_other_session(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+    claim_session(house.repository, other, "turn2")
     assert (await house.service.summarize(session_id)).summary == "They talked."
 
 
 async def test_a_dead_turn_wants_no_model(house):
     session_id, other = house.talk(), house.talk()
-    house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+    claim_session(house.repository, other, "turn2")
     claim = house.repository.claim_of(other)
     dead = msgspec.structs.replace(claim, alive=False)
     house.wanted = WantedModels(
@@ -125,7 +126,7 @@ async def test_giving_way_frees_the_models_slot(house):
     async with server, asyncio.timeout(20):
         running = asyncio.create_task(house.run(session_id, house.build()))
         request = await asked
-        house.repository.claim(other, "turn2", owner=house.repository.owners.mine())
+        claim_session(house.repository, other, "turn2")
         assert await running == "gave way to a turn of another session"
         await left.wait()
     assert (request["truncate"], request["shift"]) == (False, False)

@@ -11,6 +11,7 @@ from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import append_messages, with_messages, with_metadata
+from tests.claims import claim_session
 from tests.unit.chat.summaries.house import ANSWERED, LATER
 
 pytestmark = pytest.mark.allow_blocking  # tests look into files between the steps
@@ -48,7 +49,7 @@ async def test_a_session_that_is_not_quiet_yet_waits_for_its_next_task(house):
 
 async def test_nothing_is_written_while_a_turn_runs(house):
     session_id = house.talk()
-    house.repository.claim(session_id, "turn", owner=house.repository.owners.mine())
+    claim_session(house.repository, session_id, "turn")
 
     assert await house.run(session_id) == "skipped: a turn runs"
     with pytest.raises(SessionBusy):

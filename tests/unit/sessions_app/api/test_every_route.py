@@ -13,6 +13,7 @@ from mochi_project.api import api
 from sessions_app.http import request_schemas, schemas
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.service import SessionManager
+from tests.claims import claim_session
 from tests.unit.sessions_app.api.conftest import (
     JSON,
     UNKNOWN_ID,
@@ -69,7 +70,7 @@ async def test_a_running_turn_makes_the_session_busy(
     client: AsyncClient, manager: SessionManager, talk: str, request_: tuple[str, str, Any]
 ) -> None:
     owner = await asyncio.to_thread(manager.repository.owners.mine)
-    await asyncio.to_thread(manager.repository.claim, talk, "t1", owner=owner)
+    await asyncio.to_thread(claim_session, manager.repository, talk, "t1", owner=owner)
     answer = await send(client, talk, request_)
     details = refused(answer, 409, "SESSION_BUSY")
     assert details["retryable"] is True
@@ -81,7 +82,7 @@ async def test_settings_change_while_a_turn_runs(
     client: AsyncClient, manager: SessionManager, talk: str
 ) -> None:
     owner = await asyncio.to_thread(manager.repository.owners.mine)
-    await asyncio.to_thread(manager.repository.claim, talk, "t1", owner=owner)
+    await asyncio.to_thread(claim_session, manager.repository, talk, "t1", owner=owner)
     answer = await client.patch(f"{URL}/{talk}", {"context_window": 4096}, content_type=JSON)
     shaped(answer, 200, schemas.SessionSavedOut)
 

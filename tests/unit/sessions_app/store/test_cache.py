@@ -19,6 +19,7 @@ from sessions_app.session import Session, append_messages
 from sessions_app.store import cache, session_files
 from sessions_app.store.cache import RecentSessions
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -61,9 +62,7 @@ def test_a_process_decodes_nothing_that_it_wrote_or_read_itself(
     repository: FileSessionRepository, path: Path, decoded: list[str]
 ) -> None:
     for number in range(3):
-        repository.claim(
-            SESSION_ID, "t", change=say(f"question {number}"), owner=repository.owners.mine()
-        )
+        claim_session(repository, SESSION_ID, "t", change=say(f"question {number}"))
         repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
     assert len(repository.load(SESSION_ID).messages) == 7
     assert decoded == []
@@ -87,9 +86,7 @@ def test_what_a_turn_writes_is_read_once_nobody_waits_for_it(
     assert len(read) == 1
     for number in range(3):
         read.clear()
-        repository.claim(
-            SESSION_ID, "t", change=say(f"question {number}"), owner=repository.owners.mine()
-        )
+        claim_session(repository, SESSION_ID, "t", change=say(f"question {number}"))
         assert read == []
         claimed = path.read_bytes()
         repository.update(SESSION_ID, say(f"answer {number}"), turn_id="t", release=True)
@@ -99,7 +96,7 @@ def test_what_a_turn_writes_is_read_once_nobody_waits_for_it(
 def test_a_file_that_was_not_read_yet_is_recognised_by_its_bytes_too(
     repository: FileSessionRepository, path: Path
 ) -> None:
-    given = repository.claim(SESSION_ID, "t", change=say("again"), owner=repository.owners.mine())
+    given = claim_session(repository, SESSION_ID, "t", change=say("again"))
     edit_in_place(path)
     assert texts(repository.load(SESSION_ID)) == ["World", "again"]
     assert texts(given) == ["Hello", "again"]
@@ -169,9 +166,7 @@ def test_an_edit_by_others_is_seen_at_once(
 ) -> None:
     assert texts(repository.load(SESSION_ID)) == ["Hello"]
     if claimed:
-        repository.claim(
-            SESSION_ID, "t", change=lambda session: session, owner=repository.owners.mine()
-        )
+        claim_session(repository, SESSION_ID, "t", change=lambda session: session)
     edit(path)
     assert texts(repository.load(SESSION_ID)) == ["World"]
     assert texts(repository.update(SESSION_ID, say("again"))) == ["World", "again"]
@@ -194,14 +189,14 @@ def test_what_is_broken_or_gone_is_not_answered_from_memory(
     data = path.read_bytes()
     path.write_bytes(data[:-5])
     with pytest.raises(SessionCorrupt):
-        repository.claim(SESSION_ID, "t", owner=repository.owners.mine())
+        claim_session(repository, SESSION_ID, "t")
     path.unlink()
     with pytest.raises(SessionNotFound):
-        repository.claim(SESSION_ID, "t", owner=repository.owners.mine())
+        claim_session(repository, SESSION_ID, "t")
     path.symlink_to(path.with_name("elsewhere"))
     path.with_name("elsewhere").write_bytes(data)
     with pytest.raises(SessionCorrupt):
-        repository.claim(SESSION_ID, "t", owner=repository.owners.mine())
+        claim_session(repository, SESSION_ID, "t")
 
 
 def test_two_processes_by_turns_lose_nothing(repository: FileSessionRepository, path: Path) -> None:

@@ -19,6 +19,7 @@ from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Claim
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -31,7 +32,8 @@ OWNER = """
     from sessions_app.store.file_repository import FileSessionRepository
 
     repository = FileSessionRepository(Path(sys.argv[1]))
-    repository.claim("a1b2c3d4e5", "t1", owner=repository.owners.mine())
+    owner = repository.owners.mine()
+    repository.claim("a1b2c3d4e5", "t1", owner=owner, change=lambda session: (session, None))
     print("claimed", flush=True)
     sys.stdin.read()
 """
@@ -93,12 +95,12 @@ def test_another_process_s_turn_is_seen_and_its_death_at_once(
         assert claim is not None
         assert (claim.turn_id, claim.alive) == ("t1", True)
         with pytest.raises(SessionBusy):
-            repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
+            claim_session(repository, SESSION_ID, "t2")
         kill(process)
         claim = repository.claim_of(SESSION_ID)
         assert claim is not None
         assert not claim.alive
-        repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
+        claim_session(repository, SESSION_ID, "t2")
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert (claim.turn_id, claim.alive) == ("t2", True)
@@ -108,7 +110,7 @@ def test_a_dead_turn_is_recovered_and_saved_before_the_next_begins(
     repository: FileSessionRepository, dead_claim: Claim
 ) -> None:
     assert not dead_claim.alive
-    session = repository.claim(SESSION_ID, "t2", recover=seal, owner=repository.owners.mine())
+    session = claim_session(repository, SESSION_ID, "t2", recover=seal)
     assert texts(session) == ["Hello", "sealed t1"]
     assert repository.load(SESSION_ID) == session
     assert [claim.turn_id for claim in repository.claims()] == ["t2"]
@@ -140,11 +142,12 @@ def test_a_recovery_that_fails_is_tried_again(
         raise OSError("the journal can't be read")
 
     with pytest.raises(OSError, match="journal"):
-        repository.claim(SESSION_ID, "t2", recover=fail, owner=repository.owners.mine())
+        claim_session(repository, SESSION_ID, "t2", recover=fail)
     assert repository.claim_of(SESSION_ID) == dead_claim
-    assert texts(
-        repository.claim(SESSION_ID, "t2", recover=seal, owner=repository.owners.mine())
-    ) == ["Hello", "sealed t1"]
+    assert texts(claim_session(repository, SESSION_ID, "t2", recover=seal)) == [
+        "Hello",
+        "sealed t1",
+    ]
 
 
 def test_who_can_not_recover_leaves_the_claim_to_who_can(
@@ -169,7 +172,7 @@ def test_a_claim_that_makes_no_sense_counts_as_dead(
     target: str | None,
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t1")
     path = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     path.unlink()
     if target:
@@ -179,7 +182,7 @@ def test_a_claim_that_makes_no_sense_counts_as_dead(
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert not claim.alive
-    repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t2")
 
 
 def test_a_process_has_one_liveness_file_for_a_directory(
@@ -189,7 +192,7 @@ def test_a_process_has_one_liveness_file_for_a_directory(
     for number, repository in enumerate((first, second, first)):
         session_id = f"{number:010x}"
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1", owner=repository.owners.mine())
+        claim_session(repository, session_id, "t1")
     assert len(list((sessions_dir / ".claims" / "workers").iterdir())) == 1
     assert len({claim.owner for claim in second.claims()}) == 1
     assert second.sweep() == 0
@@ -198,7 +201,7 @@ def test_a_process_has_one_liveness_file_for_a_directory(
 def test_liveness_files_of_the_dead_are_swept_and_of_the_living_not(
     repository: FileSessionRepository, sessions_dir: Path, dead_claim: Claim
 ) -> None:
-    repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t2")
     assert repository.sweep() == 1
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
@@ -215,7 +218,8 @@ def test_a_forked_child_does_not_keep_its_parent_s_claims_alive(
         from sessions_app.store.file_repository import FileSessionRepository
 
         repository = FileSessionRepository(Path(sys.argv[1]))
-        repository.claim("a1b2c3d4e5", "t1", owner=repository.owners.mine())
+        owner = repository.owners.mine()
+        repository.claim("a1b2c3d4e5", "t1", owner=owner, change=lambda session: (session, None))
         if os.fork():
             os._exit(0)
         print("child", flush=True)
@@ -255,7 +259,7 @@ def test_a_claim_on_a_deleted_session_is_swept(
     owners = {SESSION_ID: "0" * 16, "0123456789": repository.owners.mine()}
     for session_id, owner in owners.items():
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1", owner=owner)
+        claim_session(repository, session_id, "t1", owner=owner)
     delete_and_die(repository, SESSION_ID)
     assert repository.sweep() == 1
     assert [claim.session_id for claim in repository.claims()] == ["0123456789"]
@@ -265,13 +269,13 @@ def test_a_claim_on_a_session_whose_file_is_missing_stays(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t1")
     path = sessions_dir / f"{SESSION_ID}.json"
     path.rename(sessions_dir / "elsewhere")
     assert repository.sweep() == 0
     (sessions_dir / "elsewhere").rename(path)
     with pytest.raises(SessionBusy):
-        repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
+        claim_session(repository, SESSION_ID, "t2")
 
 
 def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
@@ -279,7 +283,7 @@ def test_it_is_remembered_for_a_while_which_sessions_were_deleted(
 ) -> None:
     session = make_session("Hello")
     repository.create(session)
-    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t1")
     repository.release(SESSION_ID, "t1")
     assert repository.deleted_at(SESSION_ID) is None
     repository.delete(SESSION_ID)
@@ -302,7 +306,7 @@ def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     owners = {SESSION_ID: repository.owners.mine(), "0123456789": "0" * 16}
     for session_id, owner in owners.items():
         repository.create(make_session("Hello", session_id=session_id))
-        repository.claim(session_id, "t1", owner=owner)
+        claim_session(repository, session_id, "t1", owner=owner)
     delete_and_die(repository, "0123456789")
     claim = sessions_dir / ".claims" / f"{SESSION_ID}.claim"
     claim.unlink()
@@ -310,9 +314,7 @@ def test_a_directory_in_place_of_a_claim_is_put_aside_and_stops_nobody(
     (claim / "somebody's.txt").write_text("kept")
     repository.sweep()
     assert [each.session_id for each in repository.claims()] == [SESSION_ID]
-    assert texts(
-        repository.claim(SESSION_ID, "t2", recover=seal, owner=repository.owners.mine())
-    ) == ["Hello", "sealed "]
+    assert texts(claim_session(repository, SESSION_ID, "t2", recover=seal)) == ["Hello", "sealed "]
     assert claim.is_symlink()
     [kept] = sessions_dir.rglob("somebody's.txt")
     assert kept.parent.name.endswith(".broken")

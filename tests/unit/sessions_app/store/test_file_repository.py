@@ -15,6 +15,7 @@ from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages
 from sessions_app.store import file_repository, session_files
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -35,7 +36,7 @@ def test_files_and_directories_are_private(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, "t1", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t1")
     paths = [path for path in (sessions_dir, *sessions_dir.rglob("*")) if not path.is_symlink()]
     assert {path.name for path in paths} >= {f"{SESSION_ID}.json", ".locks", ".claims", "workers"}
     for path in paths:
@@ -138,7 +139,7 @@ def test_a_broken_file_costs_only_that_session(
         lambda: repository.load(SESSION_ID),
         lambda: repository.update(SESSION_ID, say("Hello")),
         lambda: repository.update_idle(SESSION_ID, say("Hello")),
-        lambda: repository.claim(SESSION_ID, "t1", owner=repository.owners.mine()),
+        lambda: claim_session(repository, SESSION_ID, "t1"),
     ):
         with pytest.raises(SessionCorrupt) as raised:
             call()

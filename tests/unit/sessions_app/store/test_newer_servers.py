@@ -13,6 +13,7 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session, with_metadata
 from sessions_app.store.claims import VERSION
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID, TURN_ID, WORKER = "a1b2c3d4e5", "0199f3a2b4c50000abcd", "00112233445566aa"
@@ -55,13 +56,13 @@ def test_an_unknown_claim_lives_as_long_as_its_worker(
         assert claim is not None
         assert (claim.alive, claim.is_known, claim.turn_id) == (True, False, TURN_ID)
         with pytest.raises(SessionBusy):
-            sees.claim(SESSION_ID, "t2", owner=sees.owners.mine())
+            claim_session(sees, SESSION_ID, "t2")
     assert repository.sweep() == 0
     fcntl.flock(worker, fcntl.LOCK_UN)
     claim = repository.claim_of(SESSION_ID)
     assert claim is not None
     assert (claim.alive, claim.turn_id) == (False, TURN_ID)
-    repository.claim(SESSION_ID, "t2", owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, "t2")
 
 
 def test_a_claim_of_an_older_server_is_read(
@@ -80,7 +81,7 @@ def test_a_claim_carries_its_version_where_older_servers_see_no_harm_in_it(
     repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
 ) -> None:
     repository.create(make_session("Hello"))
-    repository.claim(SESSION_ID, TURN_ID, owner=repository.owners.mine())
+    claim_session(repository, SESSION_ID, TURN_ID)
     record = os.readlink(sessions_dir / ".claims" / f"{SESSION_ID}.claim")
     turn_id, _, started_at, version = record.split("|")
     assert (turn_id, version) == (TURN_ID, str(VERSION))
@@ -115,9 +116,7 @@ WRITES: list[Callable[[SessionManager], object]] = [
     lambda manager: manager.set_system_prompt(SESSION_ID, "Be brief."),
     lambda manager: manager.remove_system_prompt(SESSION_ID),
     lambda manager: manager.fork(SESSION_ID),
-    lambda manager: manager.repository.claim(
-        SESSION_ID, TURN_ID, owner=manager.repository.owners.mine()
-    ),
+    lambda manager: claim_session(manager.repository, SESSION_ID, TURN_ID),
     lambda manager: manager.repository.update_idle(SESSION_ID, lambda session: session),
     lambda manager: manager.repository.update(
         SESSION_ID, lambda session: with_metadata(session, now=NOW)

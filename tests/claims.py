@@ -1,0 +1,26 @@
+"""Claims sessions as turns do, for tests that need no more of a turn."""
+
+from sessions_app.session import Session
+from sessions_app.store.repository import Change, Recover, SessionRepository
+
+
+def claim_session(
+    repository: SessionRepository,
+    session_id: str,
+    turn_id: str,
+    *,
+    owner: str | None = None,
+    recover: Recover | None = None,
+    change: Change = lambda session: session,
+    new: Session | None = None,
+) -> Session:
+    """Claim a session for a turn of a process, by default of this one; return the session."""
+    session, _ = repository.claim(
+        session_id,
+        turn_id,
+        owner=owner or repository.owners.mine(),
+        change=lambda session: (change(session), None),
+        recover=recover,
+        new=new,
+    )
+    return session
