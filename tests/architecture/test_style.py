@@ -34,3 +34,14 @@ def test_docstrings_describe_and_do_not_ask() -> None:
     }
 
     assert asking == set()
+
+
+def test_tests_are_named_by_sentences() -> None:
+    number = re.compile(r"def (test_\d{3}_\w+)")
+    named = {
+        f"{path.relative_to(ROOT)}: {found}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for found in number.findall(path.read_text("utf-8"))
+    }
+
+    assert named == set()

@@ -95,7 +95,7 @@ async def test_what_a_sink_takes_is_not_yielded_and_nothing_is_lost(
 
 @every_thinker
 @pytest.mark.parametrize("think", [True, "low", "medium", "high"])
-async def test_004_CH_T2_thinking_comes_apart_from_the_text(
+async def test_thinking_comes_apart_from_the_text(
     provider: Provider, open_model: Opener, think: Any
 ) -> None:
     said = block(says("the ", "answer", reasoning=["let me ", "see"]))

@@ -75,7 +75,7 @@ async def test_a_status_is_told_by_its_code_in_the_providers_words(
 
 
 @every_vendor
-async def test_004_CH_NT3_a_wrong_key_is_unauthorized_and_names_its_variable(
+async def test_a_wrong_key_is_unauthorized_and_names_its_variable(
     provider: Provider, open_model: Opener
 ) -> None:
     with pytest.raises(Unauthorized, match="Invalid API key") as raised:
@@ -222,7 +222,7 @@ async def test_a_model_that_is_not_there_is_not_found(
 
 
 @every_provider
-async def test_004_CH_NT4_no_connection_is_a_network_error_that_can_be_retried(
+async def test_no_connection_is_a_network_error_that_can_be_retried(
     provider: Provider, open_model: Opener
 ) -> None:
     with pytest.raises(ModelError) as raised:
@@ -235,7 +235,7 @@ async def test_004_CH_NT4_no_connection_is_a_network_error_that_can_be_retried(
 
 @every_provider
 @pytest.mark.parametrize("after", [0, 1], ids=["before-the-answer", "in-mid-answer"])
-async def test_004_CH_NT4_silence_is_an_error_that_can_be_retried(
+async def test_silence_is_an_error_that_can_be_retried(
     provider: Provider, open_model: Opener, after: int
 ) -> None:
     said = block(says("one ", "two"), stall_seconds=60, stall_after=after)

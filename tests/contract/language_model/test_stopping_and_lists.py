@@ -131,7 +131,7 @@ async def test_a_vendor_that_does_not_answer_can_not_be_described(
             await open_model(provider, url, silence_timeout=silence).list_models()
 
 
-def test_004_CH_T10_each_provider_has_its_own_client() -> None:
+def test_each_provider_has_its_own_client() -> None:
     clients = {
         type(make_vendor(each.name, base_url="http://x", key_variable=None)) for each in VENDORS
     }

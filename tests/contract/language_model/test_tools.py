@@ -83,7 +83,7 @@ async def test_arguments_are_told_as_they_come_and_add_up_to_the_call(
 
 
 @every_provider
-async def test_004_CH_T9_tools_are_offered_with_their_whole_schemas(
+async def test_tools_are_offered_with_their_whole_schemas(
     provider: Provider, open_model: Opener, scripted: ScriptedModelServer
 ) -> None:
     await ask(open_model(provider), provider, user("Hello"), tools=[WEATHER, NOW])
@@ -146,7 +146,7 @@ async def test_thinking_in_a_tool_round_survives_a_file(
 
 
 @every_provider
-async def test_004_CH_T8_the_system_prompt_is_part_of_the_request(
+async def test_the_system_prompt_is_part_of_the_request(
     provider: Provider, open_model: Opener, scripted: ScriptedModelServer
 ) -> None:
     system = SystemMessage(content="Speak like a pirate.", message_id="s", timestamp="t")

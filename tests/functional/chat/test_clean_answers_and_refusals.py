@@ -76,7 +76,7 @@ def complete_of(events):
 
 
 @every_provider
-def test_004_CH_T1_no_piece_of_text_has_markers(dirty, model):
+def test_no_piece_of_text_has_markers(dirty, model):
     events, _ = dirty(model)
 
     pieces = deltas(events, "content_delta")
@@ -86,7 +86,7 @@ def test_004_CH_T1_no_piece_of_text_has_markers(dirty, model):
 
 
 @every_provider
-def test_004_CH_T2_no_piece_of_thinking_has_markers(dirty, model):
+def test_no_piece_of_thinking_has_markers(dirty, model):
     events, _ = dirty(model)
 
     pieces = deltas(events, "thinking_delta")
@@ -96,14 +96,14 @@ def test_004_CH_T2_no_piece_of_thinking_has_markers(dirty, model):
 
 
 @every_provider
-def test_004_CH_T3_the_final_text_is_clean_and_saved_so(dirty, model):
+def test_the_final_text_is_clean_and_saved_so(dirty, model):
     events, saved = dirty(model)
 
     assert complete_of(events)["content"] == saved["content"] == "Grüße\na <b> c"
 
 
 @every_provider
-def test_004_CH_T4_the_final_thinking_is_clean_and_null_without_any(dirty, chat, script, model):
+def test_the_final_thinking_is_clean_and_null_without_any(dirty, chat, script, model):
     events, saved = dirty(model)
     plain = complete_of(chat.say(chat.new_session(model=model), script("Hi␄")))
 
@@ -122,7 +122,7 @@ def test_004_CH_T4_the_final_thinking_is_clean_and_null_without_any(dirty, chat,
         ("nope", {}, "TOOL_NOT_FOUND"),
     ],
 )
-def test_004_CH_T6_a_tool_that_fails_does_not_stop_the_stream(
+def test_a_tool_that_fails_does_not_stop_the_stream(
     chat, script, calls, asked, tool, arguments, code
 ):
     session_id = chat.new_session(
@@ -141,7 +141,7 @@ def test_004_CH_T6_a_tool_that_fails_does_not_stop_the_stream(
     assert result["error_message"] in told["content"]
 
 
-def test_004_CH_T6_a_tool_that_hangs_costs_its_time_and_no_more(chat, script, calls):
+def test_a_tool_that_hangs_costs_its_time_and_no_more(chat, script, calls):
     session_id = chat.new_session(
         tool_settings={"tools": ["divide", "hang"], "execution_policy": "never_confirm"}
     )
@@ -155,9 +155,7 @@ def test_004_CH_T6_a_tool_that_hangs_costs_its_time_and_no_more(chat, script, ca
 
 
 @pytest.mark.parametrize("strategy", ["none", "truncate_by_tokens", "summarize_history"])
-def test_004_CH_T7_the_context_strategy_decides_what_the_request_holds(
-    chat, script, asked, strategy
-):
+def test_the_context_strategy_decides_what_the_request_holds(chat, script, asked, strategy):
     session_id = chat.new_session(system_prompt="Be brief.", context_strategy=strategy)
     if strategy != "none":
         chat.http.patch(f"/sessions/{session_id}", json={"context_window": 1200})
@@ -177,7 +175,7 @@ def test_004_CH_T7_the_context_strategy_decides_what_the_request_holds(
 
 
 @pytest.mark.parametrize("message", ["", " ", "\n\t", "\u00a0"])
-def test_004_CH_NT1_a_message_without_text_is_a_validation_error(chat, script, message):
+def test_a_message_without_text_is_a_validation_error(chat, script, message):
     session_id = chat.new_session()
     chat.say(session_id, script("kept"))
     before = chat.messages(session_id)
@@ -192,7 +190,7 @@ def test_004_CH_NT1_a_message_without_text_is_a_validation_error(chat, script, m
 
 
 @pytest.mark.parametrize("path", ["", "/stream"])
-def test_004_CH_NT2_an_unknown_session_is_not_found_and_nothing_changes(chat, asked, path):
+def test_an_unknown_session_is_not_found_and_nothing_changes(chat, asked, path):
     before, requests = chat.http.get("/sessions").json(), len(asked.requests)
 
     answer = chat.http.post(f"/chat/0123456789{path}", json={"message": "Hello"})
@@ -208,7 +206,7 @@ def test_004_CH_NT2_an_unknown_session_is_not_found_and_nothing_changes(chat, as
     assert len(asked.requests) == requests
 
 
-def test_004_CH_NT5_cancelling_what_is_complete_is_a_conflict_and_changes_nothing(chat, script):
+def test_cancelling_what_is_complete_is_a_conflict_and_changes_nothing(chat, script):
     session_id = chat.new_session()
     events = chat.say(session_id, script("All of it."))
     before = chat.messages(session_id)

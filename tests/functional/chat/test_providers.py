@@ -39,7 +39,7 @@ def test_every_provider_has_its_models_in_the_list_and_its_name_in_health(chat):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_001_CH_T5_an_answer_has_its_final_text_and_thinking(chat, script, model):
+def test_an_answer_has_its_final_text_and_thinking(chat, script, model):
     session_id = chat.new_session(model=model)
     says = {"text_message": {"text": ["Gr", "üße␄ "], "reasoning": ["I ", "see"]}}
 
@@ -84,7 +84,7 @@ def test_one_conversation_goes_through_every_provider_with_its_calls(chat, scrip
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_004_CH_NT3_a_refusal_before_the_first_byte_is_an_http_error(chat, script, model):
+def test_a_refusal_before_the_first_byte_is_an_http_error(chat, script, model):
     session_id = chat.new_session(model=model)
 
     answer = chat.http.post(f"/chat/{session_id}/stream", json={"message": script(status=401)})
@@ -94,12 +94,12 @@ def test_004_CH_NT3_a_refusal_before_the_first_byte_is_an_http_error(chat, scrip
     assert error["code"] == "UNAUTHORIZED"
     assert error["details"]["provider"] == model.partition(":")[0]
     assert error["details"]["retryable"] is False
-    # 004's flow: the user's message stays, so that it can be tried again.
+    # The user's message stays, so that it can be tried again.
     assert [message["role"] for message in chat.messages(session_id)] == ["user"]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_001_CH_T15_an_error_in_mid_answer_says_whether_to_try_again(chat, script, model):
+def test_an_error_in_mid_answer_says_whether_to_try_again(chat, script, model):
     session_id = chat.new_session(model=model)
 
     events = chat.say(session_id, script(["one ", "two ", "three"], error_line=2))
@@ -111,7 +111,7 @@ def test_001_CH_T15_an_error_in_mid_answer_says_whether_to_try_again(chat, scrip
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_004_CH_T5_cancelling_gives_what_there_was_and_stops_the_provider(chat, script, model):
+def test_cancelling_gives_what_there_was_and_stops_the_provider(chat, script, model):
     session_id = chat.new_session(model=model)
     message = script(["one ", "two ", "three"], stall_seconds=60, stall_after=2)
 

@@ -92,7 +92,7 @@ def text_of(events, name="content_delta"):
     return "".join(event.data["content"] for event in events if event.name == name)
 
 
-def test_001_CH_T1_sending_a_message_gives_a_handle_on_its_stream(chat, stalled):
+def test_sending_a_message_gives_a_handle_on_its_stream(chat, stalled):
     session_id = chat.new_session()
 
     with stalled(session_id, ["one ", "two"], after=1) as events:
@@ -110,7 +110,7 @@ def test_001_CH_T1_sending_a_message_gives_a_handle_on_its_stream(chat, stalled)
 
 
 @every_provider
-def test_001_CH_T2_the_stream_starts_with_started_and_the_model(chat, script, model):
+def test_the_stream_starts_with_started_and_the_model(chat, script, model):
     session_id = chat.new_session(model=model)
 
     events = chat.say(session_id, script("Hi"))
@@ -124,7 +124,7 @@ def test_001_CH_T2_the_stream_starts_with_started_and_the_model(chat, script, mo
     }
 
 
-def test_001_CH_T2_even_a_call_without_text_comes_after_it(chat, script, calls):
+def test_even_a_call_without_text_comes_after_it(chat, script, calls):
     session_id = with_tools(chat, "count")
 
     events = chat.say(session_id, script(calls(("count", {"word": "a"})), "1", per_request=True))
@@ -134,7 +134,7 @@ def test_001_CH_T2_even_a_call_without_text_comes_after_it(chat, script, calls):
 
 # Each character is a piece of its own: whatever is taken out was cut before.
 @every_provider
-def test_001_CH_T3_text_is_clean_wherever_it_was_cut(chat, script, model):
+def test_text_is_clean_wherever_it_was_cut(chat, script, model):
     raw = "\x1b[1mWhy</think> <i>not␄?</i>\x00 <thinking>hidden</thinking>Yes.\x9d␄"
 
     events = chat.say(chat.new_session(model=model), script({"text_message": {"text": list(raw)}}))
@@ -144,7 +144,7 @@ def test_001_CH_T3_text_is_clean_wherever_it_was_cut(chat, script, model):
 
 
 @every_provider
-def test_001_CH_T4_thinking_is_clean_wherever_it_was_cut(chat, script, model):
+def test_thinking_is_clean_wherever_it_was_cut(chat, script, model):
     raw = "<think>Is it␄ so?\x1b</think>\nIt is.\x00␄"
     says = {"text_message": {"text": "So it is.", "reasoning": list(raw)}}
 
@@ -155,7 +155,7 @@ def test_001_CH_T4_thinking_is_clean_wherever_it_was_cut(chat, script, model):
 
 
 @every_provider
-def test_001_CH_T6_cancel_sends_what_there_was_of_text_and_thinking(chat, stalled, model):
+def test_cancel_sends_what_there_was_of_text_and_thinking(chat, stalled, model):
     session_id = chat.new_session(model=model)
     says = {"text_message": {"text": ["So␄ ", "it ", "is"], "reasoning": ["I ", "see␄"]}}
 
@@ -180,7 +180,7 @@ def test_001_CH_T6_cancel_sends_what_there_was_of_text_and_thinking(chat, stalle
     [(["The capital", " of"], 2, "The capital\n\n[cancelled]"), (["never"], 1, "[cancelled]")],
     ids=["with text", "before any"],
 )
-def test_001_CH_T7_a_cancelled_message_is_saved_with_its_marker(
+def test_a_cancelled_message_is_saved_with_its_marker(
     chat, stalled, saved, asked, script, text, after, content
 ):
     session_id = chat.new_session()
@@ -200,7 +200,7 @@ def test_001_CH_T7_a_cancelled_message_is_saved_with_its_marker(
 
 
 @every_provider
-def test_001_CH_T8_a_model_that_is_told_of_a_tools_error_may_try_again(
+def test_a_model_that_is_told_of_a_tools_error_may_try_again(
     chat, script, calls, server, asked, model
 ):
     session_id = with_tools(chat, "flaky", model=model)
@@ -224,7 +224,7 @@ def test_001_CH_T8_a_model_that_is_told_of_a_tools_error_may_try_again(
     assert "connected to 2" in last_request
 
 
-def test_001_CH_T9_the_users_message_is_saved_before_the_stream_begins(chat, stalled, saved):
+def test_the_users_message_is_saved_before_the_stream_begins(chat, stalled, saved):
     session_id = chat.new_session()
 
     with stalled(session_id, ["one"], after=1) as events:
@@ -239,7 +239,7 @@ def test_001_CH_T9_the_users_message_is_saved_before_the_stream_begins(chat, sta
 
 
 @every_provider
-def test_001_CH_T10_the_answer_is_saved_when_the_stream_says_complete(chat, script, saved, model):
+def test_the_answer_is_saved_when_the_stream_says_complete(chat, script, saved, model):
     session_id = chat.new_session(model=model)
 
     with chat.stream(session_id, message=script("All of it.")) as events:
@@ -252,7 +252,7 @@ def test_001_CH_T10_the_answer_is_saved_when_the_stream_says_complete(chat, scri
     assert message["message_id"] == complete["message_id"]
 
 
-def test_001_CH_T11_a_history_processor_is_applied_to_what_is_sent(chat, script, calls, asked):
+def test_a_history_processor_is_applied_to_what_is_sent(chat, script, calls, asked):
     session_id = with_tools(chat, "count", context_strategy="filter_history+truncate_by_tokens")
     chat.http.patch(f"/sessions/{session_id}", json={"context_window": 2000})
     chat.say(session_id, script(calls(("count", {"word": "kiwi"})), "Four.", per_request=True))
@@ -271,7 +271,7 @@ def test_001_CH_T11_a_history_processor_is_applied_to_what_is_sent(chat, script,
 
 
 @pytest.mark.parametrize("model", [MODELS[0], MODELS[1]], ids=["ollama", "anthropic"])
-def test_001_CH_T13_tools_of_mcp_servers_are_attached(chat, script, calls, asked, model):
+def test_tools_of_mcp_servers_are_attached(chat, script, calls, asked, model):
     session_id = with_tools(chat, "sums__add", model=model)
     message = script(calls(("sums__add", {"a": 20, "b": 22})), "42.", per_request=True)
 
@@ -287,9 +287,7 @@ def test_001_CH_T13_tools_of_mcp_servers_are_attached(chat, script, calls, asked
 
 
 @every_provider
-def test_001_CH_T14_one_turn_goes_on_through_several_rounds_of_tools(
-    chat, script, calls, asked, model
-):
+def test_one_turn_goes_on_through_several_rounds_of_tools(chat, script, calls, asked, model):
     session_id = with_tools(chat, "count", model=model)
     rounds = [[("count", {"word": "a"}), ("count", {"word": "bb"})], [("count", {"word": "ccc"})]]
     message = script(*(calls(*wanted) for wanted in rounds), "1, 2, 3.", per_request=True)
@@ -315,7 +313,7 @@ def test_001_CH_T14_one_turn_goes_on_through_several_rounds_of_tools(
 
 
 @every_provider
-def test_001_CH_T16_the_context_limit_of_a_profile_holds(chat, script, asked, model):
+def test_the_context_limit_of_a_profile_holds(chat, script, asked, model):
     provider, _, name = (model if model != "qwen3:14b" else f"ollama:{model}").partition(":")
     profile = {"provider": provider, "model": name, "parameters": {"context_limit": 1000}}
     made = chat.http.post("/profiles", json={"name": f"short-{provider}", **profile})

@@ -116,7 +116,7 @@ def at(name, url):
         ("mine:qwen3:14b", "mine", "qwen3:14b"),
     ],
 )
-def test_004_CH_T10_a_prefix_chooses_the_provider(of_all, name, provider, bare):
+def test_a_prefix_chooses_the_provider(of_all, name, provider, bare):
     catalogue = of_all([*KNOWN_VENDORS, at("mine", "http://localhost:1")])
 
     model, bare_name = catalogue.resolve(name)

@@ -212,7 +212,7 @@ def test_a_provider_that_can_not_be_asked_is_refused_with_what_to_change(profile
     assert {"ollama", "custom", "openai", "mine"} <= set(raised.value.details["allowed"])
 
 
-def test_001_CH_T12_the_profiles_parameters_are_the_requests_options():
+def test_the_profiles_parameters_are_the_requests_options():
     made = profile(
         system_prompt="Be brief.",
         parameters={"temperature": 0.5, "max_tokens": 100, "thinking": True, "context_limit": 4096},
