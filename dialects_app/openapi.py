@@ -12,6 +12,14 @@ import msgspec
 
 from dialects_app.models_list import ModelListOut, ModelOut
 from dialects_app.openai.errors import error_answer
+from dialects_app.responses.conversations import (
+    ConversationDeletedOut,
+    ConversationIn,
+    ConversationOut,
+    ItemsIn,
+    LabelsIn,
+)
+from dialects_app.responses.pages import ItemPage
 
 _PREFIX = "OpenAI"
 """In front of the names of these components: the document has a ``ModelOut`` already."""
@@ -58,7 +66,52 @@ def _models() -> dict[str, Described]:
     }
 
 
-SECTIONS: list[Callable[[], dict[str, Described]]] = [_models]
+def _conversations() -> dict[str, Described]:
+    labels = {"metadata": {"topic": "weather"}}
+    said = {"type": "message", "role": "user", "content": "Hello!"}
+    conversation = {
+        "id": "conv_be560667fb",
+        "object": "conversation",
+        "created_at": 1760000000,
+        **labels,
+    }
+    item = {
+        **said,
+        "id": "msg_be560667fb0c6c7f0f1d",
+        "status": "completed",
+        "content": [{"type": "input_text", "text": "Hello!"}],
+    }
+    page = {
+        "object": "list",
+        "data": [item],
+        "first_id": item["id"],
+        "last_id": item["id"],
+        "has_more": False,
+    }
+    shown = Described(answer=ConversationOut, example=conversation)
+    listed = Described(answer=ItemPage, example=page)
+    return {
+        "openai_create_conversation": msgspec.structs.replace(
+            shown, body=ConversationIn, body_example={"items": [said], **labels}
+        ),
+        "openai_get_conversation": shown,
+        "openai_update_conversation": msgspec.structs.replace(
+            shown, body=LabelsIn, body_example=labels
+        ),
+        "openai_delete_conversation": Described(
+            answer=ConversationDeletedOut,
+            example={"id": conversation["id"], "object": "conversation.deleted", "deleted": True},
+        ),
+        "openai_list_conversation_items": listed,
+        "openai_create_conversation_items": msgspec.structs.replace(
+            listed, body=ItemsIn, body_example={"items": [said]}
+        ),
+        "openai_get_conversation_item": Described(example=item),
+        "openai_delete_conversation_item": shown,
+    }
+
+
+SECTIONS: list[Callable[[], dict[str, Described]]] = [_models, _conversations]
 """Each returns the operations of a part of the protocol, importing what it needs."""
 
 

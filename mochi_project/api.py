@@ -11,6 +11,7 @@ from agents_app.api import router as agents_router
 from chat.api import router as chat_router
 from dialects_app.api import router as openai_router
 from dialects_app.openapi import describe_operations
+from dialects_app.responses.api import router as responses_router
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
@@ -65,6 +66,7 @@ openai_api = NinjaAPI(
 """The routes below ``/v1``; the OpenAPI document of ``api`` has them, too."""
 install_error_handlers(openai_api)
 openai_api.add_router("", openai_router)
+openai_api.add_router("", responses_router)
 
 
 @api.get(

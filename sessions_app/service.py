@@ -147,7 +147,22 @@ class SessionManager:
             require_prompt(system_prompt, field="system_prompt")
             prompt = _system_message(system_prompt, system_prompt_source_file, now)
             session = set_system_prompt(session, prompt, now=now)
-        return self._keep_new(session)
+        return self.keep_new(session)
+
+    def keep_new(self, session: Session) -> Session:
+        """Keep a new session, under another id if its own is taken; return it.
+
+        Raises:
+            StorageFull: No space is left.
+        """
+        while True:
+            try:
+                self.repository.create(session)
+            except SessionExists:
+                metadata = msgspec.structs.replace(session.metadata, session_id=new_session_id())
+                session = msgspec.structs.replace(session, metadata=metadata)
+            else:
+                return session
 
     def get(self, session_id: str) -> Session:
         """Return a session with all its messages."""
@@ -187,6 +202,14 @@ class SessionManager:
         return self.repository.update(
             session_id, lambda session: change_settings(session, given, now=utc_now())
         )
+
+    def change(self, session_id: str, change: Callable[[Session], Session]) -> Session:
+        """Change a session by a function, which may be called again, and return it.
+
+        Raises:
+            SessionBusy: A turn is running.
+        """
+        return self._update_idle(session_id, change)
 
     def edit_message(
         self, session_id: str, index: int, content: str, *, message_id: str | None = None
@@ -278,7 +301,7 @@ class SessionManager:
         copy = fork(
             original, session_id=new_session_id(), now=utc_now(), message_index=message_index
         )
-        return self._keep_new(copy)
+        return self.keep_new(copy)
 
     def delete(self, session_id: str) -> None:
         """Delete a session for good; one that can't be read too.
@@ -324,16 +347,6 @@ class SessionManager:
 
     def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
         return self.repository.update_idle(session_id, change, recover=self._recover)
-
-    def _keep_new(self, session: Session) -> Session:
-        while True:
-            try:
-                self.repository.create(session)
-            except SessionExists:
-                metadata = msgspec.structs.replace(session.metadata, session_id=new_session_id())
-                session = msgspec.structs.replace(session, metadata=metadata)
-            else:
-                return session
 
 
 class _Overtaken(Exception):

@@ -1,0 +1,149 @@
+"""Serves the routes of conversations: parses, calls, encodes."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from dialects_app.openai.body import read_body
+from dialects_app.responses.conversations import (
+    ConversationIn,
+    Conversations,
+    ItemsIn,
+    LabelsIn,
+    session_of,
+)
+from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
+from mochi_project.wiring.services import get_services
+from sessions_app.errors import SessionNotFound
+
+router = Router(tags=["OpenAI"])
+
+After = Annotated[str | None, Query(description="The item after which the page begins")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]
+InOrder = Annotated[Order, Query(description="`desc`: the newest first")]
+
+
+@router.post(
+    "/conversations",
+    response={200: None, (400, 404): None},
+    summary="Make a conversation",
+    operation_id="openai_create_conversation",
+)
+async def create_conversation(request: HttpRequest) -> HttpResponse:
+    """Make a conversation, which is a session, with up to 20 items."""
+    body = await read_body(request, ConversationIn)
+    return _json(await asyncio.to_thread(_conversations().create, body))
+
+
+@router.get(
+    "/conversations/{conversation_id}",
+    response={200: None, 404: None},
+    summary="Get a conversation",
+    operation_id="openai_get_conversation",
+)
+async def get_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
+    """Return a conversation. Every session is one: `conv_` and its id."""
+    return _json(await asyncio.to_thread(_conversations().get, conversation_id))
+
+
+@router.post(
+    "/conversations/{conversation_id}",
+    response={200: None, (400, 404): None},
+    summary="Change a conversation's metadata",
+    operation_id="openai_update_conversation",
+)
+async def update_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
+    """Replace the metadata of a conversation; null removes it."""
+    body = await read_body(request, LabelsIn)
+    return _json(await asyncio.to_thread(_conversations().set_labels, conversation_id, body))
+
+
+@router.delete(
+    "/conversations/{conversation_id}",
+    response={200: None, (404, 409): None},
+    summary="Delete a conversation",
+    operation_id="openai_delete_conversation",
+)
+async def delete_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
+    """Delete a conversation, its items and its responses; 409 while one is being made."""
+    return _json(await asyncio.to_thread(_conversations().delete, conversation_id))
+
+
+@router.get(
+    "/conversations/{conversation_id}/items",
+    response={200: None, (400, 404): None},
+    summary="List the items of a conversation",
+    operation_id="openai_list_conversation_items",
+)
+async def list_items(
+    request: HttpRequest,
+    conversation_id: str,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+    order: InOrder = "desc",
+) -> HttpResponse:
+    """Return a page of what was said in a conversation, called, and asked for approval."""
+    questions = await _questions(session_of(conversation_id))
+    items = await asyncio.to_thread(_conversations().items, conversation_id, questions=questions)
+    return _json(page_of(items, after=after, limit=limit, order=order))
+
+
+@router.post(
+    "/conversations/{conversation_id}/items",
+    response={200: None, (400, 404, 409): None},
+    summary="Add items to a conversation",
+    operation_id="openai_create_conversation_items",
+)
+async def create_items(request: HttpRequest, conversation_id: str) -> HttpResponse:
+    """Add up to 20 items at the end of a conversation; 409 while a response is being made."""
+    body = await read_body(request, ItemsIn)
+    return _json(await asyncio.to_thread(_conversations().add, conversation_id, body))
+
+
+@router.get(
+    "/conversations/{conversation_id}/items/{path:item_id}",
+    response={200: None, 404: None},
+    summary="Get an item of a conversation",
+    operation_id="openai_get_conversation_item",
+)
+async def get_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
+    """Return one item of a conversation."""
+    questions = await _questions(session_of(conversation_id))
+    return _json(
+        await asyncio.to_thread(
+            _conversations().item, conversation_id, item_id, questions=questions
+        )
+    )
+
+
+@router.delete(
+    "/conversations/{conversation_id}/items/{path:item_id}",
+    response={200: None, (404, 409): None},
+    summary="Delete an item of a conversation",
+    operation_id="openai_delete_conversation_item",
+)
+async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
+    """Delete an item, a call with its result; 409 while a response is being made."""
+    return _json(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))
+
+
+def _conversations() -> Conversations:
+    services = get_services()
+    return Conversations(services.sessions, model=services.settings.default_model)
+
+
+async def _questions(session_id: str) -> Mapping[str, str]:
+    """Return the confirmations that the session's own calls wait for, by the calls' ids."""
+    try:
+        pending = await get_services().confirmations.pending(session_id)
+    except SessionNotFound:
+        return {}  # said by who reads the session
+    return {asked.tool_call_id: asked.confirmation_id for asked in pending if not asked.agent_name}
+
+
+def _json(value: object) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(value, enc_hook=dict), content_type="application/json")

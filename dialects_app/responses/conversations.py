@@ -1,0 +1,301 @@
+"""Shows sessions as conversations, and their messages as items. All calls block."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from dialects_app.openai.ids import ItemId, conversation_id, read_conversation_id, read_item_id
+from dialects_app.openai.labels import read_labels
+from dialects_app.responses.content import refuse
+from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
+from dialects_app.responses.items import FindItem, parse_input, referenced_sessions
+from dialects_app.responses.pages import ItemPage, whole_page
+from dialects_app.responses.saved_items import NO_QUESTIONS, Item, items_of
+from sessions_app.errors import SessionNotFound
+from sessions_app.ids_and_clock import new_session_id, utc_now
+from sessions_app.messages import AssistantMessage, Message, ToolMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import (
+    Session,
+    append_messages,
+    make_session,
+    with_messages,
+    with_metadata,
+)
+
+MOST_AT_ONCE = 20
+"""Items that one request may add."""
+
+LABELS = "metadata"
+"""The key under which a session's file has the ``metadata`` of its conversation."""
+
+NO_MODEL = "none"
+"""The model of a conversation that no response has been made in: each response names one."""
+
+
+class ConversationIn(msgspec.Struct, kw_only=True):
+    """The beginning of a new conversation.
+
+    Attributes:
+        items: Its first items, 20 at most.
+        metadata: Up to 16 pairs of text.
+    """
+
+    items: Any = None
+    metadata: Any = None
+
+
+class LabelsIn(msgspec.Struct, kw_only=True):
+    """The new metadata of a conversation."""
+
+    metadata: Any = None
+
+
+class ItemsIn(msgspec.Struct, kw_only=True):
+    """Items that are added to a conversation, 20 at most."""
+
+    items: Any
+
+
+class ConversationOut(msgspec.Struct, kw_only=True):
+    """A conversation: a session.
+
+    Attributes:
+        id: Its id.
+        object: What this is.
+        created_at: When it was made, in seconds since 1970.
+        metadata: Up to 16 pairs of text.
+    """
+
+    id: str
+    object: str = "conversation"
+    created_at: int
+    metadata: Mapping[str, Any]
+
+
+class ConversationDeletedOut(msgspec.Struct, kw_only=True):
+    """Says that a conversation was deleted."""
+
+    id: str
+    object: str = "conversation.deleted"
+    deleted: bool = True
+
+
+def session_of(name: str, *, field: str | None = None) -> str:
+    """Return the session of a conversation's id.
+
+    Raises:
+        ConversationNotFound: It is no such id.
+    """
+    session_id = read_conversation_id(name)
+    if session_id is None:
+        raise ConversationNotFound(name, field=field)
+    return session_id
+
+
+class Conversations:
+    """Makes, shows, changes and deletes conversations.
+
+    Args:
+        sessions: The sessions.
+        model: The model of new ones, until a response names another.
+    """
+
+    def __init__(self, sessions: SessionManager, *, model: str | None = None) -> None:
+        self._sessions = sessions
+        self._model = model or NO_MODEL
+
+    def create(self, body: ConversationIn) -> ConversationOut:
+        """Make a conversation.
+
+        Raises:
+            ValidationFailed, ItemNotFound: By its items and metadata.
+        """
+        labels = read_labels(body.metadata)
+        messages = [] if body.items is None else self._read(body.items, history=())
+        now = utc_now()
+        session = make_session(
+            new_session_id(), self._model, now=now, extra={LABELS: labels} if labels else {}
+        )
+        return _shown(self._sessions.keep_new(with_messages(session, messages, now=now)))
+
+    def get(self, name: str) -> ConversationOut:
+        """Return a conversation."""
+        return _shown(self._load(name))
+
+    def set_labels(self, name: str, body: LabelsIn) -> ConversationOut:
+        """Replace the metadata of a conversation; null removes it."""
+        labels = read_labels(body.metadata)
+
+        def change(session: Session) -> Session:
+            extra = {key: value for key, value in session.metadata.extra.items() if key != LABELS}
+            if labels:
+                extra[LABELS] = labels
+            return with_metadata(session, now=utc_now(), extra=extra)
+
+        session_id = session_of(name)
+        try:
+            return _shown(self._sessions.repository.update(session_id, change))
+        except SessionNotFound as missing:
+            raise ConversationNotFound(name) from missing
+
+    def delete(self, name: str) -> ConversationDeletedOut:
+        """Delete a conversation and everything in it.
+
+        Raises:
+            SessionBusy: A response is being made in it.
+        """
+        try:
+            self._sessions.delete(session_of(name))
+        except SessionNotFound as missing:
+            raise ConversationNotFound(name) from missing
+        return ConversationDeletedOut(id=name)
+
+    def items(self, name: str, *, questions: Mapping[str, str] = NO_QUESTIONS) -> Sequence[Item]:
+        """Return all items of a conversation, oldest first.
+
+        Args:
+            name: The conversation.
+            questions: The confirmations that calls wait for, by the calls' ids.
+        """
+        session = self._load(name)
+        return items_of(session.messages, session.session_id, questions=questions)
+
+    def item(
+        self, name: str, item_name: str, *, questions: Mapping[str, str] = NO_QUESTIONS
+    ) -> Item:
+        """Return one item of a conversation.
+
+        Raises:
+            ItemNotFound: It has no such item.
+        """
+        found = [item for item in self.items(name, questions=questions) if item["id"] == item_name]
+        if not found:
+            raise ItemNotFound(item_name)
+        return found[-1]
+
+    def add(self, name: str, body: ItemsIn) -> ItemPage:
+        """Add items at the end of a conversation, and return them as they are now.
+
+        Raises:
+            SessionBusy: A response is being made in it.
+            ValidationFailed, ItemNotFound: By the items.
+        """
+        before: set[str] = set()
+
+        def change(session: Session) -> Session:
+            before.clear()
+            before.update(each["id"] for each in items_of(session.messages, session.session_id))
+            messages = self._read(body.items, history=session.messages)
+            return append_messages(session, *messages, now=utc_now())
+
+        session = self._update(name, change)
+        items = items_of(session.messages, session.session_id)
+        return whole_page([item for item in items if item["id"] not in before])
+
+    def remove(self, name: str, item_name: str) -> ConversationOut:
+        """Remove an item, and a call's result with the call.
+
+        Raises:
+            SessionBusy: A response is being made in it.
+            ItemNotFound: It has no such item.
+        """
+        return _shown(self._update(name, lambda session: without_item(session, item_name)))
+
+    def finder(self, value: Any) -> FindItem:
+        """Return how to find the saved items that an input refers to by id."""
+        saved: dict[str, Item] = {}
+        for session_id in referenced_sessions(value):
+            try:
+                session = self._sessions.get(session_id)
+            except SessionNotFound:
+                continue
+            saved |= {item["id"]: item for item in items_of(session.messages, session_id)}
+        return saved.get
+
+    def _read(self, value: Any, *, history: Sequence[Message]) -> Sequence[Message]:
+        if isinstance(value, list) and len(value) > MOST_AT_ONCE:
+            refuse("items", f"No more than {MOST_AT_ONCE} items can be added at once.")
+        if not isinstance(value, list):
+            refuse("items", "Invalid type for 'items': expected a list of items.")
+        parsed = parse_input(
+            value, history=history, find=self.finder(value), field="items", is_whole=False
+        )
+        if parsed.approvals:
+            refuse(
+                parsed.approvals[0].path,
+                "An approval is given with the next response: send it in its 'input'.",
+            )
+        return parsed.messages
+
+    def _load(self, name: str) -> Session:
+        try:
+            return self._sessions.get(session_of(name))
+        except SessionNotFound as missing:
+            raise ConversationNotFound(name) from missing
+
+    def _update(self, name: str, change: Callable[[Session], Session]) -> Session:
+        try:
+            return self._sessions.change(session_of(name), change)
+        except SessionNotFound as missing:
+            raise ConversationNotFound(name) from missing
+
+
+def without_item(session: Session, item_name: str) -> Session:
+    """Return the session without what an item shows.
+
+    Raises:
+        ItemNotFound: It has no such item.
+    """
+    named = read_item_id(item_name)
+    if named is None or named.session_id != session.session_id or named.kind == "mcpr":
+        raise ItemNotFound(item_name)
+    messages: list[Message] = []
+    for message in session.messages:
+        if isinstance(message, AssistantMessage):
+            left = _without_part(message, named.kind, named.name)
+            if left is not None:
+                messages.append(left)
+        elif not _is_shown_by(message, named):
+            messages.append(message)
+    if messages == list(session.messages):
+        raise ItemNotFound(item_name)
+    return with_messages(session, messages, now=utc_now())
+
+
+def _is_shown_by(message: Message, named: ItemId) -> bool:
+    """Return whether a message that no model made is all of an item, or the result of a call."""
+    if named.kind in {"fc", "mcp"}:
+        return isinstance(message, ToolMessage) and message.tool_call_id == named.name
+    return named.kind in {"msg", "fco"} and message.message_id == named.name
+
+
+def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantMessage | None:
+    """Return an answer without its text, its reasoning or a call; None if nothing is left."""
+    left = message
+    if kind in {"fc", "mcp"}:
+        calls = tuple(
+            call
+            for call in message.tool_calls
+            if call.id != name or call.client_side != (kind == "fc")
+        )
+        if len(calls) != len(message.tool_calls):
+            left = msgspec.structs.replace(message, tool_calls=calls)
+    elif message.message_id == name and kind == "rs" and message.thinking:
+        left = msgspec.structs.replace(message, thinking=None)
+    elif message.message_id == name and kind == "msg" and message.content:
+        left = msgspec.structs.replace(message, content="")
+    says_something = left.content or left.thinking or left.tool_calls
+    return left if left is message or says_something else None
+
+
+def _shown(session: Session) -> ConversationOut:
+    created = datetime.fromisoformat(session.metadata.created_at)
+    labels = session.metadata.extra.get(LABELS)
+    return ConversationOut(
+        id=conversation_id(session.session_id),
+        created_at=int(created.timestamp()),
+        metadata=labels if isinstance(labels, Mapping) else {},
+    )

@@ -1,0 +1,230 @@
+"""Conversations are sessions, and stay what they are when a request is refused."""
+
+from datetime import datetime
+
+import pytest
+
+from dialects_app.openai.ids import conversation_id, item_id
+from dialects_app.responses.conversations import (
+    NO_MODEL,
+    ConversationIn,
+    Conversations,
+    ItemsIn,
+    LabelsIn,
+)
+from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
+from sessions_app.errors import SessionBusy, ValidationFailed
+from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import append_messages
+
+NOW = "2026-01-01T00:00:00.000000+00:00"
+HELLO = {"role": "user", "content": "Hello!"}
+
+
+@pytest.fixture
+def sessions(tmp_path):
+    return SessionManager(tmp_path)
+
+
+@pytest.fixture
+def conversations(sessions):
+    return Conversations(sessions)
+
+
+def session_id_of(shown):
+    return shown.id.removeprefix("conv_")
+
+
+def only(sessions):
+    [session] = sessions.list_sessions()
+    return sessions.get(session.session_id)
+
+
+def test_a_conversation_has_the_default_model_until_a_response_names_one(sessions, conversations):
+    made = conversations.create(ConversationIn())
+    assert sessions.get(session_id_of(made)).metadata.model == NO_MODEL
+    made = Conversations(sessions, model="m").create(ConversationIn())
+    assert sessions.get(session_id_of(made)).metadata.model == "m"
+
+
+def test_the_time_and_the_metadata_are_those_of_the_session(sessions, conversations):
+    made = conversations.create(ConversationIn(metadata={"topic": "rain"}))
+    assert only(sessions).metadata.extra == {"metadata": {"topic": "rain"}}
+    created_at = datetime.fromisoformat(only(sessions).metadata.created_at)
+    assert made.created_at == int(created_at.timestamp())
+    assert conversations.set_labels(made.id, LabelsIn()).metadata == {}
+    assert only(sessions).metadata.extra == {}
+
+
+def test_every_session_is_a_conversation(sessions, conversations):
+    session = sessions.create("m", system_prompt="Be brief.")
+    name = conversation_id(session.session_id)
+    assert conversations.get(name).metadata == {}
+    [item] = conversations.items(name)
+    assert (item["role"], item["content"][0]["text"]) == ("system", "Be brief.")
+
+
+@pytest.fixture
+def answered(sessions):
+    """A session with everything that an answer can be."""
+    session = sessions.create("m")
+    ours = ToolCall(id="c1", name="note", arguments={})
+    theirs = ToolCall(id="c2", name="look", arguments={}, client_side=True)
+    ids = [{"message_id": f"{number:010}", "timestamp": NOW} for number in range(4)]
+    messages = [
+        AssistantMessage(content="Hi", thinking="Hm", tool_calls=(ours, theirs), **ids[0]),
+        ToolMessage(content="noted", tool_call_id="c1", **ids[1]),
+        ToolMessage(content="seen", tool_call_id="c2", **ids[2]),
+        AssistantMessage(content="Done", **ids[3]),
+    ]
+    sessions.change(session.session_id, lambda each: append_messages(each, *messages, now=NOW))
+    return session.session_id
+
+
+def shown(sessions, session_id):
+    return [
+        (
+            message.content,
+            getattr(message, "thinking", None),
+            len(getattr(message, "tool_calls", ())),
+        )
+        for message in sessions.get(session_id).messages
+    ]
+
+
+WHOLE = [("Hi", "Hm", 2), ("noted", None, 0), ("seen", None, 0), ("Done", None, 0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "left"),
+    [
+        ("msg", "0000000000", [("", "Hm", 2), *WHOLE[1:]]),
+        ("rs", "0000000000", [("Hi", None, 2), *WHOLE[1:]]),
+        ("mcp", "c1", [("Hi", "Hm", 1), *WHOLE[2:]]),
+        ("fc", "c2", [("Hi", "Hm", 1), WHOLE[1], WHOLE[3]]),
+        ("fco", "0000000002", [*WHOLE[:2], WHOLE[3]]),
+        ("msg", "0000000003", WHOLE[:3]),
+    ],
+)
+def test_an_item_is_removed_and_nothing_else(sessions, conversations, answered, kind, name, left):
+    items = conversations.items(conversation_id(answered))
+    removed = item_id(kind, answered, name)
+    assert removed in {item["id"] for item in items}
+    conversations.remove(conversation_id(answered), removed)
+    assert shown(sessions, answered) == left
+    with pytest.raises(ItemNotFound):
+        conversations.remove(conversation_id(answered), removed)
+
+
+@pytest.mark.parametrize("name", ["msg_68ab", "", "conv_0000000000", "msg_00000000000000000000"])
+def test_what_is_no_item_of_the_conversation_is_not_removed(
+    sessions, conversations, answered, name
+):
+    with pytest.raises(ItemNotFound):
+        conversations.remove(conversation_id(answered), name)
+    with pytest.raises(ItemNotFound):
+        conversations.item(conversation_id(answered), name)
+    assert shown(sessions, answered) == WHOLE
+
+
+def test_a_call_of_the_other_side_is_another_item(sessions, conversations, answered):
+    with pytest.raises(ItemNotFound):
+        conversations.item(conversation_id(answered), item_id("fc", answered, "c1"))
+
+
+def test_an_output_is_added_to_the_call_that_waits_for_it(sessions, conversations):
+    call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"}
+    made = conversations.create(ConversationIn(items=[HELLO, call]))
+    output = {"type": "function_call_output", "call_id": "c1", "output": "3"}
+    [added] = conversations.add(made.id, ItemsIn(items=[output])).data
+    assert (added["type"], added["output"]) == ("function_call_output", "3")
+    assert only(sessions).messages[-1].tool_name == "add"
+    with pytest.raises(ValidationFailed) as refusal:
+        conversations.add(made.id, ItemsIn(items=[output]))
+    assert refusal.value.details["field"] == "items[0].call_id"
+    assert len(only(sessions).messages) == 3
+
+
+def test_items_of_another_conversation_are_copied_by_their_ids(conversations, answered):
+    names = [item["id"] for item in conversations.items(conversation_id(answered))]
+    references = [{"type": "item_reference", "id": name} for name in names]
+    made = conversations.create(ConversationIn(items=references))
+    copied = conversations.items(made.id)
+    assert [item["type"] for item in copied] == [name_type(name) for name in names]
+    with pytest.raises(ItemNotFound):
+        conversations.create(ConversationIn(items=[{"id": item_id("msg", "0000000000", "0" * 10)}]))
+
+
+def name_type(name):
+    return {
+        "msg": "message",
+        "rs": "reasoning",
+        "mcp": "mcp_call",
+        "fc": "function_call",
+        "fco": "function_call_output",
+    }[name.partition("_")[0]]
+
+
+def test_while_a_turn_runs_nothing_is_changed(sessions, conversations):
+    made = conversations.create(ConversationIn(items=[HELLO]))
+    repository = sessions.repository
+    repository.claim(
+        session_id_of(made),
+        "0" * 20,
+        owner=repository.owners.mine(),
+        recover=lambda session, _: session,
+        change=lambda session: (session, None),
+    )
+    for change in (
+        lambda: conversations.add(made.id, ItemsIn(items=[HELLO])),
+        lambda: conversations.remove(made.id, conversations.items(made.id)[0]["id"]),
+        lambda: conversations.delete(made.id),
+    ):
+        with pytest.raises(SessionBusy):
+            change()
+    assert len(only(sessions).messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("items", "field"),
+    [
+        (7, "items"),
+        ("Hello!", "items"),
+        ([HELLO] * 21, "items"),
+        ([{"role": "user"}], "items[0].content"),
+        (
+            [
+                {
+                    "type": "mcp_approval_response",
+                    "approval_request_id": item_id("mcpr", "0" * 10, "conf_" + "a" * 32),
+                    "approve": True,
+                }
+            ],
+            "items[0]",
+        ),
+    ],
+)
+def test_a_refused_request_saves_nothing(sessions, conversations, items, field):
+    with pytest.raises(ValidationFailed) as refusal:
+        conversations.create(ConversationIn(items=items))
+    assert refusal.value.details["field"] == field
+    assert sessions.list_sessions() == ()
+    made = conversations.create(ConversationIn())
+    with pytest.raises(ValidationFailed):
+        conversations.add(made.id, ItemsIn(items=items))
+    assert only(sessions).messages == ()
+
+
+@pytest.mark.parametrize("name", ["", "conv_0000000000", "conv_", "resp_0000000000", "0000000000"])
+def test_what_is_no_conversation_is_not_found(conversations, name):
+    for call in (
+        lambda: conversations.get(name),
+        lambda: conversations.items(name),
+        lambda: conversations.set_labels(name, LabelsIn()),
+        lambda: conversations.add(name, ItemsIn(items=[])),
+        lambda: conversations.remove(name, "msg_1"),
+        lambda: conversations.delete(name),
+    ):
+        with pytest.raises(ConversationNotFound):
+            call()
