@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mochi_project.cli import program_flags
 from mochi_project.flags import check_flags
+from mochi_project.screen_text import printable
 from sessions_app.errors import MochiError
 from sessions_app.store.atomic import make_private_directory
 from sessions_app.suggestions import suggestion
@@ -106,7 +107,8 @@ class MochiCommand(BaseCommand):
         except CommandError as error:
             if not self._called_from_command_line or options.get("traceback"):
                 raise
-            self.stderr.write(f"{PROGRAM}: {error}")
+            # Some of the words may be a provider's, or a file's.
+            self.stderr.write(printable(f"{PROGRAM}: {error}"))
             raise SystemExit(error.returncode) from error
 
     def _execute(self, *args: Any, **options: Any) -> str | None:

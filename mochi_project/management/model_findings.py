@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.findings import Finding, State
-from mochi_project.management.reports import printable
+from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from models_app.catalogue import ModelListing, UnavailableProvider
 from models_app.errors import ModelError

@@ -9,6 +9,7 @@ from typing import IO, Any, cast
 from rich.console import Console, RenderableType
 
 from mochi_project.management.command import MochiCommand
+from mochi_project.screen_text import printable, steering_escaped
 from sessions_app.format.codec import to_json
 from sessions_app.format.json_pieces import json_pieces
 
@@ -28,14 +29,13 @@ class ReportCommand(MochiCommand):
     def print_json(self, value: Mapping[str, Any]) -> None:
         """Print JSON-compatible values, indented; long lists may be ``Many``."""
         for piece in json_pieces(value, partial(to_json, readable=True)):
-            self.stdout.write(piece.decode(), ending="")
+            self.stdout.write(steering_escaped(piece.decode()), ending="")
+
+    def print_text(self, text: str, *, ending: str = "") -> None:
+        """Print a text as it is; on a terminal without what could steer that."""
+        self.stdout.write(printable(text) if self.stdout.isatty() else text, ending=ending)
 
     def print_rich(self, shown: RenderableType) -> None:
         """Print a table or a document, without markup in its texts."""
         console = Console(file=cast("IO[str]", self.stdout), markup=False, highlight=False)
         console.print(shown)
-
-
-def printable(text: str) -> str:
-    """Remove control characters, by which texts of models and tools could steer the terminal."""
-    return "".join(char for char in text if char.isprintable() or char in "\n\t")

@@ -6,6 +6,7 @@ import sys
 import termios
 from typing import IO
 
+from mochi_project.screen_text import printable
 from mochi_project.terminal.keyboard import line_keyboard
 
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
@@ -15,6 +16,8 @@ LINE_BYTES = 4096
 class Console:
     """The two streams of a command: answers go to one, everything about them to the other.
 
+    Nothing in a text steers the terminal: it may be a model's, a tool's or a stranger's file's.
+
     Args:
         out: Where answers go.
         err: Where information, questions and errors go.
@@ -23,7 +26,7 @@ class Console:
     def __init__(self, out: IO[str], err: IO[str]) -> None:
         self.out = out
         self.err = err
-        self.dims_answers = has_colors(out)
+        self._dims_answers = has_colors(out)
         self._has_colors = has_colors(err)
 
     def info(self, text: str) -> None:
@@ -34,7 +37,17 @@ class Console:
         """Write a line that says what went wrong, red on a terminal."""
         self._write(text, RED)
 
+    def answer(self, text: str) -> None:
+        """Write a piece of an answer."""
+        self.out.write(printable(text))
+
+    def dim_answer(self, *, begin: bool) -> None:
+        """Begin or end a part of an answer that is dim, where the terminal can show that."""
+        if self._dims_answers:
+            self.out.write(DIM if begin else PLAIN)
+
     def _write(self, text: str, color: str) -> None:
+        text = printable(text)
         line = f"{color}{text}{PLAIN}" if self._has_colors else text
         self.err.write(f"{line}\n")
         self.err.flush()
@@ -68,7 +81,7 @@ class Console:
 
     def _put(self, stdin: int, question: str) -> None:
         termios.tcflush(stdin, termios.TCIFLUSH)
-        self.err.write(question)
+        self.err.write(printable(question))
         self.err.flush()
 
 

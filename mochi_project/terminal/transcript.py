@@ -23,7 +23,7 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from mochi_project.terminal.calls import shown_call, shown_text
-from mochi_project.terminal.console import DIM, PLAIN, Console
+from mochi_project.terminal.console import Console
 
 Show = Callable[[str, NumberedEvent], None]
 """Shows an event of a turn, given the turn's id and the event."""
@@ -62,7 +62,7 @@ class Transcript:
         self._at_line_start = True
 
     def __call__(self, _turn_id: str, numbered: NumberedEvent) -> None:
-        """Print one event; the text in it is clean of control characters already."""
+        """Print one event."""
         match numbered.decode():
             case (
                 ThinkingContentDelta(content=text)
@@ -77,7 +77,7 @@ class Transcript:
                 self._note(shown_call(call))
             case ToolResultReceived() | AgentToolResult() as result:
                 outcome = result.summary if result.success else result.error_message or ""
-                self._note(f"{result.tool_name}: {shown_text(outcome)}")
+                self._note(f"{shown_text(result.tool_name)}: {shown_text(outcome)}")
             case AgentStarted(agent_name=agent, instruction=instruction):
                 self._note(f"{agent} begins: {shown_text(instruction)}")
             case AgentComplete(agent_name=agent):
@@ -90,7 +90,7 @@ class Transcript:
     def end_line(self) -> None:
         """Go to the beginning of a line, if something stands on the last one."""
         if self._thinking:
-            self._dim(PLAIN)
+            self._console.dim_answer(begin=False)
             self._thinking = False
         if not self._at_line_start:
             self._out.write("\n")
@@ -99,18 +99,14 @@ class Transcript:
 
     def _print(self, text: str, *, thinking: bool = False) -> None:
         if self._thinking and not thinking:
-            self._dim(PLAIN)
+            self._console.dim_answer(begin=False)
             self._out.write("\n\n")
         elif thinking and not self._thinking:
-            self._dim(DIM)
+            self._console.dim_answer(begin=True)
         self._thinking = thinking
-        self._out.write(text)
+        self._console.answer(text)
         self._out.flush()
         self._at_line_start = text.endswith("\n")
-
-    def _dim(self, code: str) -> None:
-        if self._console.dims_answers:
-            self._out.write(code)
 
     def _note(self, text: str) -> None:
         self.end_line()

@@ -15,7 +15,8 @@ from agents_app.folders import left_out
 from agents_app.payloads import agent_detail, agents_payload, chats_payload
 from agents_app.sessions import agent_of
 from mochi_project.management.asking import ask
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 
 
 class Command(ReportCommand):
@@ -107,7 +108,7 @@ class Command(ReportCommand):
             )
         self.print_rich(table)
         for item in page.unreadable:
-            self.stderr.write(f"{item.file} can't be read: {item.reason}")
+            self.stderr.write(printable(f"{item.file} can't be read: {item.reason}"))
 
     def _delete_chat(self, options: Mapping[str, Any]) -> None:
         session_id = options["session_id"]

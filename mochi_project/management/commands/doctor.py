@@ -17,8 +17,9 @@ from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import names_at_start, variable_warnings
 from mochi_project.management.findings import Finding
 from mochi_project.management.model_findings import model_findings
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
 from mochi_project.process.startup import prepare_data_dir
+from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
 from mochi_project.wiring.services import Services, build_services
 from mochi_project.wiring.storage import build_agent_storage, build_storage
@@ -63,7 +64,7 @@ class Command(ReportCommand):
         table = Table("", "Check", Column("Finding", overflow="fold"))
         for finding in findings:
             state = Text(finding.state, STYLES[finding.state])
-            table.add_row(state, finding.check, finding.detail)
+            table.add_row(state, printable(finding.check), printable(finding.detail))
         self.print_rich(table)
 
 

@@ -10,7 +10,8 @@ from django.core.management import CommandError
 
 from mochi_project.configuration.config import start_here
 from mochi_project.management.example_data import Copied, copy_examples
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import judge, remember, shown
 from mochi_project.trust.records import TrustRecordsError

@@ -10,7 +10,8 @@ from django.core.management import CommandError
 from rich.table import Column, Table
 
 from mochi_project.management.asking import ask, start_servers
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from tools_app.errors import ToolServerNotFound
 from tools_app.mcp.toolset import McpServer

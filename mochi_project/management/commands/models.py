@@ -9,7 +9,8 @@ from django.conf import settings as django_settings
 from rich.table import Column, Table
 
 from mochi_project.configuration.test_mode import scripted_model
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.wiring.services import build_services
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
@@ -78,12 +79,12 @@ class Command(ReportCommand):
 
     def _print_one(self, info: ModelInfo) -> None:
         table = Table.grid(padding=(0, 2))
-        table.add_row("Model", info.name)
+        table.add_row("Model", printable(info.name))
         table.add_row("Size", _size(info))
-        table.add_row("Format", info.format)
-        table.add_row("Family", info.family)
-        table.add_row("Parameters", info.parameter_size)
-        table.add_row("Quantization", info.quantization_level)
+        table.add_row("Format", printable(info.format or ""))
+        table.add_row("Family", printable(info.family or ""))
+        table.add_row("Parameters", printable(info.parameter_size or ""))
+        table.add_row("Quantization", printable(info.quantization_level or ""))
         table.add_row("Context", _context(info))
         table.add_row("Can", _abilities(info))
         self.print_rich(table)
@@ -107,7 +108,7 @@ def _context(info: ModelInfo) -> str:
 
 
 def _abilities(info: ModelInfo) -> str:
-    return ", ".join(info.capabilities)
+    return printable(", ".join(info.capabilities))
 
 
 def _tokens(info: ModelInfo) -> str:
@@ -116,7 +117,7 @@ def _tokens(info: ModelInfo) -> str:
 
 def _more_than_chat(info: ModelInfo) -> str:
     """Return the abilities that not every listed model has."""
-    return ", ".join(name for name in info.capabilities if name != "completion")
+    return printable(", ".join(name for name in info.capabilities if name != "completion"))
 
 
 def _gigabytes(info: ModelInfo) -> str:

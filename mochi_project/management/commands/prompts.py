@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 
 from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
 from prompts_app.prompts import Prompt, PromptSummary
 
@@ -39,11 +40,11 @@ class Command(ReportCommand):
             return
         table = Table("File", "Words", "Preview")
         for summary in summaries:
-            table.add_row(summary.filename, str(summary.word_count), summary.preview)
+            table.add_row(summary.filename, str(summary.word_count), printable(summary.preview))
         self.print_rich(table)
 
     def _show(self, prompt: Prompt, *, as_json: bool) -> None:
         if as_json:
             self.print_json(msgspec.to_builtins(prompt))
             return
-        self.stdout.write(prompt.content)
+        self.print_text(prompt.content, ending="\n")

@@ -10,7 +10,8 @@ from rich.markdown import Markdown
 from rich.table import Column, Table
 
 from agents_app.sessions import delete_with_agents
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
@@ -80,7 +81,7 @@ class Command(ReportCommand):
         if len(page.sessions) < page.total:
             self.stdout.write(f"{len(page.sessions)} of {page.total} sessions")
         for item in page.unreadable:
-            self.stderr.write(f"{item.file} can't be read: {item.reason}")
+            self.stderr.write(printable(f"{item.file} can't be read: {item.reason}"))
 
     def _show(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         session = sessions.get(options["session_id"])
@@ -94,7 +95,7 @@ class Command(ReportCommand):
             raise CommandError("--json and --format markdown exclude each other.")
         text = sessions.export(options["session_id"], format=options["format"] or "json")
         if options["output"] is None:
-            self.stdout.write(text, ending="")
+            self.print_text(text)
             return
         try:
             write_atomically(options["output"].absolute(), text.encode())
@@ -129,7 +130,7 @@ class Command(ReportCommand):
         elif problems:
             table = Table(Column("File", overflow="fold"), Column("Problem", overflow="fold"))
             for problem in problems:
-                table.add_row(problem["file"], problem["reason"])
+                table.add_row(printable(problem["file"]), printable(problem["reason"]))
             self.print_rich(table)
         else:
             self.stdout.write(f"All sessions can be read ({report.checked}).")

@@ -12,7 +12,8 @@ from django.core.management import CommandError
 from rich.table import Column, Table
 
 from mochi_project.management.asking import ask, start_servers
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.wiring.services import Services
 from tools_app.diagnosis import FileDiagnosis, diagnose
 from tools_app.payloads import listing_payload, tool_payload
@@ -70,7 +71,7 @@ class Command(ReportCommand):
             self.print_json(tool_payload(tool))
             return
         table = Table.grid(padding=(0, 2))
-        table.add_row("Tool", tool.name)
+        table.add_row("Tool", printable(tool.name))
         table.add_row("From", f"MCP server {tool.server}" if tool.server else tool.file or "")
         table.add_row("Groups", ", ".join(tool.groups))
         table.add_row("Destructive", _yes_no(tool))

@@ -11,7 +11,8 @@ from django.core.management import CommandError
 from rich.table import Column, Table
 
 from mochi_project.configuration.config import start_here
-from mochi_project.management.reports import ReportCommand, printable
+from mochi_project.management.reports import ReportCommand
+from mochi_project.screen_text import printable
 from mochi_project.trust.contents import PART_NAMES, Part, parts_of
 from mochi_project.trust.decision import remember
 from mochi_project.trust.records import TrustRecords, TrustRecordsError

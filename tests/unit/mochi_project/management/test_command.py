@@ -137,6 +137,14 @@ def test_an_error_is_one_line_without_the_name_of_its_class(capsys):
     assert capsys.readouterr().err == "mochi-server: Session with ID 'ffffffffff' not found.\n"
 
 
+def test_an_error_does_not_steer_the_terminal(capsys, tmp_path):
+    taken = tmp_path / "\x1b[2J\x9b"
+    taken.touch()
+    with pytest.raises(SystemExit):
+        run("backup", str(taken))
+    assert capsys.readouterr().err.startswith(f"mochi-server: {tmp_path}/[2J is there already")
+
+
 def test_programs_get_an_exception():
     with pytest.raises(CommandError, match="not found"):
         call_command("sessions", "show", "ffffffffff")

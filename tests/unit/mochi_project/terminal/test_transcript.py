@@ -7,11 +7,13 @@ import pytest
 
 from chat.stream.events import (
     AgentComplete,
+    AgentExecution,
     AgentPlanning,
     AgentStarted,
     ContentDelta,
     StatusChanged,
     ThinkingContentDelta,
+    ToolResultReceived,
 )
 from chat.stream.numbered_event import NumberedEvent
 from mochi_project.terminal.console import Console
@@ -79,3 +81,37 @@ def test_without_colors_the_terminal_gets_plain_text(monkeypatch: pytest.MonkeyP
 def test_a_wait_for_approval_is_no_note() -> None:
     assert show(Screen(), StatusChanged(state="waiting_for_confirmation")) == ""
     assert show(Screen(), StatusChanged(state="loading_model")) == "[loading model]\n"
+
+
+HOSTILE = "\x1b]52;c;eA==\x07\x9b2J\r\u202e"
+
+
+def test_nothing_that_a_model_or_a_tool_says_steers_the_terminal() -> None:
+    screen, tool = Screen(), {"tool_name": f"x{HOSTILE}", "call_index": 0, "tool_call_id": "c"}
+    hostile = {**AGENT, "agent_name": f"a{HOSTILE}"}
+    err = show(
+        screen,
+        ThinkingContentDelta(content=f"hm{HOSTILE}"),
+        AgentStarted(instruction=HOSTILE, **hostile),
+        AgentExecution(content=HOSTILE, **AGENT),
+        ToolResultReceived(
+            success=False,
+            result=None,
+            error_message=HOSTILE,
+            summary=HOSTILE,
+            execution_time_ms=1,
+            **tool,
+        ),
+        AgentComplete(session_id="s", output="", **hostile),
+        ContentDelta(content=f"Paris{HOSTILE}"),
+    )
+    for shown in (screen.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", ""), err):
+        assert all(char == "\n" or char.isprintable() for char in shown), shown
+
+
+def test_nothing_in_an_error_or_a_question_steers_the_terminal() -> None:
+    err = io.StringIO()
+    console = Console(io.StringIO(), err)
+    console.error(f"no such model{HOSTILE}")
+    console.info(f"> what was said{HOSTILE}")
+    assert err.getvalue() == "no such model]52;c;eA==2J\n> what was said]52;c;eA==2J\n"
