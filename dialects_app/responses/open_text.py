@@ -1,0 +1,108 @@
+"""Shows a text or a reasoning of a model while its pieces come. Pure."""
+
+import json
+from typing import Any
+
+from chat.stream.encoding import ascii_json
+from dialects_app.responses.frames import Frames
+from dialects_app.responses.saved_items import Item, Status, reasoning_item, text_item
+from sessions_app.surrogates import join_surrogates
+
+_MANY_PIECES = 512
+"""Pieces of a text that are joined to one: each takes some 50 bytes of memory beside its own."""
+
+
+class OpenText:
+    """An item whose text still comes: a message, or a reasoning as its summary.
+
+    Reasoning is shown as a summary because that is the only form that all clients show
+    (docs/decisions/0061).
+
+    Args:
+        frames: Where its events go.
+        name: The item's id.
+        output_index: Its place in the output.
+        is_reasoning: Whether it is a reasoning.
+    """
+
+    def __init__(
+        self, frames: Frames, name: str, output_index: int, *, is_reasoning: bool = False
+    ) -> None:
+        self.output_index = output_index
+        self._frames = frames
+        self._pieces: list[str] = []
+        self._make = reasoning_item if is_reasoning else text_item
+        self._name = name
+        self._part = "summary" if is_reasoning else "content"
+        self._part_event, self._text_event = (
+            ("response.reasoning_summary_part", "response.reasoning_summary_text")
+            if is_reasoning
+            else ("response.content_part", "response.output_text")
+        )
+        self._place: dict[str, Any] = {
+            "item_id": name,
+            "output_index": output_index,
+            f"{self._part}_index": 0,
+        }
+        self._more: dict[str, Any] = {} if is_reasoning else {"logprobs": []}
+        kind = f"{self._text_event}.delta"
+        self._before = f'event: {kind}\ndata: {{"type":"{kind}","sequence_number":'
+        # The ids of messages are hex digits, so that what is spliced is ASCII and needs no escape.
+        fields = ascii_json({**self._place, **self._more})
+        self._after = f',{fields[1:-1]},"delta":'
+
+    def begin(self) -> None:
+        """Announce the item."""
+        item = {**self._make(self._name, "", status="in_progress"), self._part: []}
+        self._frames.add("response.output_item.added", output_index=self.output_index, item=item)
+        self._frames.add(f"{self._part_event}.added", **self._place, part=self._a_part(""))
+
+    def add(self, literal: str) -> None:
+        """Show the next piece, a JSON string in ASCII."""
+        pieces = self._pieces
+        pieces.append(literal[1:-1])
+        if len(pieces) > _MANY_PIECES:
+            pieces[:] = ["".join(pieces)]
+        self._frames.add_delta(self._before, literal, self._after)
+
+    @property
+    def text(self) -> str:
+        """The text so far, without white space at its edges, as it is saved."""
+        return text_in("".join(self._pieces)).strip()
+
+    def complete(self, text: str) -> None:
+        """Show what is missing of a text that was saved whole and shown in part."""
+        shown = self.text
+        if len(text) > len(shown) and text.startswith(shown):
+            self._pieces = [ascii_json(shown)[1:-1]]
+            self.add(ascii_json(text[len(shown) :]))
+
+    def end(self, status: Status) -> Item:
+        """Show the whole item and return it."""
+        text = self.text
+        item = self._make(self._name, text, status=status)
+        self._frames.add(f"{self._text_event}.done", **self._place, text=text, **self._more)
+        self._frames.add(f"{self._part_event}.done", **self._place, part=self._a_part(text))
+        self._frames.add("response.output_item.done", output_index=self.output_index, item=item)
+        return item
+
+    def item(self) -> Item:
+        """Return the item as it is now."""
+        return self._make(self._name, self.text, status="in_progress")
+
+    def _a_part(self, text: str) -> dict[str, Any]:
+        part: dict[str, Any] = self._make(self._name, text)[self._part][0]
+        return part
+
+
+def text_in(literal: str) -> str:
+    """Return the text of a JSON string without its quotes; it may hold halves of characters."""
+    return join_surrogates(json.loads(f'"{literal}"'))
+
+
+def without_leading_space(literal: str) -> str | None:
+    """Return a JSON string without white space at its beginning; None where nothing is left."""
+    if literal[1] not in " \\":
+        return literal if literal != '""' else None
+    text = str(json.loads(literal)).lstrip()
+    return ascii_json(text) if text else None

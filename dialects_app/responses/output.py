@@ -1,0 +1,187 @@
+"""Shows the items of a response as they come: texts, calls, questions. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from chat.stream.encoding import ascii_json
+from dialects_app.openai.ids import item_id
+from dialects_app.responses.frames import Frames
+from dialects_app.responses.open_text import OpenText, without_leading_space
+from dialects_app.responses.saved_items import (
+    Item,
+    Status,
+    error_of,
+    function_item,
+    request_item,
+    server_call_item,
+)
+from sessions_app.messages import ToolCall
+
+
+class Output:
+    """The output of a response while it grows.
+
+    Args:
+        frames: Where its events go.
+        session_id: The session, which the ids of items hold.
+    """
+
+    def __init__(self, frames: Frames, session_id: str) -> None:
+        self._frames = frames
+        self._session_id = session_id
+        self._items: list[Item] = []
+        self._names: Counter[str] = Counter()
+        self._text: OpenText | None = None
+        self._reasoning: OpenText | None = None
+        self._calls: dict[str, int] = {}
+
+    @property
+    def items(self) -> list[Item]:
+        """The items as they are now."""
+        items = list(self._items)
+        for text in (self._reasoning, self._text):
+            if text is not None:
+                items[text.output_index] = text.item()
+        return items
+
+    # Texts
+
+    def say(self, message_id: str, literal: str) -> None:
+        """Show a piece of the answer's text, a JSON string."""
+        if self._text is None:
+            begun = without_leading_space(literal)
+            if begun is None:
+                return
+            self._end_reasoning("completed")
+            self._text = self._begin_text("msg", message_id)
+            literal = begun
+        self._text.add(literal)
+
+    def think(self, message_id: str, literal: str) -> None:
+        """Show a piece of the reasoning, a JSON string."""
+        if self._reasoning is None:
+            begun = without_leading_space(literal)
+            if begun is None:
+                return
+            self._reasoning = self._begin_text("rs", message_id)
+            literal = begun
+        self._reasoning.add(literal)
+
+    def complete_text(self, message_id: str, text: str) -> None:
+        """Show what is missing of an answer that was saved whole and shown in part, or not."""
+        if self._text is not None:
+            self._text.complete(text)
+        elif not self._names[item_id("msg", self._session_id, message_id)]:
+            self.say(message_id, ascii_json(text))
+
+    def end_texts(self, status: Status = "completed") -> None:
+        """Show that the answer's reasoning and text are over."""
+        self._end_reasoning("completed" if self._text is not None else status)
+        text, self._text = self._text, None
+        if text is not None:
+            self._items[text.output_index] = text.end(status)
+
+    def _end_reasoning(self, status: Status) -> None:
+        reasoning, self._reasoning = self._reasoning, None
+        if reasoning is not None:
+            self._items[reasoning.output_index] = reasoning.end(status)
+
+    def _begin_text(self, kind: Any, message_id: str) -> OpenText:
+        name = self._unique(item_id(kind, self._session_id, message_id))
+        text = OpenText(self._frames, name, len(self._items), is_reasoning=kind == "rs")
+        self._items.append({})
+        text.begin()
+        return text
+
+    # Calls
+
+    def begin_call(self, call: ToolCall, confirmation_id: str | None = None) -> None:
+        """Show a call that the server runs.
+
+        Args:
+            call: The call.
+            confirmation_id: The question that was answered about it, if one was.
+        """
+        self.end_texts()
+        asked = confirmation_id and item_id("mcpr", self._session_id, confirmation_id)
+        item = server_call_item(call, None, self._session_id, approval_request_id=asked)
+        item = {**item, "id": self._unique(item["id"]), "status": "in_progress"}
+        place = self._add(item, arguments="")
+        self._calls[call.id] = place["output_index"]
+        self._frames.add("response.mcp_call.in_progress", **place)
+        arguments = item["arguments"]
+        self._frames.add("response.mcp_call_arguments.delta", **place, delta=arguments)
+        self._frames.add("response.mcp_call_arguments.done", **place, arguments=arguments)
+
+    def runs(self, call_id: str) -> bool:
+        """Return whether a call was begun and not ended."""
+        return call_id in self._calls
+
+    def place_of(self, call_id: str) -> dict[str, Any] | None:
+        """Return where events about a call that runs say that they belong."""
+        index = self._calls.get(call_id)
+        return None if index is None else _place(index, self._items[index])
+
+    def end_call(self, call_id: str, text: str, *, failed: bool) -> None:
+        """Show what came of a call that the server ran, or could not run."""
+        index = self._calls.pop(call_id)
+        if failed:
+            result: Mapping[str, Any] = {"error": error_of(text), "status": "failed"}
+        else:
+            result = {"output": text, "status": "completed"}
+        item = self._items[index] = {**self._items[index], **result}
+        self._frames.add(f"response.mcp_call.{item['status']}", **_place(index, item))
+        self._done(index)
+
+    def ask(self, call: ToolCall, confirmation_id: str) -> None:
+        """Show a question whether a call may run."""
+        self.end_texts()
+        item = request_item(call, confirmation_id, self._session_id)
+        if unique_name(self._names, item["id"]) == item["id"]:  # else it was asked already
+            self._done(self._add(item)["output_index"])
+
+    def hand_over(self, call: ToolCall) -> None:
+        """Show a call that the client shall run."""
+        self.end_texts()
+        item = function_item(call, self._session_id)
+        item = {**item, "id": self._unique(item["id"])}
+        place = self._add(item, arguments="", status="in_progress")
+        kind, arguments = "response.function_call_arguments", item["arguments"]
+        self._frames.add(f"{kind}.delta", **place, delta=arguments)
+        self._frames.add(f"{kind}.done", **place, arguments=arguments, name=item["name"])
+        self._done(place["output_index"])
+
+    def end(self, status: Status) -> None:
+        """Show that nothing comes any more; calls that run have no result."""
+        self.end_texts(status)
+        for index in self._calls.values():
+            self._items[index] = {**self._items[index], "status": "incomplete"}
+            self._done(index)
+        self._calls.clear()
+
+    def _add(self, item: Item, **at_first: Any) -> dict[str, Any]:
+        """Announce an item, of which some fields are other ones at first; return its place."""
+        index = len(self._items)
+        self._items.append(item)
+        self._frames.add(
+            "response.output_item.added", output_index=index, item={**item, **at_first}
+        )
+        return _place(index, item)
+
+    def _done(self, index: int) -> None:
+        self._frames.add("response.output_item.done", output_index=index, item=self._items[index])
+
+    def _unique(self, name: str) -> str:
+        """Return a name that no other item has: some models count their calls in every round."""
+        return unique_name(self._names, name)
+
+
+def unique_name(names: Counter[str], name: str) -> str:
+    """Return the name, with a number where it was counted before."""
+    names[name] += 1
+    return name if names[name] == 1 else f"{name}_{names[name]}"
+
+
+def _place(index: int, item: Item) -> dict[str, Any]:
+    return {"item_id": item["id"], "output_index": index}

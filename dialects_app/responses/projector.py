@@ -1,0 +1,272 @@
+"""Shows a turn's events as the events of a response. Pure (docs/decisions/0061)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from chat.http.sse import HEARTBEAT
+from chat.stream.encoding import text_literal
+from chat.stream.events import (
+    AgentComplete,
+    AgentExecution,
+    AgentPlanning,
+    AgentStarted,
+    AgentToolCall,
+    AgentToolResult,
+    Cancelled,
+    ClientToolCall,
+    Done,
+    Failed,
+    MessageComplete,
+    ToolCallStarted,
+    ToolConfirmationRequired,
+    ToolContinuationStarted,
+    ToolResultReceived,
+    TurnStarted,
+)
+from chat.stream.numbered_event import NumberedEvent
+from dialects_app.responses.ending import (
+    CANCELLED,
+    COMPLETED,
+    IN_PROGRESS,
+    QUEUED,
+    Ending,
+    ending_of_answer,
+    ending_of_error,
+)
+from dialects_app.responses.frames import Frames
+from dialects_app.responses.output import Output
+from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
+from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
+from dialects_app.responses.saved_items import FAILED
+from sessions_app.messages import ToolCall
+
+_OF_AGENTS = frozenset(
+    {
+        AgentStarted.event,
+        AgentPlanning.event,
+        AgentExecution.event,
+        AgentToolCall.event,
+        AgentToolResult.event,
+    }
+)
+
+
+class ResponseProjector:
+    """Shows the events of a turn as those of a response; implements ``Projector``.
+
+    The first event makes ``response.created``, the last one the lifecycle event that ends the
+    stream. What it shows, and under which numbers, follows from the events and the record alone.
+
+    Args:
+        session_id: The session.
+        turn_id: The turn.
+        record: What the client that began it asked for.
+        after: The number of the last event that this client has.
+
+    Attributes:
+        opening: What is sent before the first events: nothing.
+        heartbeat: What is sent in silence.
+        ending: How the response ended, or that it goes on.
+        has_begun: Whether it has shown anything.
+    """
+
+    opening = b""
+    heartbeat = HEARTBEAT
+
+    def __init__(
+        self,
+        session_id: str,
+        turn_id: str,
+        record: ResponseRecord = NO_RECORD,
+        *,
+        after: int = -1,
+    ) -> None:
+        self.ending: Ending = QUEUED if record.background else IN_PROGRESS
+        self.has_begun = False
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._record = record
+        self._frames = Frames(after)
+        self._output = Output(self._frames, session_id)
+        self._model = ""
+        self._message_id = ""
+        self._round = 0
+        self._resumed = dict(record.resumed)
+        self._usage: dict[str, Any] | None = None
+        self._saved_at: str | None = None
+        self._last: Ending = COMPLETED
+        self._shows_agents = record.shows_agents
+        self._show: Mapping[str, Callable[[Any], None]] = {
+            TurnStarted.event: self._begin,
+            ToolCallStarted.event: self._start_call,
+            ClientToolCall.event: self._hand_over,
+            ToolConfirmationRequired.event: self._ask,
+            ToolResultReceived.event: self._end_call,
+            AgentStarted.event: self._start_agent,
+            AgentComplete.event: self._end_agent,
+            ToolContinuationStarted.event: self._go_on,
+            MessageComplete.event: self._complete,
+            Cancelled.event: self._cancel,
+            Failed.event: self._fail,
+            Done.event: self._end,
+        }
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        """Return the events of the response that these events make."""
+        for event in events:
+            name = event.name
+            if name == "content_delta":
+                self._output.say(self._message_id, text_literal(event.data))
+            elif name == "thinking_delta":
+                self._output.think(self._message_id, text_literal(event.data))
+            else:
+                self._feed_other(event)
+        return self._frames.take()
+
+    def resource(self) -> Resource:
+        """Return the response as it is now."""
+        return resource_of(
+            self._record,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            model=self._model,
+            ending=self.ending,
+            output=self._output.items,
+            usage=self._usage,
+            completed_at=seconds_of(self._saved_at),
+        )
+
+    def _feed_other(self, event: NumberedEvent) -> None:
+        name = event.name
+        if name == AgentComplete.event:
+            self._tell_of_agent(event)
+        show = self._show.get(name)
+        if show is not None:
+            show(event.decode())
+        if name in _OF_AGENTS:
+            self._tell_of_agent(event)
+
+    # The turn
+
+    def _begin(self, started: TurnStarted) -> None:
+        self._model = started.model
+        self._name_answer(started.message_id)
+        self.has_begun = True
+        self._frames.add("response.created", response=self.resource())
+        if self._record.background:
+            self._frames.add("response.queued", response=self.resource())
+        self.ending = IN_PROGRESS
+        self._frames.add("response.in_progress", response=self.resource())
+
+    def _go_on(self, going_on: ToolContinuationStarted) -> None:
+        self._output.end_texts()
+        self._round += 1
+        self._name_answer(going_on.message_id)
+
+    def _name_answer(self, message_id: str | UnsetType) -> None:
+        """Note the id of the next answer, which journals of older servers do not tell."""
+        made_up = f"{self._turn_id}{self._round}"
+        self._message_id = made_up if message_id is UNSET else message_id
+
+    def _complete(self, complete: MessageComplete) -> None:
+        self._last = ending_of_answer(complete.done_reason)
+        self._output.complete_text(complete.message_id, complete.content)
+        self._count(complete)
+
+    def _cancel(self, cancelled: Cancelled) -> None:
+        self._last = CANCELLED
+        self._output.complete_text(cancelled.message_id, cancelled.content)
+        self._count(cancelled)
+
+    def _fail(self, failed: Failed) -> None:
+        self._last = ending_of_error(failed.code, failed.message)
+        self._count(failed)
+
+    def _end(self, done: Done) -> None:
+        self._output.end("completed" if self._last.is_whole else "incomplete")
+        self.ending = self._last
+        self._saved_at = None if done.saved_at is UNSET else done.saved_at
+        self._count(done)
+        self._frames.add(self.ending.event, response=self.resource())
+
+    def _count(self, event: MessageComplete | Cancelled | Failed | Done) -> None:
+        usage = getattr(event, "turn_usage", UNSET)
+        if usage is not UNSET:
+            self._usage = usage_of(
+                usage.input_tokens,
+                usage.output_tokens,
+                cached_tokens=usage.cached_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+            )
+
+    # Calls
+
+    def _start_call(self, started: ToolCallStarted) -> None:
+        self._resumed.pop(started.tool_call_id, None)
+        self._output.begin_call(_call(started))
+
+    def _hand_over(self, asked: ClientToolCall) -> None:
+        self._output.hand_over(_call(asked))
+
+    def _ask(self, asked: ToolConfirmationRequired) -> None:
+        call = _call(asked)
+        if asked.agent_name is UNSET:
+            self._resumed[call.id] = ResumedCall(
+                name=call.name, arguments=call.arguments, confirmation_id=asked.confirmation_id
+            )
+        self._output.ask(call, asked.confirmation_id)
+
+    def _end_call(self, result: ToolResultReceived) -> None:
+        call_id = result.tool_call_id
+        if not self._output.runs(call_id):
+            self._begin_silent_call(call_id, result.tool_name)
+        text = (result.error_message or "") if result.result is None else result.result
+        self._output.end_call(call_id, text, failed=not result.success)
+
+    def _begin_silent_call(self, call_id: str, tool_name: str) -> None:
+        """Show the beginning of a call that had no event for it: an approved or a refused one."""
+        known = self._resumed.pop(call_id, None) or ResumedCall(name=tool_name, arguments={})
+        call = ToolCall(id=call_id, name=known.name, arguments=known.arguments)
+        self._output.begin_call(call, known.confirmation_id)
+
+    # Agents
+
+    def _start_agent(self, started: AgentStarted) -> None:
+        self._resumed.pop(started.tool_call_id, None)
+        self._output.begin_call(
+            agent_call(started.tool_call_id, started.agent_name, started.instruction)
+        )
+
+    def _end_agent(self, complete: AgentComplete) -> None:
+        if self._output.runs(complete.tool_call_id):
+            self._output.end_call(
+                complete.tool_call_id,
+                complete.output,
+                failed=complete.output.startswith(FAILED),
+            )
+
+    def _tell_of_agent(self, event: NumberedEvent) -> None:
+        """Show what an agent does, to those who want to see it: npm's helper knows no such type."""
+        if not self._shows_agents:
+            return
+        fields = msgspec.json.decode(event.data, type=dict[str, Any])
+        place = self._output.place_of(fields["tool_call_id"]) or {}
+        kind = event.name.removeprefix("agent_")
+        self._frames.add(f"mochi.agent.{kind}", **place, **fields)
+
+
+def agent_call(call_id: str, agent_name: str, instruction: str) -> ToolCall:
+    """Return the call of an agent as it is shown: as one of a tool with the agent's name."""
+    return ToolCall(id=call_id, name=agent_name, arguments={"instruction": instruction})
+
+
+def _call(event: ToolCallStarted | ClientToolCall | ToolConfirmationRequired) -> ToolCall:
+    inner = getattr(event, "inner_tool_call_id", UNSET)
+    return ToolCall(
+        id=event.tool_call_id if inner is UNSET else inner,
+        name=event.tool_name,
+        arguments=event.arguments,
+    )

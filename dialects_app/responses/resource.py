@@ -1,0 +1,102 @@
+"""Makes the resource of a response: every field that Open Responses requires, null or not. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from dialects_app.openai.ids import created_at, response_id
+from dialects_app.responses.ending import Ending
+from dialects_app.responses.record import ResponseRecord
+
+Resource = dict[str, Any]
+
+_ECHOED: Mapping[str, Any] = {
+    "background": False,
+    "conversation": None,
+    "frequency_penalty": None,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": None,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": None,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Values of parameters that a client did not send."""
+
+
+def resource_of(
+    record: ResponseRecord,
+    *,
+    session_id: str,
+    turn_id: str,
+    model: str,
+    ending: Ending,
+    output: Sequence[Any] = (),
+    usage: Mapping[str, Any] | None = None,
+    completed_at: int | None = None,
+) -> Resource:
+    """Return the resource of a response.
+
+    Args:
+        record: What its client asked for.
+        session_id: Its session.
+        turn_id: Its turn.
+        model: The session's model, shown where the record has no other name for it.
+        ending: How it ended, or that it goes on.
+        output: Its items, ready to be encoded.
+        usage: ``usage_of``; None where it is not known yet.
+        completed_at: When its last answer was saved; shown if it is whole.
+    """
+    cut_by = ending.cut_by
+    return {
+        "id": response_id(session_id, turn_id),
+        "object": "response",
+        "created_at": created_at(turn_id),
+        "status": ending.status,
+        "completed_at": completed_at if ending.is_whole else None,
+        "error": ending.error,
+        "incomplete_details": None if cut_by is None else {"reason": cut_by},
+        "model": model,
+        **_ECHOED,
+        **record.echo,
+        "background": record.background,
+        "output": output,
+        "usage": usage,
+    }
+
+
+def usage_of(
+    input_tokens: int | None,
+    output_tokens: int | None,
+    *,
+    cached_tokens: int | None = None,
+    reasoning_tokens: int | None = None,
+) -> dict[str, Any]:
+    """Return the usage of a response: whole numbers, 0 for those that are not known."""
+    asked, answered = input_tokens or 0, output_tokens or 0
+    return {
+        "input_tokens": asked,
+        "input_tokens_details": {"cached_tokens": cached_tokens or 0, "cache_write_tokens": 0},
+        "output_tokens": answered,
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens or 0},
+        "total_tokens": asked + answered,
+    }
+
+
+def seconds_of(timestamp: str | None) -> int | None:
+    """Return a time of a message in seconds since 1970."""
+    return None if timestamp is None else int(datetime.fromisoformat(timestamp).timestamp())
