@@ -59,14 +59,15 @@ class AgentPreparation:
         language_model, name = self.preparer.models.resolve(self.model)
         offered = AvailableTools(tools=self.agent.tools, settings=self.settings)
         can_think = self.info is not None and self.info.can_think
-        message = user_message(self.instruction) if continuation.append else None
+        messages = [user_message(self.instruction)] if continuation.append else ()
         rules = self.preparer.rules(refreshed, self.info)
-        plan = plan_turn(rules, refreshed, continuation, message, offered.specs)
+        plan = plan_turn(rules, refreshed, continuation, messages, offered.specs)
         return TurnJob(
             turn_id=turn_id,
             session=refreshed,
             continuation=continuation,
-            message=message,
+            messages=messages,
+            options=refreshed.metadata.options or {},
             language_model=language_model,
             model=name,
             purpose="agent",

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from chat.registry import LiveTurn, TurnRegistry, abandon
 from chat.remote.remote_turns import RemoteTurns
+from chat.start.fingerprint import fingerprint_of_request
 from chat.start.preparation import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.stream.numbered_event import Listener
@@ -105,10 +105,7 @@ class ChatService:
         """
         if key is None:
             return _opened(await self._start_turn(request, client=client))
-        if asked is None:
-            # Whether it is asked for as a stream makes no other turn of it.
-            asked = msgspec.structs.replace(request, turn=replace(request.turn, approvals="wait"))
-        fingerprint = fingerprint_of(asked)
+        fingerprint = _fingerprint(request) if asked is None else fingerprint_of(asked)
         start = partial(self._start, request, key, client)
         while True:
             started = await self._take(key, fingerprint, start)
@@ -218,7 +215,9 @@ class ChatService:
         ``announce`` is called with the session and the turn, as ``TurnRegistry.start`` does.
         """
         while True:
-            new = self._new_session(request) if request.session_id is None else None
+            new = request.new
+            if new is None and request.session_id is None:
+                new = self._new_session(request)
             session_id = new.session_id if new is not None else request.session_id or ""
             try:
                 return await self._turns.start(
@@ -230,7 +229,8 @@ class ChatService:
                     model=request.model if new is None else None,
                 )
             except SessionExists:  # the new one's id is taken: another one is drawn
-                continue
+                if request.new is not None:
+                    request = msgspec.structs.replace(request, new=_with_other_id(request.new))
 
     def _new_session(self, request: ChatRequest) -> Session:
         """Return a session for the request, not saved yet; that its model exists is not asked."""
@@ -239,7 +239,7 @@ class ChatService:
             raise ValidationFailed(
                 "Name a session_id, or a model for a new session.", field="model"
             )
-        if request.turn.message is None:
+        if request.turn.message is None and not request.turn.messages:
             raise ValidationFailed("A new session needs a message.", field="message")
         selected = request.turn.selected_tools
         return make_session(
@@ -248,6 +248,16 @@ class ChatService:
             now=utc_now(),
             tool_settings=ToolSettings(tools=selected) if selected else ToolSettings(),
         )
+
+
+def _fingerprint(request: ChatRequest) -> str:
+    parts = msgspec.structs.asdict(request)
+    return fingerprint_of_request(**parts)
+
+
+def _with_other_id(session: Session) -> Session:
+    metadata = msgspec.structs.replace(session.metadata, session_id=new_session_id())
+    return msgspec.structs.replace(session, metadata=metadata)
 
 
 def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTurn:

@@ -62,6 +62,7 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
         context_limit: The limit of the session's profile, if it has one.
         can_think: Whether the model reasons unless it is told not to.
         default_prompt: The model's own system prompt, for sessions that have none.
+        instructions: System text of this turn, which comes before any other.
     """
 
     strategy: Strategy = STRATEGIES["none"]
@@ -69,6 +70,7 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
     context_limit: int | None = None
     can_think: bool = False
     default_prompt: str | None = None
+    instructions: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def plan_with(
         model=session.metadata.model,
         tools=tools,
         default_prompt=rules.default_prompt,
+        instructions=rules.instructions,
         now=now,
     )
 

@@ -16,6 +16,7 @@ from chat.context.processors import (
     FilterHistory,
     TruncateByTokens,
     TruncateHistory,
+    with_instructions,
     with_summary,
 )
 from chat.context.strategy import Strategy
@@ -103,6 +104,7 @@ def plan_request(
     model: str,
     tools: Sequence[ToolSpec] = (),
     default_prompt: str | None = None,
+    instructions: str | None = None,
     now: str,
 ) -> ContextPlan:
     """Plan the next request of a session.
@@ -115,20 +117,20 @@ def plan_request(
         model: The model's name, as answers bear it.
         tools: The tools that are offered.
         default_prompt: The model's own system prompt.
+        instructions: System text that comes before it, or before the session's.
         now: The time (UTC, ISO 8601).
     """
     history = _History(messages, state, strategy)
-    sent = history.sent()
-    calibration = calibrate(messages, model)
-    since = history.state.created_at if history.state else ""
+    sent = _instructed(history.sent(), instructions, default_prompt)
+    calibration, since = calibrate(messages, model), history.since
     whole = with_prompt(sent, default_prompt)
     estimate = estimate_request(whole, tools, model=model, calibration=calibration, since=since)
     threshold = None if limit is None else int(limit * TRIGGER_SHARE)
     filtered = False
     if threshold is not None and estimate.tokens > threshold and strategy.filters:
         fewer = FilterHistory()(sent)
-        if len(fewer) < len(sent):
-            filtered, sent = True, fewer
+        if filtered := len(fewer) < len(sent):
+            sent = fewer
             estimate = _uncounted(with_prompt(sent, default_prompt), tools, calibration)
     plan = ContextPlan(
         messages=sent,
@@ -140,15 +142,20 @@ def plan_request(
         state=history.state,
         default_prompt=default_prompt,
     )
-    if limit is None or threshold is None or estimate.tokens <= threshold:
-        return plan
-    compaction = history.cut(_to_drop(sent, strategy, _budget(plan, limit, tools)), now=now)
-    return msgspec.structs.replace(plan, compaction=compaction) if compaction else plan
+    return msgspec.structs.replace(plan, compaction=_cut(plan, history, strategy, tools, now))
 
 
 def with_prompt(messages: Sequence[Message], prompt: str | None) -> Sequence[Message]:
     """Return the messages with the model's own system prompt, as its provider adds it."""
     return with_default_prompt(messages, prompt) if prompt else messages
+
+
+def _instructed(
+    messages: Sequence[Message], instructions: str | None, default_prompt: str | None
+) -> Sequence[Message]:
+    if not instructions:
+        return messages
+    return with_instructions(with_prompt(messages, default_prompt), instructions)
 
 
 class _History:
@@ -162,6 +169,11 @@ class _History:
         self._messages = messages
         self._strategy = strategy
         self._span = span if span is not None else range(0)
+
+    @property
+    def since(self) -> str:
+        """When the beginning became what it is; empty where nothing is left out."""
+        return self.state.created_at if self.state else ""
 
     def sent(self) -> Sequence[Message]:
         """Return what is sent, as a model is sent it."""
@@ -220,6 +232,16 @@ class _History:
             for at, message in enumerate(self._messages)
             if message.message_id not in there
         ]
+
+
+def _cut(
+    plan: ContextPlan, history: _History, strategy: Strategy, tools: Sequence[ToolSpec], now: str
+) -> Compaction | None:
+    """Return what to leave out before the planned request is sent; None if it fits."""
+    if plan.limit is None or plan.threshold is None or plan.estimate.tokens <= plan.threshold:
+        return None
+    gone = _to_drop(plan.messages, strategy, _budget(plan, plan.limit, tools))
+    return history.cut(gone, now=now)
 
 
 def span_of(

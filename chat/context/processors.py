@@ -21,6 +21,9 @@ SUMMARY_HEADING = (
     "this prompt."
 )
 
+INSTRUCTIONS_ID = "instructions"
+"""The id of a system message that no session has."""
+
 _SUMMARY_TAG = re.compile(r"</?\s*summary\s*>", re.IGNORECASE)
 _Unit = tuple[Message, ...]
 
@@ -191,6 +194,24 @@ def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:
         return [prompt, *messages[1:]]
     timestamp = first.timestamp if first else ""
     return [SystemMessage(content=record, message_id="", timestamp=timestamp), *messages]
+
+
+def with_instructions(messages: Sequence[Message], instructions: str) -> list[Message]:
+    """Return the messages with instructions that come before the system prompt.
+
+    The message that holds them has an id, so that no provider adds a prompt of the model's own.
+    """
+    first = messages[0] if messages else None
+    if isinstance(first, SystemMessage):
+        prompt = msgspec.structs.replace(
+            first,
+            content=f"{instructions}\n\n{first.content}",
+            message_id=first.message_id or INSTRUCTIONS_ID,
+        )
+        return [prompt, *messages[1:]]
+    timestamp = first.timestamp if first else ""
+    made = SystemMessage(content=instructions, message_id=INSTRUCTIONS_ID, timestamp=timestamp)
+    return [made, *messages]
 
 
 def _cut(

@@ -9,7 +9,7 @@ import msgspec
 
 from chat.approvals.approver import ApprovalMode
 from chat.context.compaction import ContextRules, plan_with
-from chat.context.history import Continuation, continue_from
+from chat.context.history import Continuation, continue_from, continue_with
 from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
@@ -22,7 +22,14 @@ from models_app.errors import ModelNotFound, ThinkingNotSupported, ToolsNotSuppo
 from models_app.language_model import ModelInfo, Think
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import Message, ToolSpec, UserMessage
+from sessions_app.messages import (
+    INTERRUPTED_RESULT,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 from sessions_app.session import Session, agent_named
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
@@ -197,7 +204,7 @@ class ChatPreparation:
         """
         if self.model is not None:
             _require_model(session, self.model)
-        continuation = continue_from(session.messages, self.request.message)
+        continuation = self._continuation(session)
         if continuation is None:
             return partial(self._prepare, None)
         model = session.metadata.model
@@ -225,29 +232,31 @@ class ChatPreparation:
         """
         request, preparer = self.request, self.preparer
         _refuse_what_is_not_built(request)
-        continuation = continue_from(session.messages, request.message)
+        continuation = self._continuation(session)
         if continuation is None:
             raise NothingToContinue(session.session_id)
         model, selection = session.metadata.model, self._selection(session, continuation)
         if facts is None or (facts.model, facts.selection) != (model, selection):
             raise SettingsChanged(session)
         language_model, name = preparer.models.resolve(model)
-        said = request.message if continuation.append else None
-        message = user_message(said) if said is not None else None
+        messages = self._said(continuation)
         tools = NO_AVAILABLE_TOOLS
         if facts.listing is not None:
             selected, open_calls = request.selected_tools, continuation.open_calls
             tools = choose_tools(facts.listing, session.metadata, selected, open_calls)
             _check_tools(tools, facts.info, model, selects=selected is not None)
-        rules = preparer.rules(session, facts.info)
-        plan = plan_turn(rules, session, continuation, message, tools.specs)
+        rules = msgspec.structs.replace(
+            preparer.rules(session, facts.info), instructions=request.instructions
+        )
+        plan = plan_turn(rules, session, continuation, messages, tools.specs)
         return TurnJob(
             turn_id=turn_id,
             session=session,
             continuation=continuation,
-            message=message,
+            messages=messages,
             language_model=language_model,
             model=name,
+            options={**(session.metadata.options or {}), **request.options},
             think=_thinking(request.think, facts.info, model),
             window=preparer.window(session, facts.info, plan.estimate.tokens),
             available_tools=tools,
@@ -255,6 +264,25 @@ class ChatPreparation:
             rules=rules,
             plan=plan,
         )
+
+    def _continuation(self, session: Session) -> Continuation | None:
+        """Return how the turn continues the session; None if there is nothing to answer.
+
+        Raises:
+            MissingToolResult: A call of a client's tool has no result.
+            ValidationFailed: A result has no call.
+        """
+        request = self.request
+        if request.messages:
+            return continue_with(session.messages, request.messages)
+        client_tools = [tool.name for tool in request.client_tools]
+        return continue_from(session.messages, request.message, client_tools=client_tools)
+
+    def _said(self, continuation: Continuation) -> Sequence[Message]:
+        """Return the messages that the turn begins with."""
+        if continuation.append and self.request.message is not None:
+            return [user_message(self.request.message)]
+        return [*continuation.said, *map(given_up_result, continuation.given_up)]
 
     def _selection(self, session: Session, continuation: Continuation) -> ToolSelection | None:
         open_calls = continuation.open_calls
@@ -265,22 +293,32 @@ def plan_turn(
     rules: ContextRules,
     session: Session,
     continuation: Continuation,
-    message: UserMessage | None,
+    messages: Sequence[Message],
     tools: Sequence[ToolSpec],
 ) -> ContextPlan:
     """Plan the first request of a turn: the history that it keeps, and what is said now."""
     history = session.messages
     if continuation.keep < len(history):
         history = history[: continuation.keep]
-    if message is None:
-        return plan_with(rules, history, session=session, tools=tools, now=utc_now())
-    history = (*history, message)
-    return plan_with(rules, history, session=session, tools=tools, now=message.timestamp)
+    now = messages[-1].timestamp if messages else utc_now()
+    history = (*history, *messages) if messages else history
+    return plan_with(rules, history, session=session, tools=tools, now=now)
 
 
 def user_message(content: str) -> UserMessage:
     """Return a new message of a user; an agent's user is the model that calls it."""
     return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
+
+
+def given_up_result(call: ToolCall) -> ToolMessage:
+    """Return the result of a call that its client was asked to run and never answers."""
+    return ToolMessage(
+        content=INTERRUPTED_RESULT,
+        message_id=new_message_id(),
+        timestamp=utc_now(),
+        tool_name=call.name,
+        tool_call_id=call.id,
+    )
 
 
 def _check_tools(
@@ -308,7 +346,7 @@ def _check_tools(
 
 def _refuse_what_is_not_built(request: TurnRequest) -> None:
     default = TurnRequest()
-    for name in ("messages", "instructions", "client_tools", "tool_choice", "options"):
+    for name in ("client_tools", "tool_choice"):
         if getattr(request, name) != getattr(default, name):
             raise ValidationFailed(f"{name} are not supported yet.", field=name)
     if request.answer_schema is not None:

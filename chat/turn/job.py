@@ -1,6 +1,7 @@
 """Defines the job of a turn: everything its engine needs before it starts, as a value."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,7 +12,7 @@ from chat.context.window import WindowChoice
 from chat.stream.events import TurnStarted
 from chat.turn.phases import Phases
 from models_app.language_model import LanguageModel, Purpose, Think
-from sessions_app.messages import UserMessage
+from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.session import Session
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
 
@@ -23,10 +24,11 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: The turn.
         session: The claimed session as it was when the turn began.
         continuation: What happens to the history first.
-        message: The user message to append, if any.
+        messages: The messages to append, if any.
         language_model: Who answers.
         model: The model's name as the provider knows it.
         purpose: What the model is asked for.
+        options: Sampling options, by Ollama's names.
         think: Whether and how hard to reason; None leaves it to the provider.
         window: The context window to ask for.
         available_tools: The tools that the model may call.
@@ -41,10 +43,11 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     session: Session
     continuation: Continuation
-    message: UserMessage | None
+    messages: Sequence[Message] = ()
     language_model: LanguageModel
     model: str
     purpose: Purpose = "chat"
+    options: Mapping[str, Any] = NO_EXTRA
     think: Think | None
     window: WindowChoice
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS

@@ -173,7 +173,7 @@ class ModelCaller:
             tools=() if planning else self._job.available_tools.specs,
             think=self._job.think,
             context_window=self.window.window,
-            options=self._job.session.metadata.options or {},
+            options=self._job.options,
             purpose=self._job.purpose,
             sink=partial(self._take_at_once, answer),
         )

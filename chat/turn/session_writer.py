@@ -129,10 +129,10 @@ class SessionRecorder:
 
 
 def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
-    """Append the user's message and note the context window."""
+    """Append what the request says and note the context window."""
     opened = session
-    if job.message is not None:
-        opened = append_messages(opened, job.message, now=now)
+    if job.messages:
+        opened = append_messages(opened, *job.messages, now=now)
     if job.available_tools.first_uses is not None:
         opened = with_metadata(opened, now=now, tool_settings=job.available_tools.first_uses)
     return _with_window(opened, job.window, now)

@@ -111,6 +111,7 @@ class ToolCallOut(BaseModel):
 
     id: str
     function: FunctionOut
+    client_side: bool = Field(False, description="Whether a client runs it, and not the server")
 
 
 _FIELD_TYPES: Mapping[Any, Any] = {

@@ -164,6 +164,20 @@ def test_keys_that_nobody_knows_survive_at_every_level() -> None:
     assert call["function"] == {"name": "f", "arguments": {}, "x": 6}
 
 
+def test_who_runs_a_call_is_written_where_it_is_not_the_server() -> None:
+    def rewritten_call(**key: object) -> dict[str, object]:
+        function = {"name": "f", "arguments": {}}
+        value = document()
+        calls = [{"id": "1", "function": function, **key}]
+        value["messages"] = [{"role": "assistant", "content": "", "tool_calls": calls}]
+        call: dict[str, object] = rewritten(value)["messages"][0]["tool_calls"][0]
+        return call
+
+    assert rewritten_call(client_side=True)["client_side"] is True
+    assert "client_side" not in rewritten_call()
+    assert rewritten_call(client_side="who knows")["client_side"] == "who knows"
+
+
 def test_metadata_come_first_and_our_keys_only_where_they_are_set(
     make_session: MakeSession,
 ) -> None:

@@ -1,0 +1,77 @@
+"""Tells chat requests apart, for idempotency keys. Pure.
+
+What is made for a request (ids, times) is no part of what it asks for. Requests that an earlier
+server could have taken keep the fingerprint that it gave them: its keys are in use on the disk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import msgspec
+
+from chat.start.preparation import TurnRequest
+from chat.storage.idempotency_keys import fingerprint_of
+
+_MADE_FOR_IT = frozenset(
+    {"message_id", "timestamp", "session_id", "created_at", "updated_at", "forked_from"}
+)
+
+
+class _FirstTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that turns had in the first place, in their order."""
+
+    message: Any
+    think: Any
+    selected_tools: Any
+    detached: bool
+    interactive: bool = True
+
+
+class _FirstRequest(msgspec.Struct, frozen=True, kw_only=True):
+    turn: _FirstTurn
+    session_id: str | None
+    model: str | None
+
+
+def fingerprint_of_request(
+    turn: TurnRequest, *, session_id: str | None, model: str | None, **others: Any
+) -> str:
+    """Return a hash of what a request asks for.
+
+    Args:
+        turn: The turn. Whether it waits for approvals or ends makes no other turn of it.
+        session_id: The session that it names.
+        model: The model that it names.
+        others: All else that makes another request of it; what is false or None does not count.
+    """
+    first = _FirstRequest(
+        turn=_FirstTurn(
+            message=turn.message,
+            think=turn.think,
+            selected_tools=turn.selected_tools,
+            detached=turn.detached,
+        ),
+        session_id=session_id,
+        model=model,
+    )
+    if turn.approvals == "suspend":
+        turn = replace(turn, approvals="wait")
+    default, asked = TurnRequest(), {}
+    for field in fields(turn):
+        value = getattr(turn, field.name)
+        if field.name not in _FirstTurn.__struct_fields__ and value != getattr(default, field.name):
+            asked[field.name] = value
+    asked |= {name: value for name, value in others.items() if value}
+    return fingerprint_of(first, _said(asked)) if asked else fingerprint_of(first)
+
+
+def _said(value: Any) -> Any:
+    """Return a value as JSON's, without what was made for it."""
+    if isinstance(value, msgspec.Struct):
+        value = {"role": getattr(value, "role", None), **msgspec.structs.asdict(value)}
+    if isinstance(value, Mapping):
+        return {name: _said(item) for name, item in value.items() if name not in _MADE_FOR_IT}
+    if isinstance(value, list | tuple):
+        return [_said(item) for item in value]
+    return value
