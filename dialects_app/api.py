@@ -3,31 +3,40 @@
 They are an API beside the server's own one (docs/decisions/0059).
 """
 
+from collections.abc import Mapping
+
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from dialects_app.models_list import ModelListOut, model_out
+from dialects_app import models_list
+from dialects_app.models_list import Kind, ModelListOut, model_out
+from dialects_app.openai.warnings import warning_headers
 from mochi_project.wiring.services import get_services
 
 router = Router(tags=["OpenAI"])
 
+CONTENT_TYPE = "application/json; charset=utf-8"
+
 
 @router.get(
     "/models",
-    response={200: None},
+    response={200: None, (429, 502): None},
     summary="List models in OpenAI's shape",
     operation_id="openai_list_models",
 )
-async def list_models(request: HttpRequest) -> HttpResponse:
-    """List the models that can chat."""
-    listing = await get_services().models.listing()
-    return _json(ModelListOut(data=[model_out(info) for info in listing.models]))
+async def list_models(request: HttpRequest, kind: Kind | None = None) -> HttpResponse:
+    """List the models that can chat, `profile:<name>` and `agent:<name>`, or one kind of them.
+
+    A provider that fails or is silent for two seconds is left out; `x-mochi-warning` says which.
+    """
+    listed = await models_list.list_models(get_services().models, kind)
+    return _json(ModelListOut(data=listed.models), warning_headers(listed.left_out))
 
 
 @router.get(
     "/models/{path:model_name}",
-    response={200: None, 404: None},
+    response={200: None, (404, 429, 502): None},
     summary="Get a model in OpenAI's shape",
     operation_id="openai_get_model",
 )
@@ -36,5 +45,5 @@ async def get_model(request: HttpRequest, model_name: str) -> HttpResponse:
     return _json(model_out(await get_services().models.get(model_name), name=model_name))
 
 
-def _json(value: msgspec.Struct) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(value), content_type="application/json")
+def _json(value: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(value), content_type=CONTENT_TYPE, headers=headers)

@@ -4,18 +4,33 @@ Beyond OpenAI's four fields there are those that front ends miss: the name, the 
 capabilities and the modalities.
 """
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from models_app.catalogue import LISTING_SECONDS, ModelCatalogue, ModelListing, UnavailableProvider
+from models_app.errors import (
+    ModelError,
+    NetworkError,
+    OllamaError,
+    OllamaUnreachable,
+    RateLimited,
+    ServiceUnavailable,
+    Unauthorized,
+)
 from models_app.language_model import ModelInfo
+from models_app.profiles import OLLAMA, Profile
 
 Kind = Literal["model", "profile", "agent"]
 """The kinds of models; ``?kind=`` chooses one of them."""
 
 CREATED = 1_700_000_000
-"""``created`` of what has no known time of modification. Clients cache by it."""
+"""``created`` of what has no known time of modification: clients cache by it."""
+
+logger = logging.getLogger(__name__)
 
 
 class ModelOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,8 +38,9 @@ class ModelOut(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: The name to ask for.
-        created: When it was modified, in seconds; a constant where that is not known.
-        owned_by: Its provider; of profiles and agents that word.
+        object: Always ``model``.
+        created: When it was last changed, in seconds since 1970; a constant if that is unknown.
+        owned_by: Its provider, ``profile`` or ``agent``.
         name: The name to show.
         context_length: The longest context, in tokens; null if unknown.
         capabilities: ``completion``, ``tools``, ``thinking``, ``vision``, ...
@@ -38,7 +54,7 @@ class ModelOut(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     context_length: int | None = None
     capabilities: Sequence[str] = ()
-    architecture: dict[str, Any]
+    architecture: Mapping[str, Any]
 
 
 class ModelListOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +62,13 @@ class ModelListOut(msgspec.Struct, frozen=True, kw_only=True):
 
     object: Literal["list"] = "list"
     data: Sequence[ModelOut]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """The entries of the list, and a sentence for each part that is left out."""
+
+    models: Sequence[ModelOut]
+    left_out: Sequence[str] = ()
 
 
 def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
@@ -56,12 +79,113 @@ def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
         name: The name that was asked for, if it is another than in its facts.
     """
     shown = name or info.name
-    inputs = ["text", "image"] if "vision" in info.capabilities else ["text"]
+    kind, colon, _ = shown.partition(":")
     return ModelOut(
         id=shown,
-        owned_by=info.provider,
+        created=info.modified_at or CREATED,
+        owned_by=kind if colon and kind in ("profile", "agent") else info.provider,
         name=shown,
-        context_length=info.context_limit or info.context_length,
+        context_length=_context_length(info),
         capabilities=info.capabilities,
-        architecture={"input_modalities": inputs},
+        architecture=_architecture(info.capabilities),
     )
+
+
+async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Listed:
+    """List what can be asked for as a model: models, then profiles, then agents.
+
+    Nothing delays the list for longer than two seconds: what is silent so long is left out.
+
+    Args:
+        models: All models.
+        kind: The kind to list; None lists all.
+
+    Raises:
+        ModelError: There is nothing to list, because the providers can't be asked.
+    """
+    listing, profiles, agents = await asyncio.gather(
+        _providers(models) if kind != "agent" else _nothing(),
+        _profiles(models) if kind in {None, "profile"} else _no_profiles(),
+        _agents(models) if kind in {None, "agent"} else _nothing(),
+    )
+    found: list[ModelOut] = []
+    if kind != "profile":
+        found += map(model_out, listing.models)
+    known = {info.name: info for info in listing.models}
+    found += (_profile_out(profile, known) for profile in profiles)
+    found += map(model_out, agents.models)
+    missing = [*(listing.unavailable if kind != "profile" else ()), *agents.unavailable]
+    if missing and not found:
+        raise _error(missing[0])
+    return Listed(found, [each.message for each in missing])
+
+
+def _context_length(info: ModelInfo) -> int | None:
+    lengths = [each for each in (info.context_length, info.context_limit) if each]
+    return min(lengths, default=None)
+
+
+def _architecture(capabilities: Sequence[str]) -> Mapping[str, Any]:
+    return {"input_modalities": ["text", "image"] if "vision" in capabilities else ["text"]}
+
+
+def _profile_out(profile: Profile, known: Mapping[str, ModelInfo]) -> ModelOut:
+    """Return the entry of a profile, with the facts of its model if that is listed now."""
+    own = profile.model if profile.provider == OLLAMA else f"{profile.provider}:{profile.model}"
+    name = f"profile:{profile.name}"
+    info = known.get(own) or ModelInfo(name=own, size_mb=0, capabilities=("completion",))
+    limited = msgspec.structs.replace(info, context_limit=profile.parameters.context_limit)
+    return model_out(limited, name=name)
+
+
+async def _providers(models: ModelCatalogue) -> ModelListing:
+    return await models.available()
+
+
+async def _profiles(models: ModelCatalogue) -> Sequence[Profile]:
+    return (await asyncio.to_thread(models.profiles.list)).profiles
+
+
+async def _no_profiles() -> Sequence[Profile]:
+    return ()
+
+
+async def _nothing() -> ModelListing:
+    return ModelListing(models=())
+
+
+_looking: set[asyncio.Task[Any]] = set()
+"""Looks at agents that go on in the background: the next request has what they find."""
+
+
+async def _agents(models: ModelCatalogue) -> ModelListing:
+    """List the agents. Importing their modules for the first time may take long."""
+    looking = asyncio.create_task(models.agents())
+    _looking.add(looking)
+    looking.add_done_callback(_looked)
+    done, _ = await asyncio.wait([looking], timeout=LISTING_SECONDS)
+    if done:
+        return ModelListing(models=looking.result())
+    late = UnavailableProvider(
+        provider="agent",
+        code=NetworkError.code,
+        message=f"The agents were not looked through within {LISTING_SECONDS:g} seconds.",
+    )
+    return ModelListing(models=(), unavailable=(late,))
+
+
+def _looked(task: asyncio.Task[Any]) -> None:
+    _looking.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("the agents can't be listed", exc_info=error)
+
+
+_ERRORS: Mapping[str, type[ModelError]] = {
+    error.code: error
+    for error in (NetworkError, OllamaError, OllamaUnreachable, RateLimited, Unauthorized)
+}
+
+
+def _error(missing: UnavailableProvider) -> ModelError:
+    kind = _ERRORS.get(missing.code, ServiceUnavailable)
+    return kind(missing.message, provider=missing.provider)

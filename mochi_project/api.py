@@ -15,7 +15,7 @@ from dialects_app.responses.api import router as responses_router
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
-from mochi_project.http.openapi import describe_common_answers
+from mochi_project.http.openapi import describe_common_answers, describe_parameters
 from mochi_project.http.strict_json import StrictJsonParser
 from mochi_project.version import VERSION
 from models_app.api import router as models_router
@@ -36,6 +36,9 @@ class MochiAPI(NinjaAPI):
         describe_common_answers(schema)
         others = openai_api.get_openapi_schema()
         describe_operations(others)
+        for path, methods in others["paths"].items():
+            for operation in methods.values():
+                describe_parameters(path, operation)
         schema["paths"].update(others["paths"])
         schema["components"]["schemas"].update(others["components"]["schemas"])
         return schema

@@ -144,9 +144,13 @@ class ModelCatalogue:
         Raises:
             ModelError: Ollama is the only provider, and can't be asked.
         """
-        vendors = self._configured()
-        if not vendors:
+        if not self._configured():
             return ModelListing(models=await self._ollama.list_models())
+        return await self.available()
+
+    async def available(self) -> ModelListing:
+        """List as ``listing`` does, but report Ollama's failure even if it is the only provider."""
+        vendors = self._configured()
         asked: list[tuple[str, OllamaLanguageModel | VendorLanguageModel]] = [
             (_OLLAMA, self._ollama),
             *((each.vendor.name, each) for each in vendors),

@@ -27,6 +27,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         capabilities: ``completion``, ``tools``, ``thinking``, ...
         context_length: The longest context the model was trained for, in tokens; None if unknown.
         provider: The name of its provider.
+        modified_at: When it was last changed, in seconds since 1970; None if unknown.
         default_think: Whether to think, and with which effort, by default; a profile sets it.
         context_limit: The most tokens that a request may have, where a profile limits it.
         system_prompt: What the provider adds to a conversation without a system prompt: a
@@ -42,6 +43,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Sequence[str] = ()
     context_length: int | None = None
     provider: str = "ollama"
+    modified_at: int | None = None
     default_think: Think = False
     context_limit: int | None = None
     system_prompt: str | None = None

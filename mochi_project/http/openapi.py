@@ -110,15 +110,21 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
 def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
     """Describe an operation's input beyond what its signature says."""
     operation = schema["paths"][path][method]
-    for parameter in operation["parameters"]:
-        rules = _PARAMETER_RULES.get(parameter["name"], {})
-        _without_null(parameter["schema"])
-        parameter["schema"] |= rules.get(path.split("/")[3], rules.get("", {}))
+    describe_parameters(path, operation)
     if method == "post" and "requestBody" in operation:
         (content,) = operation["requestBody"]["content"].values()
         body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
         # The middleware takes no body for {}, which may be enough.
         operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())
+
+
+def describe_parameters(path: str, operation: dict[str, Any]) -> None:
+    """Add to an operation's parameters, in place, what the code checks of them."""
+    first = path.removeprefix("/api").split("/")[2]
+    for parameter in operation["parameters"]:
+        rules = _PARAMETER_RULES.get(parameter["name"], {})
+        _without_null(parameter["schema"])
+        parameter["schema"] |= rules.get(first, rules.get("", {}))
 
 
 def _without_null(parameter: dict[str, Any]) -> None:

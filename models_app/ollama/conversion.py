@@ -135,7 +135,12 @@ def join_pieces(pieces: Sequence[ChatResponse]) -> ChatResponse:
 def tags_from(listed: ollama.ListResponse) -> list[Tag]:
     """Convert the server's list."""
     return [
-        Tag(name=item.model, digest=item.digest or "", size=int(item.size or 0))
+        Tag(
+            name=item.model,
+            digest=item.digest or "",
+            size=int(item.size or 0),
+            modified_at=int(item.modified_at.timestamp()) if item.modified_at else None,
+        )
         for item in listed.models
         if item.model
     ]

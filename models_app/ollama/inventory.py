@@ -21,11 +21,19 @@ logger = logging.getLogger(__name__)
 
 
 class Tag(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the server's list: a name, and the digest of the model it stands for now."""
+    """An entry of the server's list: a name, and the digest of the model it stands for now.
+
+    Attributes:
+        name: The model's name.
+        digest: What the name stands for now.
+        size: Its bytes on disk.
+        modified_at: When it was pulled or made, in seconds since 1970; None if unknown.
+    """
 
     name: str
     digest: str
     size: int = 0
+    modified_at: int | None = None
 
 
 class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,4 +221,5 @@ def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
         quantization_level=shown.quantization_level,
         capabilities=tuple(shown.capabilities),
         context_length=shown.context_length,
+        modified_at=tag.modified_at if tag is not None else None,
     )

@@ -6,6 +6,7 @@ compatible servers list names alone, and then every capability is assumed.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 CACHE_SECONDS = 600.0
 """The time for which the facts of a model are cached."""
+
+_FAR_FUTURE = 10**11
+"""The year 5138; what is later is no time in seconds."""
 
 
 class VendorInventory:
@@ -180,4 +184,17 @@ def _info(vendor: Vendor, item: Any) -> ModelInfo | None:
         capabilities=facts.capabilities,
         context_length=length if isinstance(length, int) and length > 0 else None,
         provider=vendor.name,
+        modified_at=_modified_at(item) if vendor.lists_times else None,
     )
+
+
+def _modified_at(item: Mapping[str, Any]) -> int | None:
+    """Return when a model came to be, which the list may say as a number or, Anthropic, as text."""
+    created = item.get("created")
+    if created is None:
+        try:
+            created = datetime.fromisoformat(item["created_at"]).timestamp()
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
+    is_time = isinstance(created, int | float) and 0 < created < _FAR_FUTURE
+    return int(created) if is_time else None

@@ -61,11 +61,14 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
             none, or none that can be relied on: the list is searched instead.
         list_is_complete: Whether a model that the list does not name does not exist. Servers with
             an incomplete list load models on demand, and may have no list at all.
+        lists_times: Whether the list says when a model came to be. Servers of one's own say the
+            time of the request.
     """
 
     list_path: ClassVar[str] = "/models"
     model_path: ClassVar[str | None] = "/models/{}"
     list_is_complete: ClassVar[bool] = True
+    lists_times: ClassVar[bool] = True
 
     name: str
     base_url: str

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from datetime import datetime
 
 import pytest
 
@@ -9,6 +10,7 @@ from models_app import catalogue as module
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, OllamaUnreachable, Unauthorized
 from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.scripted.ollama_wire import NEVER_PULLED
 from models_app.scripted.server import ScriptedModelServer
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
@@ -180,6 +182,20 @@ async def test_who_does_not_answer_is_reported_beside_the_others(of_all, scripte
 async def test_ollama_alone_and_out_of_reach_is_an_error(of_all):
     with pytest.raises(OllamaUnreachable):
         await of_all(KNOWN_VENDORS, ollama="http://127.0.0.1:9").listing()
+
+
+async def test_ollama_alone_and_out_of_reach_is_reported_to_who_wants_no_error(of_all):
+    listing = await of_all(KNOWN_VENDORS, ollama="http://127.0.0.1:9").available()
+
+    assert listing.models == []
+    assert [item.code for item in listing.unavailable] == ["OLLAMA_UNREACHABLE"]
+
+
+async def test_models_tell_when_they_were_changed(of_all):
+    listing = await of_all(KNOWN_VENDORS).listing()
+
+    pulled = int(datetime.fromisoformat(NEVER_PULLED).timestamp())
+    assert {info.modified_at for info in listing.models} == {pulled}
 
 
 async def test_many_who_ask_at_once_share_the_clients(of_all, scripted):

@@ -48,6 +48,36 @@ async def serve():
         await runner.cleanup()
 
 
+@pytest.mark.parametrize(
+    ("vendor", "said", "known"),
+    [
+        ("openai", {"created": 1_760_000_000}, 1_760_000_000),
+        ("openrouter", {"created": 1_760_000_000.5, "supported_parameters": []}, 1_760_000_000),
+        ("anthropic", {"created_at": "2025-10-09T08:53:20Z"}, 1_760_000_000),
+        ("google", {"supportedGenerationMethods": ["generateContent"]}, None),
+        ("openai", {"created": "yesterday"}, None),
+        ("openai", {"created": -5}, None),
+        ("openai", {"created": 10**30}, None),
+        ("openai", {"created_at": "yesterday"}, None),
+        ("openai", {"created_at": 5}, None),
+    ],
+)
+async def test_a_model_tells_when_it_came_to_be(
+    serve: Serve, vendor: str, said: dict[str, Any], known: int | None
+) -> None:
+    models = await serve(vendor, {"data": [{"id": "m", **said}]})
+
+    assert [info.modified_at for info in await models.list_models()] == [known]
+
+
+async def test_a_server_of_ones_own_says_the_time_of_the_request_which_is_none(
+    serve: Serve,
+) -> None:
+    models = await serve("mine", {"data": [{"id": "m", "created": 1_760_000_000}]})
+
+    assert [info.modified_at for info in await models.list_models()] == [None]
+
+
 async def test_openrouter_tells_all(serve: Serve) -> None:
     models = await serve(
         "openrouter",
