@@ -281,8 +281,13 @@ class _Reader:
         return self._round
 
     def _ask(self, call: ToolCall, path: str) -> None:
-        """Add a call to the open round, unless outputs of a client have come since."""
-        if call.id in self._calls:
+        """Add a call to the open round, unless outputs of a client have come since.
+
+        Some models count their calls anew in every round.
+        """
+        before = self._calls.get(call.id)
+        is_open = before is not None and before is self._round and not before.closed
+        if before is not None and (is_open or call.id not in before.results):
             refuse(path, f"Two calls have the id {shown(call.id)}.")
         asked_by = self._answer(fits=lambda each: not each.closed)
         asked_by.calls.append(call)

@@ -15,6 +15,7 @@ from dialects_app.responses.saved_items import (
     function_item,
     request_item,
     server_call_item,
+    unique_name,
 )
 from sessions_app.messages import ToolCall
 
@@ -175,12 +176,6 @@ class Output:
     def _unique(self, name: str) -> str:
         """Return a name that no other item has: some models count their calls in every round."""
         return unique_name(self._names, name)
-
-
-def unique_name(names: Counter[str], name: str) -> str:
-    """Return the name, with a number where it was counted before."""
-    names[name] += 1
-    return name if names[name] == 1 else f"{name}_{names[name]}"
 
 
 def _place(index: int, item: Item) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Makes items of saved messages, as streams show them: the same ids, the same fields. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ NO_QUESTIONS: Mapping[str, str] = {}
 def items_of(
     messages: Sequence[Message], session_id: str, *, questions: Mapping[str, str] = NO_QUESTIONS
 ) -> list[Item]:
-    """Return the items of whole messages of a session, oldest first.
+    """Return the items of whole messages of a session, oldest first, each with a name of its own.
 
     Args:
         messages: The messages, with the results of their calls.
@@ -51,7 +52,14 @@ def items_of(
             continue
         else:
             items.append(said_item(message, session_id))
-    return items
+    names: Counter[str] = Counter()
+    return [{**item, "id": unique_name(names, item["id"])} for item in items]
+
+
+def unique_name(names: Counter[str], name: str) -> str:
+    """Return the name, with a number where it was counted before."""
+    names[name] += 1
+    return name if names[name] == 1 else f"{name}_{names[name]}"
 
 
 def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:

@@ -127,6 +127,18 @@ def test_a_call_after_outputs_is_of_the_next_round() -> None:
     ]
 
 
+def test_a_model_may_count_its_calls_anew_in_every_round() -> None:
+    round_ = [function("c1"), output("c1")]
+    parsed = parse_input([*round_, *round_])
+    assert [type(message).__name__ for message in parsed.messages] == [
+        *("AssistantMessage", "ToolMessage"),
+        *("AssistantMessage", "ToolMessage"),
+    ]
+    items = items_of(parsed.messages, SESSION)
+    assert len({item["id"] for item in items}) == 4
+    assert said(parse_input(items).messages) == said(parsed.messages)
+
+
 def test_two_texts_of_the_assistant_are_two_answers() -> None:
     answers = [{"role": "assistant", "content": "One"}, {"role": "assistant", "content": "Two"}]
     assert [message.content for message in parse_input(answers).messages] == ["One", "Two"]
