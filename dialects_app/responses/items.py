@@ -100,7 +100,8 @@ def parse_input(
             that was not read, so outputs of any calls are taken.
         find: Finds the items that are referred to.
         field: The parameter's name, for errors.
-        is_whole: Whether each call of a client must have its output.
+        is_whole: Whether each call must have its output: one of a client must come with it, one of
+            the server gets one that says that it was interrupted.
 
     Raises:
         MissingToolResult: A call of a client has no output.
@@ -162,6 +163,7 @@ class _Reader:
                 continue
             if needs_outputs is not None:
                 entry.require_outputs(needs_outputs)
+                entry.give_up_questions()
             messages += entry.messages(self._now)
             new_from = len(messages)
         return ParsedInput(

@@ -4,7 +4,13 @@ import msgspec
 
 from chat.errors import MissingToolResult
 from sessions_app.ids_and_clock import new_message_id
-from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from sessions_app.messages import (
+    INTERRUPTED_RESULT,
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -30,6 +36,12 @@ class Round(msgspec.Struct):
                 missing = MissingToolResult(call.id)
                 missing.details["field"] = field
                 raise missing
+
+    def give_up_questions(self) -> None:
+        """Give a result to the calls of the server that wait for an approval, or lost theirs."""
+        for call in self.calls:
+            if not call.client_side:
+                self.results.setdefault(call.id, Outcome(INTERRUPTED_RESULT, failed=True))
 
     def messages(self, now: str) -> list[Message]:
         """Return the answer and the results of its calls, in the order of the calls."""

@@ -16,6 +16,7 @@ from dialects_app.responses.saved_items import items_of, request_item
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import (
+    INTERRUPTED_RESULT,
     AssistantMessage,
     Message,
     SystemMessage,
@@ -202,14 +203,15 @@ def test_an_approval_names_its_session_and_its_question() -> None:
     assert parsed.messages == []
 
 
-def test_an_approval_after_its_request_leaves_the_call_open() -> None:
+def test_an_approval_after_its_request_has_no_result_of_the_call() -> None:
     call = ToolCall(id="c1", name="note", arguments={"text": "x"})
     parsed = parse_input(
         [{"role": "user", "content": "Note x"}, request_item(call, QUESTION, SESSION), answered()]
     )
     assert len(parsed.approvals) == 1
     assert said(parsed.messages)[1:] == [
-        ("AssistantMessage", "", None, (REQUEST, "note", {"text": "x"}, False))
+        ("AssistantMessage", "", None, (REQUEST, "note", {"text": "x"}, False)),
+        ("ToolMessage", INTERRUPTED_RESULT, None, REQUEST, True),
     ]
     assert parsed.new_messages == []
 
