@@ -24,8 +24,17 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.02
 
 
+Announce = Callable[[str, str], None]
+"""Takes in the session and the turn that is about to begin."""
+
+
 def _ignore(session_id: str, turn_id: str) -> None:
     """Do nothing."""
+
+
+def _call_both(first: Announce, second: Announce, session_id: str, turn_id: str) -> None:
+    first(session_id, turn_id)
+    second(session_id, turn_id)
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +97,7 @@ class ChatService:
         *,
         client: str | None = None,
         asked: object = None,
+        announce: Announce = _ignore,
     ) -> OpenTurn:
         """Start a turn, or listen to the one that the key stands for.
 
@@ -97,6 +107,8 @@ class ChatService:
             client: The client, where the turns of clients are counted.
             asked: What the client sent, by which a key knows its request again, where the request
                 holds ids and times that were made for it.
+            announce: Called in a thread with the session and the turn that is started, once it can
+                begin and before anything of it is saved; its turn may still be refused then.
 
         Raises:
             KeyReused: The key stands for another request.
@@ -104,9 +116,9 @@ class ChatService:
             MochiError: What ``TurnRegistry.start`` raises.
         """
         if key is None:
-            return _opened(await self._start_turn(request, client=client))
+            return _opened(await self._start_turn(request, announce=announce, client=client))
         fingerprint = _fingerprint(request) if asked is None else fingerprint_of(asked)
-        start = partial(self._start, request, key, client)
+        start = partial(self._start, request, key, client, announce)
         while True:
             started = await self._take(key, fingerprint, start)
             if isinstance(started, LiveTurn):
@@ -135,11 +147,17 @@ class ChatService:
             raise
 
     async def _start(
-        self, request: ChatRequest, key: str, client: str | None, held: HeldKey
+        self,
+        request: ChatRequest,
+        key: str,
+        client: str | None,
+        announce: Announce,
+        held: HeldKey,
     ) -> LiveTurn:
         """Start the turn that the key was taken for; a request that fails frees the key."""
         try:
-            turn = await self._start_turn(request, announce=held.keep, client=client)
+            announce_both = partial(_call_both, announce, held.keep)
+            turn = await self._start_turn(request, announce=announce_both, client=client)
         except BaseException:
             try:
                 await asyncio.to_thread(held.drop)
@@ -207,7 +225,7 @@ class ChatService:
         self,
         request: ChatRequest,
         *,
-        announce: Callable[[str, str], None] = _ignore,
+        announce: Announce = _ignore,
         client: str | None,
     ) -> LiveTurn:
         """Start the turn on the request's session, which is made with it if there is none.

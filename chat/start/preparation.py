@@ -31,6 +31,7 @@ from sessions_app.messages import (
     UserMessage,
 )
 from sessions_app.session import Session, agent_named
+from sessions_app.settings import change_settings
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
 
@@ -80,6 +81,8 @@ class TurnRequest:
             it.
         options: Sampling options by Ollama's names, over the session's.
         answer_schema: A JSON schema that the answer must fit; not together with tools.
+        settings: Settings that the session has from this turn on, by the names of
+            ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
     """
 
     message: str | None = None
@@ -93,6 +96,7 @@ class TurnRequest:
     tool_choice: ToolChoice = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
     answer_schema: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +190,7 @@ class ChatPreparation:
 
     def must_ask(self, session: Session) -> bool:
         """Return whether a provider has to be asked about the session's model."""
+        session = self._with_settings(session)
         try:
             language_model, name = self.preparer.models.resolve(session.metadata.model)
         except ModelNotFound:
@@ -204,6 +209,7 @@ class ChatPreparation:
         """
         if self.model is not None:
             _require_model(session, self.model)
+        session = self._with_settings(session)
         continuation = self._continuation(session)
         if continuation is None:
             return partial(self._prepare, None)
@@ -231,6 +237,7 @@ class ChatPreparation:
             ToolsNotSupported: Tools are offered to a model that can't call them.
         """
         request, preparer = self.request, self.preparer
+        session = self._with_settings(session)
         _refuse_what_is_not_built(request)
         continuation = self._continuation(session)
         if continuation is None:
@@ -283,6 +290,11 @@ class ChatPreparation:
         if continuation.append and self.request.message is not None:
             return [user_message(self.request.message)]
         return [*continuation.said, *map(given_up_result, continuation.given_up)]
+
+    def _with_settings(self, session: Session) -> Session:
+        """Return the session with the settings that it has from this turn on."""
+        given = self.request.settings
+        return change_settings(session, given, now=utc_now()) if given else session
 
     def _selection(self, session: Session, continuation: Continuation) -> ToolSelection | None:
         open_calls = continuation.open_calls

@@ -8,7 +8,7 @@ import pytest
 from chat.errors import MissingToolResult, NothingToContinue
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnRequest
-from models_app.errors import ServiceUnavailable
+from models_app.errors import ModelNotFound, ServiceUnavailable
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
@@ -184,6 +184,25 @@ async def test_options_of_a_turn_go_over_those_of_its_session(house):
     assert house.model.requests[-1].options == {"temperature": 1.0, "seed": 7}
 
 
+async def test_settings_that_a_turn_brings_are_the_sessions_from_then_on(house):
+    session_id = await house.new_session("m")
+    await bring(house, session_id, user("Hi"), settings={"model": "n", "options": {"seed": 7}})
+    asked = house.model.requests[-1]
+    assert (asked.model, asked.options) == ("n", {"seed": 7})
+    session = await asyncio.to_thread(house.sessions.get, session_id)
+    assert (session.metadata.model, session.metadata.options) == ("n", {"seed": 7})
+    assert session.messages[-1].model == "n"
+
+
+async def test_settings_of_a_turn_that_is_refused_are_not_kept(house):
+    session_id = await house.new_session("m")
+    request = TurnRequest(messages=[user("Hi")], settings={"model": "missing"})
+    with pytest.raises(ModelNotFound):
+        await house.turns.start(session_id, request)
+    session = await asyncio.to_thread(house.sessions.get, session_id)
+    assert (session.metadata.model, session.messages) == ("m", ())
+
+
 @pytest.fixture
 def service(house):
     return ChatService(turns=house.turns, remote=house.turns._remote, keys=house.keys)
@@ -232,3 +251,18 @@ async def test_messages_are_enough_for_a_new_session(house, service):
     request = ChatRequest(turn=TurnRequest(messages=[user("Hi")]), model="m")
     turn = await opened(service, request)
     assert [content for _, content in await kept(house, turn.session_id)] == ["Hi", "Fine."]
+
+
+async def test_a_turn_is_announced_before_anything_of_it_is_saved(house, service):
+    announced = []
+
+    def note(session_id, turn_id):
+        claim = house.sessions.repository.claim_of(session_id)
+        announced.append((session_id, turn_id, claim))
+
+    request = ChatRequest(turn=TurnRequest(messages=[user("Hi")]), model="m")
+    for key in (None, "key"):
+        house.model.say_text("Ho")
+        turn = await service.open(request, key, announce=note)
+        await turn.finished()
+        assert announced.pop() == (turn.session_id, turn.turn_id, None)

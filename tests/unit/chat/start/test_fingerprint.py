@@ -51,6 +51,7 @@ OTHER_VALUES = {
     "tool_choice": "required",
     "options": {"temperature": 0},
     "answer_schema": {"type": "object"},
+    "settings": {"model": "other"},
 }
 
 
