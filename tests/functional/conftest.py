@@ -18,6 +18,8 @@ import psutil
 import pytest
 from httpx_sse import EventSource
 
+from tests.functional.fork_server import Process, start_process
+
 ROOT = Path(__file__).parents[2]
 LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")
 MODEL = "qwen3:14b"
@@ -107,7 +109,7 @@ def names_of(events: list[Event]) -> list[str]:
 class Server:
     """A running server."""
 
-    process: subprocess.Popen[str]
+    process: Process
     url: str
     data_dir: Path
     log: Path
@@ -173,20 +175,20 @@ def launch(
     if "MOCHI_OLLAMA_HOST" not in variables:
         environment |= {"MOCHI_TEST_MODE": "true", "MOCHI_TEST_WORDS_PER_SECOND": "0"}
     with log.open("a") as stderr:
-        process = subprocess.Popen(
+        process = start_process(
             [sys.executable, *program, *flags],
             env=environment | variables,
             cwd=data_dir,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            text=True,
         )
     assert process.stdout
     line = process.stdout.readline()
     match = LISTENING.match(line)
     if not match:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
         pytest.fail(f"printed {line!r}; log: {log.read_text()[-2000:]}")
     return Server(process, match[1], data_dir, log)
 

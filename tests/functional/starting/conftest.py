@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.functional.fork_server import Process, run_process, start_process
+
 ROOT = Path(__file__).parents[3]
 LISTENING = re.compile(r"^mochi-server listening on ((?:http://|unix:)\S+)$")
 START_SECONDS = 60
@@ -23,7 +25,7 @@ GRACE_SECONDS = "600"
 class Started:
     """A server process, and what it printed so far."""
 
-    process: subprocess.Popen[str]
+    process: Process
     url: str
     stderr_file: Path
     printed: list[str] = field(default_factory=list)
@@ -59,15 +61,8 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a command to its end, in an empty directory."""
 
     def run_command(command: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=clean_environment(**variables),
-            capture_output=True,
-            text=True,
-            timeout=START_SECONDS,
-            check=False,
-        )
+        environment = clean_environment(**variables)
+        return run_process(command, env=environment, cwd=tmp_path, timeout=START_SECONDS)
 
     return run_command
 
@@ -75,18 +70,17 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start servers that end with the test; waits for the line that says they listen."""
-    processes: list[subprocess.Popen[str]] = []
+    processes: list[Process] = []
 
     def start_server(*command: str, cwd: Path | None = None, **variables: str) -> Started:
         stderr_file = tmp_path / f"stderr-{len(processes)}"
         with stderr_file.open("w") as stderr:
-            process = subprocess.Popen(
+            process = start_process(
                 command or [sys.executable, "-m", "mochi_server", "--port", "0"],
                 cwd=cwd or tmp_path,
                 env=clean_environment(**variables),
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                text=True,
             )
         processes.append(process)
         assert process.stdout

@@ -1,14 +1,13 @@
 """A tool that needs approval, and messages that let the scripted model call it."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
-MANAGE = str(ROOT / "manage.py")
+from tests.functional.fork_server import MANAGE, run_process
+
 SHOWN_CALL = 'days_between(first="2026-03-01", last="2026-12-24")'
 _CALL = {"name": "days_between", "args": {"first": "2026-03-01", "last": "2026-12-24"}}
 _TOOLS = '''"""Dates."""
@@ -48,10 +47,7 @@ def add_tool(data_dir: Path, environment: Mapping[str, str]) -> None:
     path = data_dir / "tools" / "dates.py"
     path.parent.mkdir()
     path.write_text(_TOOLS)
-    subprocess.run(
-        [sys.executable, MANAGE, "trust", str(data_dir)],
-        cwd=data_dir,
-        env={**environment, "MOCHI_TEST_MODE": "false"},
-        check=True,
-        capture_output=True,
-    )
+    command = [sys.executable, MANAGE, "trust", str(data_dir)]
+    run_process(
+        command, cwd=data_dir, env={**environment, "MOCHI_TEST_MODE": "false"}
+    ).check_returncode()

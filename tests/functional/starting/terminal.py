@@ -1,16 +1,15 @@
 """A person in front of a terminal in which a command runs."""
 
-import fcntl
 import os
 import pty
 import re
 import select
 import signal
-import subprocess
-import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.functional.fork_server import start_process
 
 SECONDS = 30
 CONTROL_C, CONTROL_D, ENTER = "\x03", "\x04", "\r"
@@ -27,15 +26,14 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], *, cwd: Path, env: dict[str, str], **options: Any):
         self._ours, theirs = pty.openpty()
-        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs, **options}
-        self.process = subprocess.Popen(
+        self.process = start_process(
             command,
             cwd=cwd,
             # Nothing here tells where the cursor is.
             env={**env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
             # The terminal is the process's own, so that CTRL-C is for it.
-            preexec_fn=_take_terminal,  # noqa: PLW1509 - no thread of a test holds a lock of fork
-            **streams,
+            takes_terminal=True,
+            **{"stdin": theirs, "stdout": theirs, "stderr": theirs, **options},
         )
         os.close(theirs)
         self.seen = ""
@@ -78,8 +76,3 @@ class Terminal:
             return False
         self.seen += data.decode(errors="replace")
         return bool(data)
-
-
-def _take_terminal() -> None:
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

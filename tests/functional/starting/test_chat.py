@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.functional.fork_server import MANAGE, ROOT, Process, run_process, start_process
 from tests.functional.starting.dates_tool import (
-    MANAGE,
     SHOWN_CALL,
     add_tool,
     block,
@@ -328,15 +328,8 @@ def test_what_can_not_be_opened_is_said_and_fails(
 
 
 def test_without_a_terminal_it_points_to_send(person: Person) -> None:
-    ended = subprocess.run(
-        [sys.executable, MANAGE, "chat"],
-        env=person.environment,
-        cwd=person.data_dir,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, MANAGE, "chat"]
+    ended = run_process(command, cwd=person.data_dir, env=person.environment)
     assert ended.returncode == 1
     assert "chat needs a terminal; `send` is for scripts" in ended.stderr
 
@@ -353,10 +346,10 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def serve_models(port: int) -> subprocess.Popen[str]:
+def serve_models(port: int) -> Process:
     """Start the scripted models as an Ollama of their own."""
     command = [sys.executable, MANAGE, "scripted_llm", "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = start_process(command, cwd=ROOT, env=os.environ, stderr=subprocess.DEVNULL)
     assert process.stdout
     with process.stdout as out:
         assert str(port) in out.readline()

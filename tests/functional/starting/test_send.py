@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.functional.fork_server import MANAGE, Process, run_process, start_process
 from tests.functional.starting.dates_tool import (
-    MANAGE,
     SHOWN_CALL,
     add_tool,
     block,
@@ -46,19 +46,15 @@ class Sender:
     def sessions(self) -> Sequence[str]:
         return sorted(path.stem for path in (self.data_dir / "chat_sessions").glob("*.json"))
 
-    def begin(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, MANAGE, "send", *arguments],
-            cwd=self.data_dir,
-            env=self.environment,
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
-        )
+    def begin(self, *arguments: str, **options: Any) -> Process:
+        command = [sys.executable, MANAGE, "send", *arguments]
+        return start_process(command, cwd=self.data_dir, env=self.environment, **options)
 
     def __call__(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        with self.begin(*arguments, stdin=subprocess.PIPE) as process:
-            out, err = process.communicate(given, timeout=60)
-        assert "Traceback" not in err
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+        command = [sys.executable, MANAGE, "send", *arguments]
+        ended = run_process(command, cwd=self.data_dir, env=self.environment, given=given)
+        assert "Traceback" not in ended.stderr
+        return ended
 
     def messages(self) -> Sequence[dict[str, Any]]:
         """Return the messages of the only session."""

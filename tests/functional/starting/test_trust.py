@@ -5,7 +5,6 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.functional.fork_server import start_process
 
 ROOT = Path(__file__).parents[3]
 # As the installed command: `python -m` itself would look for modules in the folder.
@@ -218,14 +219,8 @@ class Terminal:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._ours, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [*SERVER, "--port", "0"],
-            cwd=folder,
-            env=environment,
-            stdin=theirs,
-            stderr=theirs,
-            stdout=subprocess.PIPE,
-            text=True,
+        self.process = start_process(
+            [*SERVER, "--port", "0"], cwd=folder, env=environment, stdin=theirs, stderr=theirs
         )
         os.close(theirs)
         self.seen = ""
