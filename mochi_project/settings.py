@@ -35,8 +35,8 @@ ROOT_URLCONF = "mochi_project.urls"
 ASGI_APPLICATION = "mochi_project.asgi.application"
 APPEND_SLASH = False
 # The guard cuts bodies off; Django's own limit must not be lower than the configured one.
-DATA_UPLOAD_MAX_MEMORY_SIZE = MOCHI.max_body_bytes
-FILE_UPLOAD_MAX_MEMORY_SIZE = MOCHI.max_body_bytes  # nor may a body go to a temporary file
+DATA_UPLOAD_MAX_MEMORY_SIZE = MOCHI.largest_body_bytes
+FILE_UPLOAD_MAX_MEMORY_SIZE = MOCHI.largest_body_bytes  # nor may a body go to a temporary file
 
 # What `check --deploy` would have a site of cookies and pages do. There are none here, and the
 # guard does what is left: headers, Host, Origin.

@@ -61,6 +61,7 @@ OTHER_ERRORS = {
     "NOT_FOUND": "There is nothing at this path.",
     "METHOD_NOT_ALLOWED": "The path is there, but not for this method; see `Allow`.",
     "PAYLOAD_TOO_LARGE": "The body is larger than `MOCHI_MAX_BODY_BYTES`.",
+    "TOO_MANY_LARGE_BODIES": "Four bodies over `MOCHI_MAX_BODY_BYTES` are being read already.",
     "UNSUPPORTED_MEDIA_TYPE": "The body is not declared as `application/json`.",
     "FORBIDDEN": "The `Host`, the `Origin` or the proxy is not allowed; the message says why.",
     "UNAUTHENTICATED": "The server wants a bearer token.",

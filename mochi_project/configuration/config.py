@@ -180,6 +180,11 @@ class MochiSettings(BaseModel):
         default_factory=list, description="Origins of front ends elsewhere"
     )
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body in bytes")
+    max_history_bytes: int = Field(
+        16_777_216,
+        ge=1024,
+        description="Largest request body below `/v1`, where whole histories are sent, in bytes",
+    )
     api_token: Token | None = Field(
         None, description="Bearer token; one is made when the server listens beyond loopback"
     )
@@ -246,6 +251,11 @@ class MochiSettings(BaseModel):
         for name in sorted(RESERVED_NAMES & value.keys()):
             raise ValueError(f"can't hold a provider named {name}")
         return value
+
+    @property
+    def largest_body_bytes(self) -> int:
+        """The largest body of any request."""
+        return max(self.max_body_bytes, self.max_history_bytes)
 
     @property
     def resolved_data_dir(self) -> Path:

@@ -62,6 +62,7 @@ class SettingArguments(TypedDict, total=False):
     allowed_hosts: Sequence[str]
     cors_origins: Sequence[str]
     max_body_bytes: int
+    max_history_bytes: int
     api_token: str | SecretStr
     trusted_proxies: Sequence[str]
     root_path: str

@@ -5,6 +5,7 @@ AUTHENTICATION_REQUIRED = (
 )
 FOREIGN_PAGE = "Another site's page made this request; only its own pages may."
 JSON_REQUIRED = "Bodies must be JSON in UTF-8: send the header 'Content-Type: application/json'."
+TOO_MANY_LARGE_BODIES = "Too many large requests are being read already. Try again shortly."
 INTERNAL_ERROR = "Something went wrong in this server. Its log says what."
 
 
@@ -13,9 +14,9 @@ def headers_too_large(limit: int) -> str:
     return f"The request's headers are larger than {limit} bytes."
 
 
-def body_too_large(limit: int) -> str:
-    """Return the message for a body of more bytes than the limit."""
-    return f"The request's body is larger than {limit} bytes (MOCHI_MAX_BODY_BYTES)."
+def body_too_large(limit: int, variable: str = "MOCHI_MAX_BODY_BYTES") -> str:
+    """Return the message for a body of more bytes than the limit, which a variable sets."""
+    return f"The request's body is larger than {limit} bytes ({variable})."
 
 
 def body_too_slow(seconds: float) -> str:

@@ -25,6 +25,7 @@ from mochi_project.guard.request_body import BodyReader, ClientLeft
 from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
+from mochi_project.memory.large_bodies import leave_large_body
 
 MAX_HEAD_BYTES = 64 * 1024
 
@@ -93,6 +94,12 @@ class Guard:
         self._app = app
         self._token = token.encode() if token else None
         self._bodies = BodyReader(max_bytes=settings.max_body_bytes, deadline=body_deadline)
+        self._histories = BodyReader(
+            max_bytes=settings.largest_body_bytes,
+            large_bytes=settings.max_body_bytes,
+            deadline=body_deadline,
+            variable="MOCHI_MAX_HISTORY_BYTES",
+        )
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._root_path = RootPath(settings.root_path, self._proxies)
         # A name to listen on was chosen by the operator, so requests for it are meant.
@@ -113,9 +120,7 @@ class Guard:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         head, twice, size = _read_head(scope)
-        chunked = b"transfer-encoding" in head
-        length = head.get(b"content-length", b"")
-        has_body = chunked or length not in {b"", b"0"} or _may_hide_a_body(scope)
+        has_body = _has_body(scope, head)
         path = path_below_root(scope)
         extra = _ALWAYS
         if speaks_openai(path):
@@ -131,10 +136,7 @@ class Guard:
                 extra = (*extra, *cors.response_headers(origin))
             self._check_token(scope, path, head)
             if has_body:
-                if chunked:
-                    # Trailers are appended to this very list after they were judged here.
-                    scope = {**scope, "headers": list(scope["headers"])}
-                receive = await self._bodies.read(scope, receive, head)
+                scope, receive = await self._with_body(scope, path, receive, head)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
             await send_refusal(refusal, scope, receive, send, extra, has_body=has_body)
@@ -148,6 +150,28 @@ class Guard:
             if not adding.started:
                 await send_crash(path, adding)
             raise  # the server logs it
+        finally:
+            leave_large_body(scope)
+
+    async def _with_body(
+        self, scope: Scope, path: str, receive: Receive, head: dict[bytes, bytes]
+    ) -> tuple[Scope, Receive]:
+        """Read a request's body; return its scope, and a ``receive`` that gives the body again.
+
+        Raises:
+            Refused: The body may not come in.
+            ClientLeft: The client left before the body was complete.
+        """
+        noted = {**scope}
+        if b"transfer-encoding" in head:
+            # Trailers are appended to this very list after they were judged here.
+            noted["headers"] = list(scope["headers"])
+        bodies = self._histories if speaks_openai(path) else self._bodies
+        try:
+            return noted, await bodies.read(noted, receive, head)
+        except BaseException:
+            leave_large_body(noted)
+            raise
 
     def _check_head(self, scope: Scope, head: dict[bytes, bytes], twice: bytes, size: int) -> None:
         """Refuse by headers that a web page can't forge.
@@ -234,8 +258,10 @@ def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
             yield head[name].strip()
 
 
-def _may_hide_a_body(scope: Scope) -> bool:
-    """Return whether a body may come without being announced, as HTTP/2 and later allow."""
+def _has_body(scope: Scope, head: dict[bytes, bytes]) -> bool:
+    """Return whether a body comes, or may come unannounced, as HTTP/2 and later allow."""
+    if b"transfer-encoding" in head or head.get(b"content-length", b"0") not in {b"", b"0"}:
+        return True
     return scope.get("http_version", "1.1")[0] != "1" and scope["method"] not in {"GET", "HEAD"}
 
 

@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 class Refused(Exception):
     """Raised for a request that may not come in; carries the envelope's content."""
 
-    def __init__(self, code: str, message: str, **details: Any) -> None:
+    def __init__(self, code: str, message: str, *, retryable: bool = False, **details: Any) -> None:
         super().__init__(message)
+        self.retryable = retryable
         self.code = code
         self.message = message
         self.details = details
@@ -51,7 +52,9 @@ async def send_refusal(
         has_body: Whether the request has a body that may not have been read.
     """
     path = path_below_root(scope)
-    status, body, own = _answer(path, refusal.code, refusal.message, refusal.details)
+    status, body, own = _answer(
+        path, refusal.code, refusal.message, refusal.details, retryable=refusal.retryable
+    )
     headers = [*own, *extra]
     if refusal.code == "UNAUTHENTICATED":
         headers.append((b"www-authenticate", b'Bearer realm="mochi-server"'))
@@ -79,17 +82,17 @@ async def send_crash(path: str, send: Send) -> None:
 
 
 def _answer(
-    path: str, code: str, message: str, details: Mapping[str, Any]
+    path: str, code: str, message: str, details: Mapping[str, Any], *, retryable: bool = False
 ) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
     """Return the status, the body and the headers of an error, in the shape for its path."""
     headers = [(b"content-type", b"application/json; charset=utf-8")]
     if speaks_openai(path):
-        answer = error_answer(code, message, details=details)
+        answer = error_answer(code, message, details=details, retryable=retryable)
         status, body = answer.status, orjson.dumps(answer.body)
         headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
     else:
         status = STATUS_OF_CODE[code]
-        body = orjson.dumps(envelope(code, message, details=dict(details)))
+        body = orjson.dumps(envelope(code, message, details=dict(details), retryable=retryable))
     headers.append((b"content-length", b"%d" % len(body)))
     return status, body, headers
 

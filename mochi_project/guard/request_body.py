@@ -1,11 +1,14 @@
 """Reads a request's body within its limit and deadline, and checks that it is all there."""
 
 import asyncio
+from collections.abc import MutableMapping
+from typing import Any
 
 from mochi_project.asgi_types import Message, Receive, Scope
 from mochi_project.errors import messages
 from mochi_project.exchange import Exchange
 from mochi_project.guard.refusal import Refused
+from mochi_project.memory.large_bodies import LargeBodies, holds_large_body
 
 _MEANS_ITS_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -20,17 +23,31 @@ class BodyReader:
     Args:
         max_bytes: The largest body that is accepted.
         deadline: Seconds that a whole body may take.
+        large_bytes: From which size on a body needs a place among the large ones; none by default.
+        variable: The variable that sets ``max_bytes``.
     """
 
-    def __init__(self, *, max_bytes: int, deadline: float) -> None:
+    def __init__(
+        self,
+        *,
+        max_bytes: int,
+        deadline: float,
+        large_bytes: int | None = None,
+        variable: str = "MOCHI_MAX_BODY_BYTES",
+    ) -> None:
         self._max_bytes = max_bytes
         self._deadline = deadline
+        self._large_bytes = max_bytes if large_bytes is None else large_bytes
+        self._variable = variable
+        self._large = LargeBodies()
 
-    async def read(self, scope: Scope, receive: Receive, head: dict[bytes, bytes]) -> Receive:
+    async def read(
+        self, scope: MutableMapping[str, Any], receive: Receive, head: dict[bytes, bytes]
+    ) -> Receive:
         """Read the whole body and return a ``receive`` that gives it again, then disconnects.
 
         Args:
-            scope: The request.
+            scope: The request; it is noted there that its body is a large one.
             receive: Receives its body.
             head: Its headers about the body, by their names.
 
@@ -45,11 +62,11 @@ class BodyReader:
             self._check_length(length, is_json=is_json)
         exchange = Exchange.of(scope)
         if exchange is not None and exchange.body_received:
-            body = await self._receive(receive, is_json=is_json)
+            body = await self._receive(scope, receive, is_json=is_json)
         else:
             try:
                 async with asyncio.timeout(self._deadline):
-                    body = await self._receive(receive, is_json=is_json)
+                    body = await self._receive(scope, receive, is_json=is_json)
             except TimeoutError as error:
                 raise Refused(
                     "REQUEST_TIMEOUT",
@@ -66,7 +83,9 @@ class BodyReader:
         if not is_json:
             raise _not_json()
 
-    async def _receive(self, receive: Receive, *, is_json: bool) -> bytes:
+    async def _receive(
+        self, scope: MutableMapping[str, Any], receive: Receive, *, is_json: bool
+    ) -> bytes:
         chunks: list[bytes] = []
         left = self._max_bytes
         while True:
@@ -81,13 +100,19 @@ class BodyReader:
                 if not is_json:
                     raise _not_json()
                 chunks.append(chunk)
+            if self._max_bytes - left > self._large_bytes and not holds_large_body(scope):
+                await self._enter(scope)
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _enter(self, scope: MutableMapping[str, Any]) -> None:
+        if not await self._large.enter(scope):
+            raise Refused("TOO_MANY_LARGE_BODIES", messages.TOO_MANY_LARGE_BODIES, retryable=True)
 
     def _too_large(self) -> Refused:
         return Refused(
             "PAYLOAD_TOO_LARGE",
-            messages.body_too_large(self._max_bytes),
+            messages.body_too_large(self._max_bytes, self._variable),
             max_bytes=self._max_bytes,
         )
 
@@ -132,13 +157,11 @@ def _not_json() -> Refused:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    replayed = False
+    left: list[bytes] = [body]  # no longer than it is needed: a stream may follow
 
     async def replay() -> Message:
-        nonlocal replayed
-        if replayed:
+        if not left:
             return await receive()
-        replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.request", "body": left.pop(), "more_body": False}
 
     return replay

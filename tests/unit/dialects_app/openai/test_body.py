@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from django.http import HttpRequest
 
-from dialects_app.openai.body import LARGE_BYTES, decode_body, read_body
+from dialects_app.openai.body import LARGE_BYTES, MOST_VALUES, decode_body, read_body
 from mochi_project.http.strict_json import MalformedBodyError
 from sessions_app.errors import ValidationFailed
 
@@ -111,3 +111,32 @@ async def test_a_body_of_any_size_is_read(size: int) -> None:
     request._body = json.dumps({"model": "m" * size}).encode()
 
     assert (await read_body(request, Body)).model == "m" * size
+
+
+async def test_a_large_body_is_let_go_once_it_is_read() -> None:
+    request = HttpRequest()
+    request._body = json.dumps({"model": "m" * LARGE_BYTES}).encode()
+
+    await read_body(request, Body)
+
+    assert request.body == b""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"model":"m","messages":[' + b"[]," * MOST_VALUES + b"[]]}",
+        b'{"model":"m","x":[' + b'"",' * MOST_VALUES + b'""]}',
+        b'{"model":"m","x":{' + b'"a,[{":[],' * (MOST_VALUES // 2) + b'"b":1}}',
+        b"[" * (MOST_VALUES + 1),
+    ],
+)
+def test_a_body_of_nothing_but_brackets_is_refused_before_it_fills_the_memory(data: bytes) -> None:
+    with pytest.raises(ValidationFailed, match="more than 200,000 values"):
+        decode_body(data, Body)
+
+
+def test_commas_and_brackets_in_texts_are_no_values() -> None:
+    text = 'a, [b], {c}, \\ "d", ' * MOST_VALUES
+
+    assert decode(messages=[{"role": "user", "content": text}]).messages[0].content == text

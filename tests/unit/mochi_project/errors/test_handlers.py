@@ -174,6 +174,7 @@ async def test_errors_that_pass_say_when_to_try_again(client: httpx.AsyncClient)
         "SESSION_BUSY",
         "TOO_MANY_TURNS",
         "TOO_MANY_LARGE_ANSWERS",
+        "TOO_MANY_LARGE_BODIES",
         "SHUTTING_DOWN",
     }
 
