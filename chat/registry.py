@@ -187,8 +187,12 @@ class TurnRegistry:
             starting.add_done_callback(abandon)
             raise
 
-    async def cancel(self, session_id: str) -> CancelReport:
+    async def cancel(self, session_id: str, turn_id: str | None = None) -> CancelReport:
         """Stop the session's turn, in whichever process it runs, and wait until it has ended.
+
+        Args:
+            session_id: The session.
+            turn_id: The turn that is meant; None for whichever runs.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -196,7 +200,9 @@ class TurnRegistry:
         """
         turn = self.get(session_id)
         if turn is None:
-            return await self._remote.cancel(session_id)
+            return await self._remote.cancel(session_id, turn_id)
+        if turn_id not in (None, turn.turn_id):
+            raise NoActiveTurn(session_id)
         turn.engine.stop(Input.CANCEL_REQUESTED)
         outcome = await turn.finished()
         if outcome.state is not State.CANCELLED or outcome.message is None:
@@ -233,6 +239,22 @@ class TurnRegistry:
         if turn.stream.ended and after == turn.stream.last_number:
             return None
         return turn.stream.subscribe(after)
+
+    async def listen(self, session_id: str, turn_id: str) -> Listener | None:
+        """Listen to a certain turn from its first event on; None: its events are not there.
+
+        The turn goes on when its listeners leave, as if it had been started detached.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            MochiError: The turn ended before its first event.
+        """
+        turn = self.get(session_id)
+        if turn is None or turn.turn_id != turn_id:
+            return await self._remote.listen(session_id, turn_id, detach=True)
+        turn.detached = True
+        await turn.committed()
+        return turn.stream.subscribe(after=0)
 
     async def active(self, session_id: str) -> ActiveTurn | None:
         """Return the turn that runs on the session, in any process, and its state."""

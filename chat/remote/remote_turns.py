@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from chat.remote.replay import Replay, ReplayedTurn, replay
 from chat.storage.journal import TurnJournal, whole_journal
 from chat.storage.signals import Signals
 from chat.stream.events import Cancelled
+from chat.stream.numbered_event import NumberedEvent, numbered_events
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from sessions_app.errors import MochiError, SessionError, SessionNotFound
@@ -76,8 +77,12 @@ class RemoteTurns:
             state = State.RUNNING_TOOLS if turn.started_calls else State.GENERATING
         return ActiveTurn(turn_id=claim.turn_id, state=state.value, started_at=claim.started_at)
 
-    async def cancel(self, session_id: str) -> CancelReport:
+    async def cancel(self, session_id: str, turn_id: str | None = None) -> CancelReport:
         """Ask the owner of the session's turn to stop it, and wait until it has.
+
+        Args:
+            session_id: The session.
+            turn_id: The turn that is meant; None for whichever runs.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -85,6 +90,8 @@ class RemoteTurns:
         """
         claim = await self.running(session_id)
         if claim is None or not claim.turn_id:  # a newer server's, which can't be reached
+            raise NoActiveTurn(session_id)
+        if turn_id not in (None, claim.turn_id):
             raise NoActiveTurn(session_id)
         await asyncio.to_thread(self._signals.send, claim.turn_id, "cancel")
         turn = await self._read_to_end(session_id, claim.turn_id)
@@ -138,10 +145,17 @@ class RemoteTurns:
                 return follower
             follower.close()  # it was refused, and the turn before it is the last one again
 
-    async def listen(self, session_id: str, turn_id: str) -> JournalFollower | None:
+    async def listen(
+        self, session_id: str, turn_id: str, *, detach: bool = False
+    ) -> JournalFollower | None:
         """Listen to a certain turn once it has its first event.
 
         None when there is no trace of it, or it was refused and had no event.
+
+        Args:
+            session_id: The session.
+            turn_id: Its turn.
+            detach: Whether the turn, if it runs, goes on without its first client.
 
         Raises:
             SessionNotFound: The turn's session is not there now (a volume that is not mounted).
@@ -156,6 +170,8 @@ class RemoteTurns:
         runs = claim is not None and claim.turn_id == turn_id
         if not runs and turn_id not in await asyncio.to_thread(self._journal.turns, session_id):
             return None
+        if runs and detach:
+            await self._detach(turn_id)
         follower = self._follow(session_id, turn_id, after=0)
         begun = False
         try:
@@ -164,6 +180,17 @@ class RemoteTurns:
             if not begun:
                 follower.close()
         return follower if begun else None
+
+    async def events(self, session_id: str, turn_id: str) -> Sequence[NumberedEvent] | None:
+        """Return the events of a turn so far; all of them if it runs no more.
+
+        None when its journal was swept, or there never was such a turn.
+
+        Raises:
+            SessionNotFound: There is no such session.
+        """
+        await self.running(session_id)  # seals a turn whose process died
+        return await asyncio.to_thread(self._events, session_id, turn_id)
 
     async def outcome(self, session_id: str, turn_id: str) -> Outcome:
         """Wait for the end of a turn of another process and return how it ended."""
@@ -185,6 +212,11 @@ class RemoteTurns:
 
     def _replay(self, claim: Claim) -> ReplayedTurn:
         return replay(whole_journal(self._journal, claim.session_id, claim.turn_id))
+
+    def _events(self, session_id: str, turn_id: str) -> Sequence[NumberedEvent] | None:
+        if turn_id not in self._journal.turns(session_id):
+            return None
+        return numbered_events(whole_journal(self._journal, session_id, turn_id), after=0)
 
     def _last_number(self, session_id: str, turn_id: str) -> int:
         entries = whole_journal(self._journal, session_id, turn_id)

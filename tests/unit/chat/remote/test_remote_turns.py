@@ -5,10 +5,12 @@ from unittest.mock import patch
 
 import pytest
 
+from chat.errors import NoActiveTurn
 from chat.remote import journal_follower
 from chat.start.preparation import TurnRequest
 from chat.storage.journal import line
-from models_app.language_model import TextDelta
+from models_app.language_model import Finished, TextDelta
+from sessions_app.errors import SessionNotFound
 
 
 @pytest.fixture
@@ -70,3 +72,73 @@ async def test_a_follower_ends_when_its_session_is_deleted(house, monkeypatch):
     assert [entry.event for entry in ended] == ["error", "done"]
     assert await follower.next_entries() is None
     follower.close()
+
+
+@pytest.fixture
+async def speaking(house):
+    """A turn that has said a word, and goes on when it is told."""
+    house.model.say([TextDelta("Hello ")], ..., [TextDelta("there"), Finished()])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, TurnRequest(message="Hello!"))
+    async with asyncio.timeout(20):
+        await house.model.asked.wait()
+        while await house.turns._remote.events(session_id, turn.turn_id) in ([], None):
+            await asyncio.sleep(0)
+    return turn
+
+
+async def test_the_events_of_a_turn_are_read_while_it_runs_and_when_it_is_over(house, speaking):
+    remote, place = house.turns._remote, (speaking.session_id, speaking.turn_id)
+    begun = await remote.events(*place)
+    assert begun[0].name == "turn_started"
+    house.model.go_on.set()
+    await speaking.finished()
+    events = await remote.events(*place)
+    assert [event.number for event in events] == [*range(1, len(events) + 1)]
+    assert events[-1].name == "done"
+    assert await remote.events(speaking.session_id, "0" * 20) is None
+    with pytest.raises(SessionNotFound):
+        await remote.events("0" * 10, speaking.turn_id)
+
+
+async def test_a_turn_that_others_listen_to_goes_on_without_its_first_client(house, speaking):
+    listener = await house.turns.listen(speaking.session_id, speaking.turn_id)
+    speaking.leave(speaking.first_subscription)
+    listener.close()
+    house.model.go_on.set()
+    outcome = await speaking.finished()
+    assert outcome.message.content == "Hello there"
+
+
+async def test_what_listens_from_another_process_lets_a_turn_go_on_too(house, speaking, make_house):
+    other = make_house()
+    async with asyncio.timeout(20):
+        listener = await other.turns.listen(speaking.session_id, speaking.turn_id)
+    assert speaking.detached
+    speaking.leave(speaking.first_subscription)
+    house.model.go_on.set()
+    names = []
+    async with asyncio.timeout(20):
+        while (events := await listener.next()) is not None:
+            names += [event.name for event in events]
+    assert (names[0], names[-1]) == ("turn_started", "done")
+    listener.close()
+
+
+async def test_a_turn_of_which_nothing_is_left_can_not_be_listened_to(house, speaking):
+    house.model.go_on.set()
+    await speaking.finished()
+    assert await house.turns.listen(speaking.session_id, "0" * 20) is None
+    await asyncio.to_thread(house.journal.discard, speaking.session_id, speaking.turn_id)
+    assert await house.turns.listen(speaking.session_id, speaking.turn_id) is None
+
+
+async def test_only_the_turn_that_is_meant_is_cancelled(house, speaking, make_house):
+    other = make_house()
+    for turns in (house.turns, other.turns):
+        with pytest.raises(NoActiveTurn):
+            await turns.cancel(speaking.session_id, "0" * 20)
+    assert not speaking.state.is_final
+    async with asyncio.timeout(20):
+        report = await other.turns.cancel(speaking.session_id, speaking.turn_id)
+    assert (report.turn_id, report.partial_content) == (speaking.turn_id, "Hello")
