@@ -121,6 +121,7 @@ def test_the_stream_starts_with_started_and_the_model(chat, script, model):
         "turn_id": events[-2].data["turn_id"],
         "session_id": session_id,
         "model": model,
+        "message_id": events[-2].data["message_id"],
     }
 
 
