@@ -160,12 +160,18 @@ def _result(messages: Sequence[Message]) -> CallResult | None:
         if not isinstance(message, ToolMessage) or message.tool_name != AGENT_TOOL:
             continue
         if found := _SESSION.search(message.content):
-            stopped = _STOPPED.search(message.content)
-            return CallResult(found[1], stopped[1] if stopped else None)
+            return CallResult(found[1], _failure(message))
         if message.content.startswith(_FAILED):
             return CallResult(None, message.content.removeprefix(_FAILED))
         return None
     return None
+
+
+def _failure(message: ToolMessage) -> str | None:
+    if not message.failed:
+        return None
+    stopped = _STOPPED.search(message.content)
+    return stopped[1] if stopped else message.content
 
 
 def _told(message: Message) -> list[str]:

@@ -35,8 +35,10 @@ def called(name="agent"):
     return assistant("", tool_calls=[ToolCall(id="c", name=name, arguments={"x": 1})])
 
 
-def result(content, name="agent"):
-    return ToolMessage(content=content, message_id="t", timestamp="t", tool_name=name)
+def result(content, name="agent", *, failed=False):
+    return ToolMessage(
+        content=content, message_id="t", timestamp="t", tool_name=name, failed=failed
+    )
 
 
 REPORT = "Session ID: 0123456789\n\nThe plan.\n\nNoted."
@@ -86,17 +88,20 @@ def test_a_long_conversation_is_told_without_its_middle():
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("content", "failed", "expected"),
     [
-        (REPORT, CallResult("0123456789", None)),
-        (f"{REPORT}\n\n[The agent stopped: no\nnet]", CallResult("0123456789", "no\nnet")),
-        ("Error: There is no disk.", CallResult(None, "There is no disk.")),
-        (INTERRUPTED_RESULT, None),
-        ("The call was cancelled.", None),
+        (REPORT, False, CallResult("0123456789", None)),
+        (f"{REPORT}\n\n[The agent stopped: me]", False, CallResult("0123456789", None)),
+        (f"{REPORT}\n\n[The agent stopped: no\nnet]", True, CallResult("0123456789", "no\nnet")),
+        (REPORT, True, CallResult("0123456789", REPORT)),
+        ("Error: There is no disk.", True, CallResult(None, "There is no disk.")),
+        (INTERRUPTED_RESULT, True, None),
+        ("The call was cancelled.", True, None),
     ],
 )
-def test_the_result_of_the_call_is_recognized_and_a_lost_one_is_none(content, expected):
-    assert read_conversation([user("Note milk."), called(), result(content)]).result == expected
+def test_the_result_of_the_call_is_recognized_and_a_lost_one_is_none(content, failed, expected):
+    messages = [user("Note milk."), called(), result(content, failed=failed)]
+    assert read_conversation(messages).result == expected
 
 
 def test_results_of_other_tools_and_of_earlier_messages_are_not_the_agents():

@@ -126,8 +126,10 @@ def assistant(content, **more):
     return AssistantMessage(content=content, message_id="a", timestamp=NOW, **more)
 
 
-def result(content):
-    return ToolMessage(content=content, message_id="t", timestamp=NOW, tool_name="agent")
+def result(content, *, failed=False):
+    return ToolMessage(
+        content=content, message_id="t", timestamp=NOW, tool_name="agent", failed=failed
+    )
 
 
 def request(*messages, model="scribe", **more):
@@ -200,7 +202,7 @@ async def test_a_run_that_broke_off_shows_what_was_said_and_then_the_error(model
     )
     seen = []
     with pytest.raises(AgentStopped, match="The network is down") as raised:
-        await answer(model, request(user("x"), result(report)), seen)
+        await answer(model, request(user("x"), result(report, failed=True)), seen)
     assert seen == [ThinkingDelta("plan"), TextDelta("I be")]
     assert raised.value.details["agent_name"] == "scribe"
 
