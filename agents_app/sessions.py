@@ -7,10 +7,11 @@ from contextlib import suppress
 from agents_app.errors import AgentSessionNotFound
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
 from sessions_app.ids_and_clock import ID_LENGTH, utc_now
+from sessions_app.messages import AssistantMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.repository import SessionRepository
-from tools_app.toolset import ToolInvocation
+from tools_app.toolset import AGENT_TOOL, ToolInvocation
 
 AGENT_NAME = "agent_name"
 CALLED_BY = "called_by"
@@ -41,13 +42,25 @@ def delete_with_agents(session_id: str, sessions: SessionManager, chats: Session
         SessionNotFound: There is no such session.
         SessionBusy: A turn is running in it.
     """
-    found, deleted = sessions_of(session_id, chats), 0
+    found = sessions_of(session_id, chats)
     sessions.delete(session_id)
+    return _delete(found, chats)
+
+
+def _delete(found: Sequence[str], chats: SessionManager) -> int:
+    deleted = 0
     for chat_id in found:
         with suppress(SessionBusy, SessionNotFound):
             chats.delete(chat_id)
             deleted += 1
     return deleted
+
+
+def forget_agents_of(session: Session, chats: SessionManager) -> None:
+    """Delete the agents' sessions that the calls of a session made, if it called any. Blocks."""
+    answers = (each for each in session.messages if isinstance(each, AssistantMessage))
+    if any(call.name == AGENT_TOOL for answer in answers for call in answer.tool_calls):
+        _delete(sessions_of(session.session_id, chats), chats)
 
 
 class AgentSessions:

@@ -9,11 +9,13 @@ from typing import Any
 
 from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
-from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TurnLimitReached
+from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached
+from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.start.claiming import TurnClaimer
-from chat.start.client_turns import ClientTurns, call_at_end
+from chat.start.client_turns import call_at_end
+from chat.start.places import TurnPlaces
 from chat.start.preparation import ChatPreparation, TurnPreparer, TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
@@ -47,6 +49,7 @@ class LiveTurn:
     stream: TurnStream
     first_subscription: Subscription
     task: asyncio.Task[Outcome]
+    keep: bool
 
     @property
     def state(self) -> State:
@@ -93,6 +96,11 @@ class TurnRegistry:
 
     ``on_answer`` is called with the session of every final answer, once it is on disk; without it
     no summary is noted down as due.
+
+    ``places`` are shared by registries of several storages; without them it has its own.
+
+    ``forget`` is called in a thread, with a session that shall not be kept, once its turn has
+    ended and nobody listens to it any more. Without it, sessions stay.
     """
 
     def __init__(
@@ -107,6 +115,8 @@ class TurnRegistry:
         remote: RemoteTurns,
         confirmations: ConfirmationStore,
         on_answer: Callable[[str], None] | None = None,
+        places: TurnPlaces | None = None,
+        forget: Callable[[str], None] | None = None,
         observer: TurnObserver = TURN_LOG,
         in_thread: InThread = asyncio.to_thread,
     ) -> None:
@@ -114,7 +124,8 @@ class TurnRegistry:
         self._on_answer = on_answer
         self._preparer = preparer
         self._limits = limits
-        self._clients = ClientTurns(limits.per_client)
+        self._places = places or TurnPlaces(limits.active, limits.per_client)
+        self._removal = Removal(forget, in_thread) if forget is not None else None
         self._remote = remote
         self._confirmations = confirmations
         self._inbox = SignalInbox(signals, self._obey)
@@ -126,6 +137,7 @@ class TurnRegistry:
             expect=self._inbox.expect,
             forget=self._inbox.forget,
             wants_summaries=on_answer is not None,
+            saves=forget is None,
             in_thread=in_thread,
         )
         self._live: dict[str, LiveTurn] = {}
@@ -156,11 +168,13 @@ class TurnRegistry:
         client: str | None = None,
         new: Session | None = None,
         model: str | None = None,
+        keep: bool = False,
     ) -> LiveTurn:
         """Claim the session and start a turn on it; ``announce`` is called with its id.
 
         A ``new`` session is made by this, or not at all if the turn can't begin. Another ``model``
-        than the session's refuses the turn.
+        than the session's refuses the turn. ``keep`` leaves a session that is not saved until its
+        journals are swept; else it goes with the turn's last listener.
 
         When the caller is cancelled meanwhile, the turn is still started (its session may be
         claimed already) and stopped at once, unless it is detached.
@@ -173,11 +187,9 @@ class TurnRegistry:
         """
         if self._closing:
             raise ShuttingDown
-        if self.active_count >= self._limits.active:
-            raise TooManyTurns(self._limits.active)
-        leave = self._clients.enter(client)
+        leave = self._places.take(client)
         preparation = ChatPreparation(self._preparer, request, model)
-        starting = asyncio.create_task(self._start(session_id, preparation, announce, new))
+        starting = asyncio.create_task(self._start(session_id, preparation, announce, new, keep))
         starting.add_done_callback(partial(call_at_end, leave))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
@@ -287,6 +299,8 @@ class TurnRegistry:
         pending = [task for task in tasks if not task.done()]
         if pending:
             await asyncio.wait(pending)
+        if self._removal is not None:
+            await self._removal.finished()
         self._inbox.close()
 
     async def _start(
@@ -295,6 +309,7 @@ class TurnRegistry:
         preparation: ChatPreparation,
         announce: Callable[[str], None],
         new: Session | None,
+        keep: bool,
     ) -> LiveTurn:
         request = preparation.request
         claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
@@ -320,7 +335,6 @@ class TurnRegistry:
             ),
             observer=self._observer,
         )
-        subscription = stream.subscribe()
         turn = LiveTurn(
             turn_id=turn_id,
             session_id=session_id,
@@ -328,14 +342,14 @@ class TurnRegistry:
             detached=request.detached,
             engine=engine,
             stream=stream,
-            first_subscription=subscription,
+            first_subscription=stream.subscribe(),
             task=engine.start(),
+            keep=keep,
         )
         self._live[session_id] = turn
         limit = asyncio.get_running_loop().call_later(
             self._limits.seconds, engine.stop, Input.ERROR, _over_time(self._limits.seconds)
         )
-
         turn.task.add_done_callback(partial(self._ended, turn, limit))
         self._inbox.ready(turn_id)
         return turn
@@ -347,15 +361,26 @@ class TurnRegistry:
             del self._live[turn.session_id]
         if self._on_answer is not None and turn.state is State.COMPLETED:
             self._on_answer(turn.session_id)
+        # What waits for an approval can be resumed, what could not be saved is sealed first.
+        if self._removal is not None and turn.state not in {State.SUSPENDED, State.UNSAVED}:
+            turn.stream.when_left(partial(self._left, turn, self._removal))
+
+    def _left(self, turn: LiveTurn, removal: Removal) -> None:
+        """Remove the session of a turn that nobody listens to any more, unless it is kept."""
+        if not turn.keep or turn.was_refused:
+            removal.begin(turn.session_id)
 
     def _obey(self, turn_id: str, kind: str) -> None:
         """Do what another process asks of a turn of this one."""
         if kind == "confirm":
             self.notice_decision(turn_id)
         for turn in self._live.values():
-            if turn.turn_id == turn_id and kind == "cancel":
+            if turn.turn_id != turn_id or kind not in {"cancel", "detach"}:
+                continue
+            turn.keep = True  # the other process reads how it ends
+            if kind == "cancel":
                 turn.engine.stop(Input.CANCEL_REQUESTED)
-            elif turn.turn_id == turn_id and kind == "detach":
+            else:
                 turn.detached = True
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from chat.approvals.service import ConfirmationService
 from chat.registry import LiveTurn, TurnRegistry, abandon
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
@@ -15,9 +16,16 @@ from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, f
 from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
-from sessions_app.errors import SessionExists, SessionNotFound, StorageReadOnly, ValidationFailed
+from sessions_app.errors import (
+    SessionCorrupt,
+    SessionExists,
+    SessionNotFound,
+    StorageReadOnly,
+    ValidationFailed,
+)
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import Session, ToolSettings, make_session
+from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +54,19 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         model: The model of a new session; of another one, it must be the session's.
         new: The session to make, with its settings and maybe messages; it gets another id if its
             own is taken.
+        ephemeral: Whether the session is one that is not saved: it is in no list, and goes when
+            its turn has ended and the last listener has left. One that waits for an approval stays
+            until the approval can't be given any more.
+        keep: Whether such a session stays as long as the turn's journal, so that others can still
+            listen to the turn and read what became of it.
     """
 
     turn: TurnRequest
     session_id: str | None = None
     model: str | None = None
     new: Session | None = None
+    ephemeral: bool = False
+    keep: bool = False
 
 
 class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,21 +89,64 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     leave: Callable[[], None]
 
 
+class Conversations(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions of one storage, and what reaches the turns on them.
+
+    Attributes:
+        repository: The sessions.
+        turns: The turns on them, in this process and in others.
+        remote: The turns of other processes alone, and those that have ended.
+        confirmations: What waits for an approval.
+    """
+
+    repository: SessionRepository
+    turns: TurnRegistry
+    remote: RemoteTurns
+    confirmations: ConfirmationService
+
+
 class ChatService:
-    """Opens turns for chat requests."""
+    """Opens turns for chat requests.
+
+    Args:
+        saved: People's conversations.
+        ephemeral: Those that end with their turn.
+        keys: The keys of both.
+        default_model: The model of a new session for which none is named.
+    """
 
     def __init__(
         self,
         *,
-        turns: TurnRegistry,
-        remote: RemoteTurns,
+        saved: Conversations,
+        ephemeral: Conversations,
         keys: IdempotencyKeys,
         default_model: str | None = None,
     ) -> None:
         self._default_model = default_model
-        self._turns = turns
-        self._remote = remote
+        self._saved = saved
+        self._ephemeral = ephemeral
         self._keys = keys
+
+    async def conversations(self, session_id: str) -> Conversations:
+        """Return where this session is, saved or not; one that is unknown counts as saved."""
+        ephemeral = self._ephemeral
+        if ephemeral.turns.get(session_id) or ephemeral.repository.recall(session_id):
+            return ephemeral
+        try:
+            await asyncio.to_thread(ephemeral.repository.load, session_id)
+        except SessionNotFound:
+            return self._saved
+        except SessionCorrupt:
+            pass
+        return ephemeral
+
+    async def shutdown(self, grace_seconds: float) -> None:
+        """Refuse new turns, let live ones end within the grace time, then save and end them."""
+        await asyncio.gather(
+            self._saved.turns.shutdown(grace_seconds),
+            self._ephemeral.turns.shutdown(grace_seconds),
+        )
 
     async def open(
         self,
@@ -123,7 +181,7 @@ class ChatService:
             started = await self._take(key, fingerprint, start)
             if isinstance(started, LiveTurn):
                 return _opened(started)
-            found = await self._find(key, started)
+            found = await self._find(key, started, self._of(request))
             if found is not None:
                 return found
 
@@ -154,7 +212,11 @@ class ChatService:
         announce: Announce,
         held: HeldKey,
     ) -> LiveTurn:
-        """Start the turn that the key was taken for; a request that fails frees the key."""
+        """Start the turn that the key was taken for; a request that fails frees the key.
+
+        What a key stands for must be found again, so it is kept.
+        """
+        request = msgspec.structs.replace(request, keep=True)
         try:
             announce_both = partial(_call_both, announce, held.keep)
             turn = await self._start_turn(request, announce=announce_both, client=client)
@@ -169,7 +231,9 @@ class ChatService:
         turn.task.add_done_callback(partial(self._drop_refused, key, held.record, turn))
         return turn
 
-    async def _find(self, key: str, record: KeyRecord) -> OpenTurn | None:
+    async def _find(
+        self, key: str, record: KeyRecord, conversations: Conversations
+    ) -> OpenTurn | None:
         """Return the turn that another request starts or started; None when it failed."""
         fingerprint = record.fingerprint
         while True:
@@ -177,7 +241,7 @@ class ChatService:
             held = await asyncio.to_thread(self._keys.is_held, key, record)
             if record.session_id is not None and record.turn_id is not None:
                 try:
-                    opened = await self._listen(record.session_id, record.turn_id)
+                    opened = await _listen(conversations, record.session_id, record.turn_id)
                 except SessionNotFound:
                     if not held:
                         raise
@@ -192,27 +256,6 @@ class ChatService:
             if current == record:
                 await asyncio.sleep(POLL_SECONDS)
             record = current
-
-    async def _listen(self, session_id: str, turn_id: str) -> OpenTurn | None:
-        turn = self._turns.get(session_id)
-        if turn is not None and turn.turn_id == turn_id:
-            turn.detached = True
-            return _opened(turn, turn.stream.subscribe(after=0))
-        follower = await self._remote.listen(session_id, turn_id)
-        if follower is None:
-            return None
-
-        async def committed() -> None:
-            """The turn has begun: ``listen`` waited for its first event."""
-
-        return OpenTurn(
-            session_id=session_id,
-            turn_id=turn_id,
-            listener=follower,
-            committed=committed,
-            finished=partial(self._remote.outcome, session_id, turn_id),
-            leave=follower.close,
-        )
 
     def _drop_refused(
         self, key: str, record: KeyRecord, turn: LiveTurn, _: asyncio.Task[Outcome]
@@ -238,17 +281,21 @@ class ChatService:
                 new = self._new_session(request)
             session_id = new.session_id if new is not None else request.session_id or ""
             try:
-                return await self._turns.start(
+                return await self._of(request).turns.start(
                     session_id,
                     request.turn,
                     announce=partial(announce, session_id),
                     client=client,
                     new=new,
                     model=request.model if new is None else None,
+                    keep=request.keep,
                 )
             except SessionExists:  # the new one's id is taken: another one is drawn
                 if request.new is not None:
                     request = msgspec.structs.replace(request, new=_with_other_id(request.new))
+
+    def _of(self, request: ChatRequest) -> Conversations:
+        return self._ephemeral if request.ephemeral else self._saved
 
     def _new_session(self, request: ChatRequest) -> Session:
         """Return a session for the request, not saved yet; that its model exists is not asked."""
@@ -287,4 +334,26 @@ def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTur
         committed=turn.committed,
         finished=turn.finished,
         leave=partial(turn.leave, listener),
+    )
+
+
+async def _listen(conversations: Conversations, session_id: str, turn_id: str) -> OpenTurn | None:
+    turn = conversations.turns.get(session_id)
+    if turn is not None and turn.turn_id == turn_id:
+        turn.detached = True
+        return _opened(turn, turn.stream.subscribe(after=0))
+    follower = await conversations.remote.listen(session_id, turn_id)
+    if follower is None:
+        return None
+
+    async def committed() -> None:
+        """The turn has begun: ``listen`` waited for its first event."""
+
+    return OpenTurn(
+        session_id=session_id,
+        turn_id=turn_id,
+        listener=follower,
+        committed=committed,
+        finished=partial(conversations.remote.outcome, session_id, turn_id),
+        leave=follower.close,
     )

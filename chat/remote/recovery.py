@@ -33,19 +33,29 @@ _PASSING = frozenset(
 
 
 class TurnRecovery:
-    """Brings sessions and journals of dead turns to their end. All its calls block."""
+    """Brings sessions and journals of dead turns to their end. All its calls block.
+
+    Args:
+        repository: The sessions.
+        journal: The journals of their turns.
+        keys: The keys of their turns; None if another one sweeps them.
+        other_turns: The turns with a journal elsewhere for which these keys may stand, too.
+        now: The time.
+    """
 
     def __init__(
         self,
         *,
         repository: SessionRepository,
         journal: TurnJournal,
-        keys: IdempotencyKeys,
+        keys: IdempotencyKeys | None,
+        other_turns: Callable[[], set[str]] = set,
         now: Callable[[], str] = utc_now,
     ) -> None:
         self._repository = repository
         self._journal = journal
         self._keys = keys
+        self._other_turns = other_turns
         self._now = now
 
     def recover(self, session: Session, claim: Claim) -> Session:
@@ -204,7 +214,9 @@ class TurnRecovery:
         """Remove journals that ended longer ago than that, and what dead writers left behind."""
         self._journal.sweep(older_than_seconds)
         self._repository.sweep()
-        self._keys.sweep(older_than_seconds, known_turns=self._journal.all_turns())
+        if self._keys is not None:
+            known = self._journal.all_turns() | self._other_turns()
+            self._keys.sweep(older_than_seconds, known_turns=known)
 
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:

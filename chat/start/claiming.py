@@ -71,6 +71,7 @@ class TurnClaimer:
         expect: Called with a turn's id before others can see the turn; maybe in a thread.
         forget: Called with it if that turn does not begin.
         wants_summaries: Whether a final answer makes a summary due.
+        saves: Whether the sessions stay when their turns have ended.
         in_thread: Where what every turn writes to its session's file is written.
     """
 
@@ -84,6 +85,7 @@ class TurnClaimer:
         expect: Callable[[str], None] = _ignore,
         forget: Callable[[str], None] = _ignore,
         wants_summaries: bool = False,
+        saves: bool = True,
         in_thread: InThread = asyncio.to_thread,
     ) -> None:
         self._repository = repository
@@ -93,6 +95,7 @@ class TurnClaimer:
         self._expect = expect
         self._forget = forget
         self._wants_summaries = wants_summaries
+        self._saves = saves
         self._in_thread = in_thread
 
     async def claim(
@@ -204,7 +207,8 @@ class TurnClaimer:
             if journal.cache_info().currsize:
                 self._give_up(session_id, turn_id, journal())
             raise
-        return msgspec.structs.replace(opened.job, session=session), opened.writer
+        job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
+        return job, opened.writer
 
     def _open_turn(
         self,

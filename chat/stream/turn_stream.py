@@ -65,10 +65,11 @@ class TurnStream:
         self._numbered = 0
         self._unkept: deque[Unkept] = deque()
         self._observer: Observe | None = None
+        self._left: Callable[[], None] | None = None
 
     @property
     def subscriber_count(self) -> int:
-        """The number of listeners."""
+        """The number of listeners, those included that read on after the end."""
         return len(self._subscriptions)
 
     def observe(self, observer: Observe) -> None:
@@ -209,13 +210,23 @@ class TurnStream:
     def subscribe(self, after: int | None = None) -> "Subscription":
         """Listen to what comes, or to everything after event number ``after``."""
         subscription = Subscription(self, self._read_journal, after)
-        if not self.ended:
-            self._subscriptions.add(subscription)
+        self._subscriptions.add(subscription)
         return subscription
 
     def unsubscribe(self, subscription: "Subscription") -> None:
         """Stop sending to a listener; doing it twice is harmless."""
         self._subscriptions.discard(subscription)
+        self._notice_left()
+
+    def when_left(self, call: Callable[[], None]) -> None:
+        """Call back once, when the stream has ended and its last listener has closed."""
+        self._left = call
+        self._notice_left()
+
+    def _notice_left(self) -> None:
+        if self._left is not None and self.ended and not self._subscriptions:
+            left, self._left = self._left, None
+            left()
 
     def close(self) -> None:
         """End the stream after its last event; listeners get what is left, then the end."""
@@ -226,7 +237,6 @@ class TurnStream:
             logger.exception("the journal could not be closed")
         for subscription in self._subscriptions:
             subscription.wake()
-        self._subscriptions.clear()
 
 
 class Subscription:

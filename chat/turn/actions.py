@@ -281,9 +281,10 @@ class TurnActions:
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         if not self.commit_point.is_committed:
             self.commit_point.withdraw()
-            # How else would a client know of a session that was made for this turn?
-            error.details.setdefault("session_id", self._job.session.session_id)
-            error.details.setdefault("message_saved", True)
+            if self._job.is_saved:
+                # How else would a client know of a session that was made for this turn?
+                error.details.setdefault("session_id", self._job.session.session_id)
+                error.details.setdefault("message_saved", True)
             await self._stream.abandon()
             self.commit_point.refuse(error)
             return

@@ -38,6 +38,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             session has none.
         rules: How its requests are made to fit.
         plan: What the first of them sends; made while the session is claimed, in that thread.
+        is_saved: Whether the session stays when the turn has ended.
     """
 
     turn_id: str
@@ -56,6 +57,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     follows_settings: bool = True
     rules: ContextRules = ContextRules()
     plan: ContextPlan | None = None
+    is_saved: bool = True
 
     @property
     def first_event(self) -> TurnStarted:

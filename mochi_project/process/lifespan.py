@@ -107,9 +107,7 @@ class MochiApplication:
         """
         await self._start()
         services = get_services()
-        graceful_stop = GracefulStop(
-            services.turns.shutdown, services.settings.shutdown_grace_seconds
-        )
+        graceful_stop = GracefulStop(services.end_turns, services.settings.shutdown_grace_seconds)
         graceful_stop.install()
         self._warm_up = asyncio.create_task(self._prepare_for_work())
         housekeeping = asyncio.create_task(services.housekeeper.run())

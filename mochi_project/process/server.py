@@ -46,7 +46,7 @@ class WebServer(uvicorn.Server):
         from mochi_project.wiring.services import get_services  # noqa: PLC0415 - the application's imports
 
         services = get_services()
-        await services.turns.shutdown(services.settings.shutdown_grace_seconds)
+        await services.end_turns(services.settings.shutdown_grace_seconds)
         await super().shutdown(sockets=sockets)
 
     @contextlib.contextmanager

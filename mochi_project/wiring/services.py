@@ -15,7 +15,7 @@ from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnRegistry
-from chat.service import ChatService
+from chat.service import ChatService, Conversations
 from chat.start.preparation import TurnPreparer
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
@@ -29,15 +29,18 @@ from mochi_project.wiring.agents import (
     build_agent_folders,
     build_agents,
 )
+from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.storage import (
     ConversationStorage,
+    build_keys,
     build_questions,
+    build_signals,
     build_storage,
 )
 from mochi_project.wiring.summaries import build_summaries
 from mochi_project.wiring.tools import ToolServices, build_tools
-from mochi_project.wiring.turns import build_turns
+from mochi_project.wiring.turns import TurnBuilder
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallLog
 from prompts_app.service import SystemPromptService
@@ -75,9 +78,17 @@ class Services:
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
 
+    async def conversations(self, session_id: str) -> Conversations:
+        """Return what reaches the session with this id and its turns, saved or not."""
+        return await self.chat.conversations(session_id)
+
+    async def end_turns(self, grace_seconds: float) -> None:
+        """Refuse new turns, let live ones end within the grace time, then save and end them."""
+        await self.chat.shutdown(grace_seconds)
+
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
-        await self.turns.shutdown(grace_seconds=0)
+        await self.end_turns(grace_seconds=0)
         await self.summaries.aclose()
         await self.agents.aclose()
         await self._closing()
@@ -102,14 +113,11 @@ def build_services(settings: MochiSettings) -> Services:
         settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )
     preparer = replace(preparer, delegate=agents.delegate)
-    turns = build_turns(
-        settings,
-        storage=storage,
-        preparer=preparer,
-        questions=questions,
-        on_answer=summaries.notice_answer if summaries.enabled else None,
-        threads=threads,
-    )
+    signals = build_signals(settings)
+    builder = TurnBuilder(settings, preparer=preparer, signals=signals, threads=threads)
+    on_answer = summaries.notice_answer if summaries.enabled else None
+    saved = builder.build(storage, questions, on_answer=on_answer)
+    ephemeral = build_ephemeral(settings, builder, agents.chats)
     sessions = _build_sessions(storage, questions, summaries)
     return Services(
         settings=settings,
@@ -117,15 +125,17 @@ def build_services(settings: MochiSettings) -> Services:
         prompts=SystemPromptService(settings.resolved_system_prompts_dir),
         models=models,
         preparer=preparer,
-        turns=turns.registry,
-        chat=ChatService(
-            turns=turns.registry,
-            remote=turns.remote,
-            keys=storage.keys,
-            default_model=settings.default_model,
+        turns=saved.turns,
+        chat=_build_chat(settings, saved, ephemeral.conversations),
+        confirmations=saved.confirmations,
+        housekeeper=_build_housekeeper(
+            settings,
+            storage=storage,
+            agents=agents,
+            ephemeral=ephemeral,
+            signals=signals,
+            questions=questions,
         ),
-        confirmations=turns.confirmations,
-        housekeeper=_build_housekeeper(settings, storage, agents, turns.signals, questions),
         summaries=summaries,
         tools=tools.catalogue,
         folder_tools=tools.folder,
@@ -140,6 +150,17 @@ def build_services(settings: MochiSettings) -> Services:
 async def _close(tools: ToolServices, threads: WorkThreads) -> None:
     await tools.aclose()
     await asyncio.to_thread(threads.close)
+
+
+def _build_chat(
+    settings: MochiSettings, saved: Conversations, ephemeral: Conversations
+) -> ChatService:
+    return ChatService(
+        saved=saved,
+        ephemeral=ephemeral,
+        keys=build_keys(settings),
+        default_model=settings.default_model,
+    )
 
 
 def _build_preparer(
@@ -172,8 +193,10 @@ def _build_sessions(
 
 def _build_housekeeper(
     settings: MochiSettings,
+    *,
     storage: ConversationStorage,
     agents: AgentServices,
+    ephemeral: EphemeralServices,
     signals: Signals,
     questions: ConfirmationStore,
 ) -> Housekeeper:
@@ -182,8 +205,10 @@ def _build_housekeeper(
         {
             "seal dead turns": storage.recovery.seal_all,
             "seal dead turns of agents": agents.storage.recovery.seal_all,
+            "seal dead turns that are not kept": ephemeral.storage.recovery.seal_all,
             "sweep turns": partial(storage.recovery.sweep, age),
             "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
+            "sweep turns that are not kept": partial(ephemeral.sweep, age),
             "sweep signals": partial(signals.sweep, age),
             "sweep questions": partial(questions.sweep, age),
             "sweep temporary files": partial(_sweep_temporary_files, settings),

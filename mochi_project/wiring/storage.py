@@ -1,5 +1,6 @@
 """Builds the storage of conversations: the adapters of its ports."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
@@ -23,21 +24,35 @@ some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
 class ConversationStorage:
     """Holds the sessions of one directory, and what is kept of their turns.
 
-    People's sessions have one, and agents' sessions another.
+    People's sessions have one, agents' sessions another, and those that are not saved a third.
 
     Args:
         sessions_dir: The session files.
         journals_dir: The journals of their turns.
-        keys_dir: The idempotency keys of their turns.
+        keys_dir: The idempotency keys of their turns; None where those are beside other sessions.
+        other_turns: The turns with a journal elsewhere that these keys may stand for, too.
+        durable: Whether the sessions shall survive a power cut.
     """
 
-    def __init__(self, *, sessions_dir: Path, journals_dir: Path, keys_dir: Path) -> None:
+    def __init__(
+        self,
+        *,
+        sessions_dir: Path,
+        journals_dir: Path,
+        keys_dir: Path | None,
+        other_turns: Callable[[], set[str]] = set,
+        durable: bool = True,
+    ) -> None:
         self.sessions_dir = sessions_dir
         self.journal: TurnJournal = FileTurnJournal(journals_dir, sessions_dir)
-        self.repository = FileSessionRepository(sessions_dir, is_over=self.journal.was_closed)
-        self.keys: IdempotencyKeys = FileIdempotencyKeys(keys_dir)
+        self.repository = FileSessionRepository(
+            sessions_dir, is_over=self.journal.was_closed, durable=durable
+        )
         self.recovery = TurnRecovery(
-            repository=self.repository, journal=self.journal, keys=self.keys
+            repository=self.repository,
+            journal=self.journal,
+            keys=FileIdempotencyKeys(keys_dir) if keys_dir is not None else None,
+            other_turns=other_turns,
         )
 
 
@@ -46,13 +61,18 @@ def build_signals(settings: MochiSettings) -> Signals:
     return FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
 
 
-def build_questions(settings: MochiSettings) -> ConfirmationStore:
+def build_questions(settings: MochiSettings, *, ephemeral: bool = False) -> ConfirmationStore:
     """Build the store of questions to people; opens nothing."""
-    directory = settings.resolved_state_dir / "confirmations"
+    directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
     return ConfirmationStore(
-        FileRecords(directory, names=CONFIRMATION_IDS, kinds=KINDS),
+        FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
     )
+
+
+def build_keys(settings: MochiSettings) -> IdempotencyKeys:
+    """Build the idempotency keys of people's turns, saved or not; opens nothing."""
+    return FileIdempotencyKeys(_keys_dir(settings))
 
 
 def build_storage(settings: MochiSettings) -> ConversationStorage:
@@ -60,8 +80,28 @@ def build_storage(settings: MochiSettings) -> ConversationStorage:
     return ConversationStorage(
         sessions_dir=settings.resolved_sessions_dir,
         journals_dir=settings.resolved_state_dir / "turns",
-        keys_dir=settings.resolved_state_dir / "keys",
+        keys_dir=_keys_dir(settings),
+        other_turns=FileTurnJournal(ephemeral_dir(settings) / "turns").all_turns,
     )
+
+
+def build_ephemeral_storage(settings: MochiSettings) -> ConversationStorage:
+    """Build the storage of conversations that end with their turn; opens nothing."""
+    return ConversationStorage(
+        sessions_dir=ephemeral_dir(settings) / "sessions",
+        journals_dir=ephemeral_dir(settings) / "turns",
+        keys_dir=None,
+        durable=False,
+    )
+
+
+def ephemeral_dir(settings: MochiSettings) -> Path:
+    """Return where everything is that is kept of conversations which are not saved."""
+    return settings.resolved_state_dir / "ephemeral"
+
+
+def _keys_dir(settings: MochiSettings) -> Path:
+    return settings.resolved_state_dir / "keys"
 
 
 def build_agent_storage(settings: MochiSettings) -> ConversationStorage:

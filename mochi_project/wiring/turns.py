@@ -1,76 +1,94 @@
 """Builds the services that run turns, stop them, and decide on approvals."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
+from chat.service import Conversations
+from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnPreparer
 from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.storage import ConversationStorage, build_signals
+from mochi_project.wiring.storage import ConversationStorage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnServices:
-    """The services of turns: of this process, of others, and the signals between them."""
+class TurnBuilder:
+    """Builds what runs the turns of a storage, and what reaches those of other processes.
 
-    registry: TurnRegistry
-    remote: RemoteTurns
-    signals: Signals
-    confirmations: ConfirmationService
-
-
-def build_turns(
-    settings: MochiSettings,
-    *,
-    storage: ConversationStorage,
-    preparer: TurnPreparer,
-    questions: ConfirmationStore,
-    on_answer: Callable[[str], None] | None,
-    threads: WorkThreads,
-) -> TurnServices:
-    """Build the registry of turns and what reaches turns of other processes.
+    The turns of all storages share their limits and their threads.
 
     Args:
         settings: The configuration.
-        storage: Where the conversations are kept.
         preparer: Decides what must be known before a model is asked.
-        questions: The questions to people, and their answers.
-        on_answer: Called with the session of every final answer; None for no calls.
+        signals: The signals between processes.
         threads: Where turns write to their sessions' files.
     """
-    signals = build_signals(settings)
-    remote = RemoteTurns(
-        repository=storage.repository,
-        journal=storage.journal,
-        recovery=storage.recovery,
-        signals=signals,
-    )
-    registry = TurnRegistry(
-        repository=storage.repository,
-        journal=storage.journal,
-        recovery=storage.recovery,
-        signals=signals,
-        remote=remote,
-        preparer=preparer,
-        limits=_limits_of(settings),
-        confirmations=questions,
-        on_answer=on_answer,
-        in_thread=threads.run,
-    )
-    confirmations = ConfirmationService(
-        store=questions,
-        repository=storage.repository,
-        signals=signals,
-        notice=registry.notice_decision,
-    )
-    return TurnServices(
-        registry=registry, remote=remote, signals=signals, confirmations=confirmations
-    )
+
+    def __init__(
+        self,
+        settings: MochiSettings,
+        *,
+        preparer: TurnPreparer,
+        signals: Signals,
+        threads: WorkThreads,
+    ) -> None:
+        self._limits = _limits_of(settings)
+        self._places = TurnPlaces(self._limits.active, self._limits.per_client)
+        self._preparer = preparer
+        self._signals = signals
+        self._threads = threads
+
+    def build(
+        self,
+        storage: ConversationStorage,
+        questions: ConfirmationStore,
+        *,
+        on_answer: Callable[[str], None] | None = None,
+        forget: Callable[[str], None] | None = None,
+    ) -> Conversations:
+        """Build the conversations of a storage.
+
+        Args:
+            storage: Where they are kept.
+            questions: The questions to people, and their answers.
+            on_answer: Called with the session of every final answer; None for no calls.
+            forget: Removes a session, in a thread, when its turn has ended; None leaves it.
+        """
+        remote = RemoteTurns(
+            repository=storage.repository,
+            journal=storage.journal,
+            recovery=storage.recovery,
+            signals=self._signals,
+        )
+        registry = TurnRegistry(
+            repository=storage.repository,
+            journal=storage.journal,
+            recovery=storage.recovery,
+            signals=self._signals,
+            remote=remote,
+            preparer=self._preparer,
+            limits=self._limits,
+            confirmations=questions,
+            on_answer=on_answer,
+            places=self._places,
+            forget=forget,
+            in_thread=self._threads.run,
+        )
+        confirmations = ConfirmationService(
+            store=questions,
+            repository=storage.repository,
+            signals=self._signals,
+            notice=registry.notice_decision,
+        )
+        return Conversations(
+            repository=storage.repository,
+            turns=registry,
+            remote=remote,
+            confirmations=confirmations,
+        )
 
 
 def _limits_of(settings: MochiSettings) -> TurnLimits:

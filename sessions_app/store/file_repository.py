@@ -57,6 +57,8 @@ class FileSessionRepository:
         now: Where the start times of claims come from.
         is_over: Whether a turn has ended although its claim is there (session, turn): one that
             could not save what it left keeps its claim while its process lives on.
+        durable: Whether sessions shall survive a power cut, and it is to be known of a deleted one
+            that it was deleted. False for those that end with their turns anyway.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class FileSessionRepository:
         owners: Owners | None = None,
         now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
+        durable: bool = True,
     ) -> None:
         self._directory = str(sessions_dir)
         self._now = now
@@ -76,7 +79,8 @@ class FileSessionRepository:
         self._tombstones = Tombstones(sessions_dir / ".claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
-        self._files = SessionFiles(self._directory)
+        self._durable = durable
+        self._files = SessionFiles(self._directory, durable=durable)
 
     def create(self, session: Session) -> None:
         """Keep a new session.
@@ -166,14 +170,16 @@ class FileSessionRepository:
             try:
                 if stat.S_ISDIR(os.lstat(path).st_mode):
                     raise SessionCorrupt(session_id, "not a regular file")
-                self._tombstones.write(session_id, deleted_at=self._now())
+                if self._durable:
+                    self._tombstones.write(session_id, deleted_at=self._now())
                 os.unlink(path)
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
             except OSError as error:
                 raise_if_unwritable(error)
                 raise
-            sync_directory(self._directory)
+            if self._durable:
+                sync_directory(self._directory)
             self._claims.remove(session_id)
             self._files.recent.forget(session_id)
 

@@ -1,6 +1,7 @@
 """Reads and writes the files of sessions, decoding and encoding only what is new in them."""
 
 import os
+from collections.abc import Iterable
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
 from sessions_app.format.codec import decode
@@ -16,10 +17,16 @@ RESERVE = 64
 
 
 class SessionFiles:
-    """The session files of one directory. Ids were checked by the caller, who also locks."""
+    """The session files of one directory. Ids were checked by the caller, who also locks.
 
-    def __init__(self, directory: str) -> None:
+    Args:
+        directory: The directory.
+        durable: Whether they shall survive a power cut.
+    """
+
+    def __init__(self, directory: str, *, durable: bool = True) -> None:
         self._directory = directory
+        self._durable = durable
         self.recent = RecentSessions()
 
     def path(self, session_id: str) -> str:
@@ -87,15 +94,18 @@ class SessionFiles:
                 "no more. Go on in a new one, or fork it from an earlier message."
             )
         if size > MOST_BYTES:
-            write_atomically(path, new.pieces(), exclusive=before is None)
+            self._put(path, new.pieces(), exclusive=before is None)
             self.recent.forget(session_id)
             return
         data = b"".join(new.parts)
-        write_atomically(path, data, exclusive=before is None)
+        self._put(path, data, exclusive=before is None)
         if (written := new.written(data)) is not None:
             self.recent.keep(session_id, written)
         elif before is None and not session.messages:  # its first turn is near
             self.recent.keep(session_id, SessionFile(decode(data, session_id), data))
+
+    def _put(self, path: str, data: bytes | Iterable[bytes], *, exclusive: bool) -> None:
+        write_atomically(path, data, exclusive=exclusive, durable=self._durable)
 
     def can_hold(self, session: Session) -> bool:
         """Return whether the session could be written by a recovery."""

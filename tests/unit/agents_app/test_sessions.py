@@ -5,10 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agents_app.sessions import delete_with_agents, sessions_of
+from agents_app.sessions import delete_with_agents, forget_agents_of, sessions_of
 from sessions_app.errors import SessionBusy, SessionNotFound
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import AssistantMessage, ToolCall
 from sessions_app.service import SessionManager
+from sessions_app.session import append_messages
 from tests.claims import claim_session
+from tools_app.toolset import AGENT_TOOL
 
 
 @pytest.fixture
@@ -74,3 +78,21 @@ def test_a_session_in_which_an_agent_works_for_another_one_is_kept(
 
     assert left(chats) == {working}
     assert left(sessions) == set()
+
+
+def test_agents_are_forgotten_with_a_session_that_called_them(
+    sessions: SessionManager, chats: SessionManager
+) -> None:
+    mine = sessions.create("qwen3:14b")
+    make_chat(chats, {"session_id": mine.session_id, "tool_call_id": "c1"})
+    kept = make_chat(chats, {"session_id": "a1b2c3d4e5", "tool_call_id": "c1"})
+    answer = AssistantMessage(
+        content="",
+        message_id="1",
+        timestamp=utc_now(),
+        tool_calls=(ToolCall(id="c1", name=AGENT_TOOL, arguments={}),),
+    )
+
+    forget_agents_of(append_messages(mine, answer, now=utc_now()), chats)
+
+    assert left(chats) == {kept}

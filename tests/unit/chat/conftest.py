@@ -13,8 +13,11 @@ import structlog.contextvars  # noqa: F401 - a turn imports it, which would bloc
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.ephemeral import EphemeralSessions
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
+from chat.service import Conversations
+from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnPreparer
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
@@ -134,6 +137,8 @@ class House:
         confirmation_seconds: float = 60,
         sessions_dir: Path | None = None,
         journal: TurnJournal | None = None,
+        places: TurnPlaces | None = None,
+        ephemeral: bool = False,
     ):
         self.model = ToldModel()
         self.seen = SeenTurns()
@@ -142,7 +147,8 @@ class House:
         self.journal = journal or FileTurnJournal(
             data_dir / ".mochi" / "turns", self.sessions_dir, watcher=WATCHER
         )
-        repository = self.repository_type(self.sessions_dir, is_over=self.journal.was_closed)
+        how = {"durable": False} if ephemeral else {}
+        repository = self.repository_type(self.sessions_dir, is_over=self.journal.was_closed, **how)
         keys = self.keys = FileIdempotencyKeys(data_dir / ".mochi" / "keys")
         recovery = self.recovery = TurnRecovery(
             repository=repository, journal=self.journal, keys=keys
@@ -161,17 +167,23 @@ class House:
             max_rounds=3,
             dynamic_window=True,
         )
+        self.ephemeral = EphemeralSessions(
+            repository=repository, journal=self.journal, questions=self.questions
+        )
+        self.remote = RemoteTurns(
+            repository=repository,
+            journal=self.journal,
+            recovery=recovery,
+            signals=signals,
+        )
         self.turns = TurnRegistry(
             repository=repository,
             journal=self.journal,
             recovery=recovery,
             signals=signals,
-            remote=RemoteTurns(
-                repository=repository,
-                journal=self.journal,
-                recovery=recovery,
-                signals=signals,
-            ),
+            remote=self.remote,
+            places=places,
+            forget=self.ephemeral.forget if ephemeral else None,
             preparer=self.preparer,
             limits=TurnLimits(
                 active=active,
@@ -186,6 +198,12 @@ class House:
             repository=repository,
             signals=signals,
             notice=self.turns.notice_decision,
+        )
+        self.conversations = Conversations(
+            repository=repository,
+            turns=self.turns,
+            remote=self.remote,
+            confirmations=self.confirmations,
         )
 
     async def new_session(

@@ -17,8 +17,8 @@ from tests.unit.chat.disk import FailingDisk
 @pytest.fixture
 def service(house, data_dir):
     return ChatService(
-        turns=house.turns,
-        remote=house.turns._remote,
+        saved=house.conversations,
+        ephemeral=house.conversations,
         keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
     )
 

@@ -20,8 +20,8 @@ HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
 def make_service(house, data_dir):
     def make(**how):
         return ChatService(
-            turns=house.turns,
-            remote=house.turns._remote,
+            saved=house.conversations,
+            ephemeral=house.conversations,
             keys=FileIdempotencyKeys(data_dir / ".mochi" / "keys"),
             **how,
         )

@@ -85,7 +85,7 @@ async def test_who_attaches_elsewhere_follows_the_journal(house):
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, HELLO)
     await house.model.asked.wait()
-    follower = await house.turns._remote.listen(session_id, turn.turn_id)
+    follower = await house.remote.listen(session_id, turn.turn_id)
     house.model.go_on.set()
     async with asyncio.timeout(20):
         received = [event.name for event in await read_all(follower)]

@@ -24,7 +24,7 @@ async def test_a_follower_that_waits_reads_no_session(house, monkeypatch):
     session_id = await house.new_session()
     turn = await house.turns.start(session_id, TurnRequest(message="Hello!", detached=True))
     await house.model.asked.wait()
-    remote = house.turns._remote
+    remote = house.remote
     follower = await remote.listen(session_id, turn.turn_id)
     settled = asyncio.Semaphore(0)
     settle = follower._settle
@@ -63,7 +63,7 @@ async def test_a_follower_ends_when_its_session_is_deleted(house, monkeypatch):
     monkeypatch.setattr(journal_follower, "LIVENESS_SECONDS", 0.01)
     session_id = await house.new_session()
     await asyncio.to_thread(begin_journal, house, session_id)
-    remote = house.turns._remote
+    remote = house.remote
     follower = remote._follow(session_id, "0" * 20, after=0)
     assert await follower.next_entries()
     await asyncio.to_thread(house.sessions.delete, session_id)

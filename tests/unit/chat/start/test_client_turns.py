@@ -6,6 +6,7 @@ import pytest
 
 from chat.errors import TooManyTurnsOfClient
 from chat.start.client_turns import ClientTurns
+from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnRequest
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionNotFound
@@ -51,7 +52,8 @@ async def test_a_client_may_come_again_when_a_turn_of_its_own_has_ended(make_hou
 
 
 async def test_a_turn_that_could_not_start_is_not_counted(make_house):
-    house = make_house(per_client=1)
+    places = TurnPlaces(10, per_client=1)
+    house = make_house(places=places)
     for _ in range(2):
         with pytest.raises(SessionNotFound):
             await house.turns.start("0123456789", HELLO, client="a")
@@ -60,4 +62,4 @@ async def test_a_turn_that_could_not_start_is_not_counted(make_house):
     starting.cancel()
     await asyncio.wait([starting])
     await asyncio.wait(house.turns._starting or [starting])
-    assert not house.turns._clients._running
+    places.take("a")

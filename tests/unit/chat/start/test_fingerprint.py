@@ -65,6 +65,8 @@ OTHER_REQUESTS = {
     "session_id": "0123456789",
     "model": "other",
     "new": new_session(),
+    "ephemeral": True,
+    "keep": True,
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 from chat.service import ChatRequest
 from chat.start.preparation import TurnRequest
 from mochi_project.configuration.config import load_settings
+from mochi_project.management.backup import entries_of
 from mochi_project.wiring.services import build_services
 from models_app.scripted.server import ScriptedModelServer
 
@@ -69,3 +70,28 @@ async def test_chats_and_summaries_are_seen_once_each(
         ("summary", "ok"),
     ]
     assert all(call["completion_tokens"] for call in calls)
+
+
+@pytest.mark.allow_blocking  # the ollama library reads its version while it is imported
+async def test_a_turn_without_a_saved_session_is_in_no_list_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    scripted = ScriptedModelServer(words_per_second=0)
+    await scripted.start()
+    settings = load_settings(data_dir=tmp_path, ollama_host=scripted.url)
+    services = await asyncio.to_thread(build_services, settings)
+    asked = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b", ephemeral=True)
+    try:
+        turn = await services.chat.open(asked)
+        await turn.finished()
+        here = await services.conversations(turn.session_id)
+        session = await asyncio.to_thread(here.repository.load, turn.session_id)
+        assert [message.role for message in session.messages] == ["user", "assistant"]
+        assert not await asyncio.to_thread(lambda: services.sessions.list().sessions)
+        assert not await asyncio.to_thread(lambda: list(entries_of(settings)))
+        turn.leave()
+    finally:
+        await services.aclose()
+        await scripted.stop()
+    left = await asyncio.to_thread(lambda: list(tmp_path.rglob(f"*{turn.session_id}*")))
+    assert left == []

@@ -1,0 +1,140 @@
+"""Removes sessions that are not saved: with their turn, or later (docs/decisions/0058)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from chat.approvals.store import ConfirmationStore
+from chat.storage.journal import TurnJournal
+from chat.work_threads import InThread
+from sessions_app.errors import MochiError, SessionBusy, SessionCorrupt, SessionNotFound
+from sessions_app.session import Session
+from sessions_app.store.repository import SessionRepository
+
+logger = logging.getLogger(__name__)
+
+
+def _nothing(session: Session) -> None:
+    """Do nothing."""
+
+
+class EphemeralSessions:
+    """Removes the sessions of one storage, and all that belongs to them. All calls block.
+
+    Args:
+        repository: The sessions.
+        journal: The journals of their turns.
+        questions: The questions of their turns, and theirs alone.
+        forget_more: Removes what else belongs to a session.
+    """
+
+    def __init__(
+        self,
+        *,
+        repository: SessionRepository,
+        journal: TurnJournal,
+        questions: ConfirmationStore,
+        forget_more: Callable[[Session], None] = _nothing,
+    ) -> None:
+        self._repository = repository
+        self._journal = journal
+        self._questions = questions
+        self._forget_more = forget_more
+
+    def forget(self, session_id: str) -> None:
+        """Remove a session; one whose next turn runs stays, it goes with that turn."""
+        session = None
+        with suppress(SessionNotFound, SessionCorrupt):  # the rest can be removed without it
+            session = self._repository.load(session_id)
+        try:
+            self._repository.delete(session_id)
+        except SessionBusy:
+            return
+        except SessionNotFound:
+            pass
+        self._journal.discard_session(session_id)
+        self._questions.discard_session(session_id)
+        if session is not None:
+            self._forget_more(session)
+
+    def sweep(self) -> int:
+        """Remove the sessions whose journals were swept, and what is left of others.
+
+        A session that waits for an approval stays until nobody can give it any more.
+
+        Returns:
+            How many there were.
+        """
+        listing = self._repository.list()
+        over = [each.session_id for each in listing.sessions if self._is_over(each.session_id)]
+        over += [file.file.removesuffix(".json") for file in listing.unreadable]
+        over += self._without_session()
+        for session_id in over:
+            try:
+                self.forget(session_id)
+            except MochiError as error:
+                logger.error(  # noqa: TRY400 - a typed error says it all
+                    "a session that is not kept could not be removed",
+                    extra={"session_id": session_id, "code": error.code},
+                )
+        return len(over)
+
+    def _is_over(self, session_id: str) -> bool:
+        """Return whether nothing can come of the session any more."""
+        if self._repository.claim_of(session_id) is not None or self._journal.turns(session_id):
+            return False
+        return not self._questions.pending(session_id)
+
+    def _without_session(self) -> list[str]:
+        """Return sessions that are gone and left a journal without an end, which waits for them."""
+        return [each for each in self._journal.unended_sessions() if self._is_gone(each)]
+
+    def _is_gone(self, session_id: str) -> bool:
+        if any(
+            self._journal.is_being_written(session_id, turn_id)
+            for turn_id in self._journal.turns(session_id)
+        ):
+            return False  # a turn begins with its journal
+        try:
+            self._repository.load(session_id)
+        except SessionNotFound:
+            return True
+        except SessionCorrupt:
+            pass
+        return False
+
+
+class Removal:
+    """Removes sessions beside everything else.
+
+    Args:
+        forget: Removes a session; blocks.
+        in_thread: Where it is called.
+    """
+
+    def __init__(self, forget: Callable[[str], None], in_thread: InThread) -> None:
+        self._forget = forget
+        self._in_thread = in_thread
+        self._running: set[asyncio.Task[None]] = set()
+
+    def begin(self, session_id: str) -> None:
+        """Begin to remove a session."""
+        removing = asyncio.create_task(self._remove(session_id))
+        self._running.add(removing)
+        removing.add_done_callback(self._running.discard)
+
+    async def finished(self) -> None:
+        """Wait until what has begun is done."""
+        if self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _remove(self, session_id: str) -> None:
+        try:
+            await self._in_thread(partial(self._forget, session_id))
+        except Exception:
+            logger.exception(
+                "a session that is not kept could not be removed; it is swept later",
+                extra={"session_id": session_id},
+            )

@@ -1,0 +1,56 @@
+"""Builds the conversations that are not saved: they end with their turn."""
+
+from dataclasses import dataclass
+
+from agents_app.sessions import forget_agents_of
+from chat.approvals.store import ConfirmationStore
+from chat.remote.ephemeral import EphemeralSessions
+from chat.service import Conversations
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.storage import (
+    ConversationStorage,
+    build_ephemeral_storage,
+    build_questions,
+)
+from mochi_project.wiring.turns import TurnBuilder
+from sessions_app.service import SessionManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EphemeralServices:
+    """The services of conversations that are not saved."""
+
+    conversations: Conversations
+    storage: ConversationStorage
+    sessions: EphemeralSessions
+    questions: ConfirmationStore
+
+    def sweep(self, older_than_seconds: float) -> None:
+        """Remove what is over, and what processes left that died."""
+        self.storage.recovery.sweep(older_than_seconds)
+        self.sessions.sweep()
+        self.questions.sweep(older_than_seconds)
+
+
+def build_ephemeral(
+    settings: MochiSettings, builder: TurnBuilder, agent_chats: SessionManager
+) -> EphemeralServices:
+    """Build them.
+
+    Args:
+        settings: The configuration.
+        builder: Builds what runs their turns.
+        agent_chats: The sessions of agents: those that their calls made go with them.
+    """
+    storage = build_ephemeral_storage(settings)
+    questions = build_questions(settings, ephemeral=True)
+    sessions = EphemeralSessions(
+        repository=storage.repository,
+        journal=storage.journal,
+        questions=questions,
+        forget_more=lambda session: forget_agents_of(session, agent_chats),
+    )
+    conversations = builder.build(storage, questions, forget=sessions.forget)
+    return EphemeralServices(
+        conversations=conversations, storage=storage, sessions=sessions, questions=questions
+    )
