@@ -1,11 +1,14 @@
-"""Declares the port for small records of sessions, in which approvals are kept."""
+"""Declares the port for small records of sessions, in which approvals and responses are kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
 class Records(Protocol):
     """Keeps records by session, name and kind; a name has at most one of each kind. All block."""
+
+    def sessions(self, unchanged_since: float) -> Sequence[str]:
+        """Return the sessions that have records, and got none since then (seconds since 1970)."""
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:
         """Return the session's names, each with the kinds of records that it has."""
@@ -16,7 +19,7 @@ class Records(Protocol):
     def put(
         self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
     ) -> bool:
-        """Keep a record; it is durable when this returns.
+        """Keep a record; it is durable when this returns, where records are made so.
 
         Args:
             session_id: The session.

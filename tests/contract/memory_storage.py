@@ -101,6 +101,12 @@ class MemoryRecords:
         self._records: dict[tuple[str, str, str], tuple[bytes, float]] = {}
         self._lock = threading.Lock()
 
+    def sessions(self, unchanged_since: float) -> list[str]:
+        changed: dict[str, float] = {}
+        for (session, _, _), (_, at) in list(self._records.items()):
+            changed[session] = max(changed.get(session, 0), at)
+        return [session for session, at in changed.items() if at <= unchanged_since]
+
     def kinds(self, session_id: str) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for session, name, kind in list(self._records):

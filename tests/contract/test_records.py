@@ -46,6 +46,14 @@ def test_names_are_listed_with_their_kinds(records: Records) -> None:
     assert records.kinds(OTHER_SESSION) == {}
 
 
+def test_the_sessions_that_have_had_no_news_are_listed(records: Records) -> None:
+    assert list(records.sessions(LATER)) == []
+    records.put(SESSION, NAME, "asked", b"{}")
+    records.put(OTHER_SESSION, NAME, "asked", b"{}")
+    assert sorted(records.sessions(LATER)) == sorted([SESSION, OTHER_SESSION])
+    assert list(records.sessions(LATER - 7200)) == []
+
+
 def test_of_many_who_put_exclusively_exactly_one_succeeds(records: Records) -> None:
     with ThreadPoolExecutor(10) as pool:
         outcomes = list(

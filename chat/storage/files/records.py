@@ -24,15 +24,29 @@ class FileRecords:
         names: The pattern of names.
         kinds: The kinds, in the order in which a name's files are removed: a process that dies
             half-way leaves the last ones.
+        durable: Whether a record has to survive a power cut when ``put`` returns.
     """
 
-    def __init__(self, root: Path, *, names: str, kinds: Sequence[str]) -> None:
+    def __init__(
+        self, root: Path, *, names: str, kinds: Sequence[str], durable: bool = True
+    ) -> None:
+        self._durable = durable
         self._root = root
         self._prefix = f"{root}{os.sep}"  # as text: every turn looks into its session's folder
         self._kinds = kinds
         self._name = re.compile(names, re.ASCII)
         self._file = re.compile(rf"({names})\.({'|'.join(kinds)})", re.ASCII)
         self._temporary = re.compile(rf"\.{names}\.\w+\.[0-9a-f]{{16}}\.tmp", re.ASCII)
+
+    def sessions(self, unchanged_since: float) -> list[str]:
+        """Return the sessions that have records, and got none since then."""
+        found: list[str] = []
+        with suppress(FileNotFoundError), os.scandir(self._root) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if is_session_id(entry.name) and entry.stat().st_mtime <= unchanged_since:
+                        found.append(entry.name)
+        return found
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:
         """Return the session's names, each with the kinds of records that it has."""
@@ -67,9 +81,9 @@ class FileRecords:
         path = self._path(session_id, name, kind)
         try:
             try:
-                write_atomically(path, data, exclusive=exclusive)
+                write_atomically(path, data, exclusive=exclusive, durable=self._durable)
             except FileNotFoundError:  # a sweep removed the directory just now: it was empty
-                write_atomically(path, data, exclusive=exclusive)
+                write_atomically(path, data, exclusive=exclusive, durable=self._durable)
         except FileExistsError:
             return False
         return True
