@@ -1,5 +1,6 @@
 """Fixtures of every test: no blocking call on an event loop, no network, a home of its own."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,11 @@ settings.register_profile("soak", deadline=None, max_examples=1000)
 settings.load_profile("default")
 
 LONGEST_FIRST = ("architecture", "functional", "benchmarks", "contract", "unit")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one process more than there are processors: many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
