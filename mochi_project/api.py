@@ -9,13 +9,10 @@ from ninja.openapi.schema import OpenAPISchema
 
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
-from dialects_app.api import router as openai_router
-from dialects_app.openapi import describe_operations
-from dialects_app.responses.api import router as responses_router
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
-from mochi_project.http.openapi import describe_common_answers, describe_parameters
+from mochi_project.http.openapi import describe_common_answers
 from mochi_project.http.strict_json import StrictJsonParser
 from mochi_project.version import VERSION
 from models_app.api import router as models_router
@@ -34,11 +31,9 @@ class MochiAPI(NinjaAPI):
         """Return the schema, with the answers of the guard and the error handlers, and ``/v1``."""
         schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
         describe_common_answers(schema)
-        others = openai_api.get_openapi_schema()
-        describe_operations(others)
-        for path, methods in others["paths"].items():
-            for operation in methods.values():
-                describe_parameters(path, operation)
+        from mochi_project.openai_api import openai_schema  # noqa: PLC0415 - not for the start
+
+        others = openai_schema()
         schema["paths"].update(others["paths"])
         schema["components"]["schemas"].update(others["components"]["schemas"])
         return schema
@@ -57,19 +52,6 @@ api = MochiAPI(
     urls_namespace="api",
 )
 install_error_handlers(api)
-
-openai_api = NinjaAPI(
-    title="mochi-server",
-    version=VERSION,
-    docs_url=None,
-    openapi_url=None,
-    parser=StrictJsonParser(),
-    urls_namespace="openai",
-)
-"""The routes below ``/v1``; the OpenAPI document of ``api`` has them, too."""
-install_error_handlers(openai_api)
-openai_api.add_router("", openai_router)
-openai_api.add_router("", responses_router)
 
 
 @api.get(

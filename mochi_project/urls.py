@@ -2,21 +2,25 @@
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.urls import path, re_path
+from django.urls import URLResolver, path, re_path
+from django.urls.resolvers import RoutePattern
 
 from mochi_project.configuration.setting_errors import ANOTHER_PROJECT
 
 if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
     raise ImproperlyConfigured(ANOTHER_PROJECT)
 
-from mochi_project.api import api, openai_api
+from mochi_project.api import api
 from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
 
 urlpatterns = [
     path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
     path("api/v1/", api.urls),
-    path("v1/", openai_api.urls),
+    # By its name: nothing of it is imported before it is asked for.
+    URLResolver(
+        RoutePattern("v1/"), "mochi_project.openai_api", app_name="ninja", namespace="openai"
+    ),
     # A route, not only ``handler404``: that one is reached by an exception and through a thread.
     re_path(r"", unknown_path_view),
 ]

@@ -160,6 +160,7 @@ class MochiApplication:
                 partial(asyncio.sleep, PAUSE_SECONDS),
                 partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
                 services.models.warm_up,
+                partial(asyncio.to_thread, importlib.import_module, "mochi_project.openai_api"),
             ):
                 await step()
                 if self._stopping:

@@ -1,0 +1,41 @@
+"""Assembles the API below ``/v1`` (docs/decisions/0059).
+
+Imported once the server listens, or with the first request for it: whoever starts a server does not
+wait for it.
+"""
+
+from typing import Any
+
+from ninja import NinjaAPI
+
+from dialects_app.api import router as openai_router
+from dialects_app.openapi import describe_operations
+from dialects_app.responses.api import router as responses_router
+from mochi_project.errors.handlers import install_error_handlers
+from mochi_project.http.openapi import describe_parameters
+from mochi_project.http.strict_json import StrictJsonParser
+from mochi_project.version import VERSION
+
+openai_api = NinjaAPI(
+    title="mochi-server",
+    version=VERSION,
+    docs_url=None,
+    openapi_url=None,
+    parser=StrictJsonParser(),
+    urls_namespace="openai",
+)
+install_error_handlers(openai_api)
+for _router in (openai_router, responses_router):
+    openai_api.add_router("", _router)
+
+urlpatterns, APP_NAME, NAMESPACE = openai_api.urls
+
+
+def openai_schema() -> dict[str, Any]:
+    """Return the OpenAPI schema of these routes."""
+    schema: dict[str, Any] = openai_api.get_openapi_schema()
+    describe_operations(schema)
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            describe_parameters(path, operation)
+    return schema
