@@ -134,7 +134,8 @@ def describe_operations(schema: dict[str, Any]) -> None:
 def _describe(operation: dict[str, Any], entry: Described) -> None:
     if entry.body is not None:
         operation["requestBody"] = {
-            "required": True,
+            # A POST without a body is taken for {}, which may be enough.
+            "required": any(field.required for field in msgspec.structs.fields(entry.body)),
             "content": {"application/json": _content(entry.body, entry.body_example)},
         }
     answers = operation["responses"]
