@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from dialects_app.chat_completions.answer import CompletionOut
+from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.models_list import ModelListOut, ModelOut
 from dialects_app.openai.errors import error_answer
 from dialects_app.responses.conversations import (
@@ -111,7 +113,48 @@ def _conversations() -> dict[str, Described]:
     }
 
 
-SECTIONS: list[Callable[[], dict[str, Described]]] = [_models, _conversations]
+def _chat_completions() -> dict[str, Described]:
+    question = {"role": "user", "content": "What is the capital of France?"}
+    identity = {
+        "id": "chatcmpl-0199f3a2b4c51f2e3d4c",
+        "created": 1760000000,
+        "model": "qwen3:14b",
+    }
+    chunk = {
+        **identity,
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": {"content": "Paris."}, "finish_reason": None}],
+    }
+    return {
+        "openai_chat_completion": Described(
+            body=CompletionIn,
+            body_example={"model": "qwen3:14b", "messages": [question]},
+            answer=CompletionOut,
+            example={
+                **identity,
+                "object": "chat.completion",
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {"role": "assistant", "content": "Paris.", "refusal": None},
+                        "logprobs": None,
+                        "finish_reason": "stop",
+                    }
+                ],
+                "usage": {
+                    "prompt_tokens": 14,
+                    "completion_tokens": 3,
+                    "total_tokens": 17,
+                    "prompt_tokens_details": {"cached_tokens": 0},
+                    "completion_tokens_details": {"reasoning_tokens": 0},
+                },
+            },
+            stream=f"data: {msgspec.json.encode(chunk).decode()}\n\ndata: [DONE]\n\n",
+        )
+    }
+
+
+SECTIONS: list[Callable[[], dict[str, Described]]] = [_models, _chat_completions, _conversations]
 """Each returns the operations of a part of the protocol, importing what it needs."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ninja import NinjaAPI
 
 from dialects_app.api import router as openai_router
+from dialects_app.chat_completions.api import router as completions_router
 from dialects_app.openapi import describe_operations
 from dialects_app.responses.api import router as responses_router
 from mochi_project.errors.handlers import install_error_handlers
@@ -25,7 +26,7 @@ openai_api = NinjaAPI(
     urls_namespace="openai",
 )
 install_error_handlers(openai_api)
-for _router in (openai_router, responses_router):
+for _router in (openai_router, completions_router, responses_router):
     openai_api.add_router("", _router)
 
 urlpatterns, APP_NAME, NAMESPACE = openai_api.urls

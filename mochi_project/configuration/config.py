@@ -173,6 +173,12 @@ class MochiSettings(BaseModel):
         300, description="Time to answer a tool confirmation"
     )
 
+    openwebui_sessions: bool = Field(
+        False,
+        description="Keep a session for each chat of Open WebUI that names it "
+        "(`X-OpenWebUI-Chat-Id`)",
+    )
+
     allowed_hosts: List = Field(
         default_factory=list, description="Host names beside loopback and IP addresses"
     )

@@ -59,6 +59,7 @@ class SettingArguments(TypedDict, total=False):
     tool_memory_mb: int
     tool_environment: Sequence[str]
     tool_confirmation_timeout_seconds: float
+    openwebui_sessions: bool
     allowed_hosts: Sequence[str]
     cors_origins: Sequence[str]
     max_body_bytes: int

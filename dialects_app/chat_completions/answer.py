@@ -1,0 +1,182 @@
+"""Makes the answer to a request that does not stream, from the same events as a stream."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from chat.errors import TurnCrashed, TurnFailed
+from chat.service import OpenTurn
+from chat.stream.events import (
+    ClientToolCall,
+    ContentDelta,
+    Done,
+    Failed,
+    ThinkingContentDelta,
+    ToolContinuationStarted,
+)
+from chat.stream.numbered_event import NumberedEvent
+from dialects_app.chat_completions.ending import (
+    SUSPENDED,
+    Ending,
+    FinishReason,
+    UsageOut,
+    arguments_text,
+    ending_of,
+)
+from dialects_app.openai.ids import completion_id, created_at
+from sessions_app.errors import MochiError
+
+
+class FunctionOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that the client shall run; ``arguments`` is JSON as text."""
+
+    name: str
+    arguments: str
+
+
+class ToolCallOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the client shall run."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionOut
+
+
+class CompletionMessageOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer.
+
+    Attributes:
+        content: The text; null where there are only calls.
+        refusal: Why the provider refused the content, if it did.
+        tool_calls: What the client shall run, if anything.
+        reasoning_content: The reasoning, if there is any.
+        reasoning: The same: clients read one name or the other.
+    """
+
+    role: Literal["assistant"] = "assistant"
+    content: str | None
+    refusal: str | None = None
+    tool_calls: Sequence[ToolCallOut] | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+
+
+class ChoiceOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The one answer of a completion, and why it ends."""
+
+    index: Literal[0] = 0
+    message: CompletionMessageOut
+    logprobs: None = None
+    finish_reason: FinishReason
+
+
+class CompletionOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat completion; ``model`` is the name that was asked for."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: Sequence[ChoiceOut]
+    usage: UsageOut
+
+
+class AnswerReader:
+    """Reads the answer out of a turn's events."""
+
+    def __init__(self) -> None:
+        self._ending: Ending | None = None
+        self._text: list[list[str]] = [[]]
+        self._thoughts: list[list[str]] = [[]]
+        self._calls: list[ToolCallOut] = []
+
+    def feed(self, events: Sequence[NumberedEvent]) -> None:
+        """Take in the next events."""
+        for numbered in events:
+            event = numbered.decode()
+            if isinstance(event, ContentDelta):
+                self._text[-1].append(event.content)
+            elif isinstance(event, ThinkingContentDelta):
+                self._thoughts[-1].append(event.content)
+            elif isinstance(event, ToolContinuationStarted):
+                self._text.append([])
+                self._thoughts.append([])
+            elif isinstance(event, ClientToolCall):
+                self._calls.append(_call(event))
+            elif isinstance(event, Done):
+                self._ending = self._ending or SUSPENDED
+            elif self._ending is None:
+                said = bool(self._said(self._text) or self._said(self._thoughts))
+                self._ending = ending_of(event, calls=len(self._calls), said_something=said)
+
+    def completion(self, turn_id: str, model: str) -> CompletionOut | None:
+        """Return the answer; None if the turn has not ended.
+
+        Raises:
+            MochiError: What ended the turn.
+        """
+        ending = self._ending
+        if ending is None:
+            return None
+        if ending.finish_reason is None:
+            raise _failure(ending.error)
+        text, thoughts = self._said(self._text), self._said(self._thoughts) or UNSET
+        message = CompletionMessageOut(
+            content=text if text or not self._calls else None,
+            refusal=ending.refusal,
+            tool_calls=self._calls or UNSET,
+            reasoning_content=thoughts,
+            reasoning=thoughts,
+        )
+        return CompletionOut(
+            id=completion_id(turn_id),
+            created=created_at(turn_id),
+            model=model,
+            choices=[ChoiceOut(message=message, finish_reason=ending.finish_reason)],
+            usage=ending.usage,
+        )
+
+    @staticmethod
+    def _said(rounds: Sequence[Sequence[str]]) -> str:
+        """Return what was said in all rounds, as the messages of the session have it."""
+        texts = ["".join(pieces).strip() for pieces in rounds]
+        return "\n\n".join(text for text in texts if text)
+
+
+async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
+    """Wait for the end of a turn and return its answer.
+
+    Nothing is read before, so that no token wakes anybody.
+
+    Raises:
+        MochiError: What ended the turn.
+    """
+    outcome = await turn.finished()
+    reader = AnswerReader()
+    while (events := await turn.listener.next()) is not None:
+        reader.feed(events)
+    completion = reader.completion(turn.turn_id, model)
+    if completion is None:  # it ended before its first event
+        raise outcome.error or TurnCrashed
+    return completion
+
+
+def _call(call: ClientToolCall) -> ToolCallOut:
+    function = FunctionOut(name=call.tool_name, arguments=arguments_text(call))
+    return ToolCallOut(id=call.tool_call_id, function=function)
+
+
+def _failure(error: Failed | None) -> MochiError:
+    if error is None:
+        return TurnCrashed()
+    details: Mapping[str, Any] = {
+        name: value for name, value in error.details.items() if name != "retryable"
+    }
+    return TurnFailed(
+        error.code,
+        error.message,
+        retryable=bool(error.details.get("retryable")),
+        **details,
+    )

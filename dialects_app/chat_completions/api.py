@@ -1,0 +1,77 @@
+"""Serves the route of chat completions: parses, calls, encodes."""
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Header, Router
+
+from dialects_app.chat_completions.body import CompletionIn
+from dialects_app.chat_completions.view import Manner, complete
+from dialects_app.openai.body import read_body
+from mochi_project.http.clients import client_of
+from mochi_project.wiring.services import get_services
+
+router = Router(tags=["OpenAI"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the same turn, however often they are sent.",
+    ),
+]
+
+
+@router.post(
+    "/chat/completions",
+    response={200: None, (404, 409, 429, 502, 503, 507): None},
+    summary="Complete a chat in OpenAI's shape",
+    operation_id="openai_chat_completion",
+)
+async def chat_completion(
+    request: HttpRequest,
+    session_id: Annotated[
+        str | None,
+        Header(
+            alias="X-Mochi-Session-Id",
+            description="A session to continue: it gets what follows the last assistant message.",
+        ),
+    ] = None,
+    own_tools: Annotated[
+        str | None,
+        Header(
+            alias="X-Mochi-Tools",
+            description="Tools of this server that run in it, with commas between their names.",
+        ),
+    ] = None,
+    chat_id: Annotated[
+        str | None,
+        Header(
+            alias="X-OpenWebUI-Chat-Id",
+            description="A chat of Open WebUI, which has a session where "
+            "`MOCHI_OPENWEBUI_SESSIONS` is set.",
+        ),
+    ] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> HttpResponseBase:
+    """Answer a conversation, whole or as a stream of chunks that ends with `[DONE]`.
+
+    The history comes with each request and is not saved, unless `store` is true. Tools in the
+    body are the client's; those of this server run only for profiles and agents, or where
+    `X-Mochi-Tools` names them, and a call that needs an approval is denied. What is asked for and
+    not obeyed is noted in `x-mochi-warning`; the session, if there is one, in
+    `x-mochi-session-id`.
+    """
+    body = await read_body(request, CompletionIn)
+    services = get_services()
+    manner = Manner(
+        session_id=session_id or None,
+        own_tools=own_tools,
+        chat_id=chat_id if services.settings.openwebui_sessions else None,
+        key=idempotency_key,
+        client=client_of(request),
+    )
+    return await complete(services.chat, services.models, body, manner)

@@ -1,0 +1,173 @@
+"""Declares the body of ``POST /v1/chat/completions``, as far as this server reads it.
+
+Fields that are not here are ignored: clients send dozens of them. What clients may send as null has
+``| None``, and what they send in several shapes is ``Any`` and read by hand.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Tokens = Annotated[int, Meta(ge=1)]
+Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Stop = Annotated[str, Meta(min_length=1)]
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""The efforts of reasoning, in the words of all vendors."""
+
+
+class PartIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a message: ``text``, ``refusal``, ``image_url``, ``input_audio`` or ``file``."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+
+class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """The function of a call; ``arguments`` is JSON as text, from some clients an object."""
+
+    name: str
+    arguments: str | Mapping[str, Any] | None = None
+
+
+class ToolCallIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the model asked for, as the client sends it back."""
+
+    id: str
+    type: str = "function"
+    function: CalledFunction
+
+
+class MessageIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the conversation, of any role.
+
+    Attributes:
+        role: ``system``, ``developer``, ``user``, ``assistant`` or ``tool``.
+        content: The text, or its parts.
+        tool_calls: The calls of an assistant's message.
+        tool_call_id: The call that a tool's message answers.
+        reasoning_content: The assistant's reasoning, sent back.
+        reasoning: The same by its other name.
+        refusal: What the assistant said instead of an answer.
+        function_call: The old form of ``tool_calls``; refused.
+    """
+
+    role: str
+    content: str | Sequence[PartIn] | None = None
+    tool_calls: Sequence[ToolCallIn] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: str | None = None
+    function_call: Any = None
+
+
+class FunctionIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that the client runs; ``parameters`` is its JSON schema."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that the client runs; only functions are taken."""
+
+    type: str
+    function: FunctionIn | None = None
+
+
+class JsonSchemaIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The schema that an answer has to fit."""
+
+    name: str
+    schema: Mapping[str, Any] | None = None
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of the answer: ``text``, ``json_object`` or ``json_schema``."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchemaIn | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a stream; ``include_usage`` adds a last chunk with the tokens used."""
+
+    include_usage: bool | None = None
+
+
+class ReasoningIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The effort of reasoning, in the form of OpenRouter."""
+
+    effort: Effort | None = None
+
+
+class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for a chat completion. Fields that are not here are ignored.
+
+    Attributes:
+        model: A model's name, ``profile:<name>`` or ``agent:<name>``.
+        messages: The whole conversation, oldest first.
+        stream: Whether to send the answer as server-sent events.
+        stream_options: How to stream.
+        tools: The functions that the client runs.
+        tool_choice: ``auto``, ``none``, ``required``, a function, or ``allowed_tools``.
+        parallel_tool_calls: Several calls at once can't be kept from a model; see
+            ``x-mochi-warning``.
+        response_format: The form of the answer; not together with tools.
+        temperature: From 0 to 2.
+        top_p: From 0 to 1.
+        max_tokens: The longest answer, in tokens.
+        max_completion_tokens: The same by its newer name, which counts.
+        stop: Texts that end the answer.
+        seed: Makes answers repeatable, where the provider can.
+        presence_penalty: From -2 to 2.
+        frequency_penalty: From -2 to 2.
+        reasoning_effort: How hard a thinking model reasons.
+        reasoning: The same in another form.
+        store: Whether to save a session, and go on when the client leaves.
+        metadata: Kept with a session that ``store`` saves: up to 16 pairs of text.
+        n: More than one answer is refused.
+        logprobs: Refused if true.
+        logit_bias: Not obeyed; see ``x-mochi-warning``.
+        modalities: Other output than text is refused.
+        audio: Refused.
+        functions: The old form of ``tools``; refused.
+        function_call: The old form of ``tool_choice``; refused.
+    """
+
+    model: str
+    messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    tools: Sequence[ToolIn] | None = None
+    tool_choice: str | Mapping[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    max_tokens: Tokens | None = None
+    max_completion_tokens: Tokens | None = None
+    stop: Stop | Sequence[Stop] | None = None
+    seed: Seed | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    reasoning_effort: Effort | None = None
+    reasoning: ReasoningIn | None = None
+    store: bool | None = None
+    metadata: Any = None
+    n: int | None = None
+    logprobs: bool | None = None
+    logit_bias: Mapping[str, Any] | None = None
+    modalities: Sequence[str] | None = None
+    audio: Any = None
+    functions: Any = None
+    function_call: Any = None

@@ -1,0 +1,263 @@
+"""Turns the messages of a request into messages of a session. Pure.
+
+Every call must have its result, and every result its call, as every provider wants it. What a
+client sends back of our own answers (reasoning, refusals, nulls) is taken as it was sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chat.errors import MissingToolResult
+from dialects_app.chat_completions.body import MessageIn, PartIn, ToolCallIn
+from models_app.call_arguments import arguments_of
+from sessions_app.errors import ValidationFailed
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+_SYSTEM_ROLES = frozenset({"system", "developer"})
+_PARTS_OF = {"assistant": ("text", "refusal")}
+_ONLY_TEXT = ("text",)
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a request.
+
+    Attributes:
+        system: The text of all system messages, in order; None if there are none.
+        messages: All others, oldest first.
+        paths: Where they are in the request.
+    """
+
+    system: str | None
+    messages: Sequence[Message]
+    paths: Sequence[str]
+
+    def with_system_message(self) -> "Conversation":
+        """Return the conversation with one message of the system, the first of all."""
+        if self.system is None:
+            return self
+        prompt = SystemMessage(
+            content=self.system, message_id=new_message_id(), timestamp=utc_now()
+        )
+        return Conversation(
+            system=None, messages=(prompt, *self.messages), paths=("messages", *self.paths)
+        )
+
+
+def whole_conversation(messages: Sequence[MessageIn]) -> Conversation:
+    """Read the messages of a request that brings its history.
+
+    Raises:
+        ValidationFailed: A message makes no sense; ``field`` is its path.
+        MissingToolResult: A call has no result.
+    """
+    return _read(messages, calls_before=None)
+
+
+def what_follows(messages: Sequence[MessageIn]) -> Conversation:
+    """Read the messages after the last one of the assistant: the session has those before.
+
+    Raises:
+        ValidationFailed: A message makes no sense, or the last one is the assistant's.
+        MissingToolResult: A call has no result.
+    """
+    last = max((i for i, each in enumerate(messages) if each.role == "assistant"), default=-1)
+    if last == len(messages) - 1:
+        raise _refusal(
+            "messages",
+            "Nothing follows the last message of the assistant, so there is nothing to answer.",
+        )
+    asking = messages[last].tool_calls if last >= 0 else None
+    calls = {call.id: call.function.name for call in asking or ()}
+    return _read(messages, first=last + 1, calls_before=calls)
+
+
+def _read(
+    messages: Sequence[MessageIn], *, first: int = 0, calls_before: Mapping[str, str] | None
+) -> Conversation:
+    reader = _Reader(calls_before=calls_before)
+    for index in range(first, len(messages)):
+        reader.read(messages[index], f"messages[{index}]")
+    reader.require_no_open_calls()
+    return Conversation(
+        system="\n\n".join(reader.system) if reader.system else None,
+        messages=reader.messages,
+        paths=reader.paths,
+    )
+
+
+class _Reader:
+    """Reads messages one after the other and pairs calls with their results.
+
+    Args:
+        calls_before: The tools of the calls that came before the first message, by the calls' ids,
+            of which the session knows whether they are open; None for a whole conversation.
+    """
+
+    def __init__(self, *, calls_before: Mapping[str, str] | None) -> None:
+        self.system: list[str] = []
+        self.messages: list[Message] = []
+        self.paths: list[str] = []
+        self._calls_before = calls_before
+        self._open: dict[str, tuple[str, str]] = {}
+        self._answered: set[str] = set()
+        self._now = utc_now()
+
+    def read(self, message: MessageIn, path: str) -> None:
+        """Take in the next message."""
+        if message.role in _SYSTEM_ROLES:
+            self.system.append(_required_text(message, path))
+        else:
+            self.messages.append(self._message(message, path))
+            self.paths.append(path)
+
+    def _message(self, message: MessageIn, path: str) -> Message:
+        if message.role == "tool":
+            return self._result(message, path)
+        self.require_no_open_calls()
+        if message.role == "user":
+            return UserMessage(content=_required_text(message, path), **self._identity())
+        if message.role == "assistant":
+            return self._answer(message, path)
+        raise _refusal(
+            f"{path}.role",
+            f"Invalid value: {message.role[:40]!r}. Supported values are: 'system', "
+            "'developer', 'user', 'assistant' and 'tool'.",
+        )
+
+    def require_no_open_calls(self) -> None:
+        """Refuse calls whose results did not come."""
+        for call_id, (_, path) in self._open.items():
+            error = MissingToolResult(call_id)
+            error.details["field"] = path
+            raise error
+
+    def _answer(self, message: MessageIn, path: str) -> AssistantMessage:
+        if message.function_call is not None:
+            raise _refusal(
+                f"{path}.function_call", "The old form of calls is not taken; use 'tool_calls'."
+            )
+        calls: list[ToolCall] = []
+        for index, call in enumerate(message.tool_calls or ()):
+            place = f"{path}.tool_calls[{index}]"
+            calls.append(_call(call, place))
+            if call.id in self._open:
+                raise _refusal(f"{place}.id", f"Two calls have the id {call.id[:100]!r}.")
+            self._open[call.id] = (call.function.name, place)
+        self._answered.clear()
+        return AssistantMessage(
+            content=_text(message, path) or message.refusal or "",
+            tool_calls=tuple(calls),
+            thinking=_reasoning(message),
+            **self._identity(),
+        )
+
+    def _result(self, message: MessageIn, path: str) -> ToolMessage:
+        call_id = message.tool_call_id
+        if call_id is None:
+            raise _refusal(
+                f"{path}.tool_call_id",
+                "A message with the role 'tool' must say which call it answers.",
+            )
+        content = _required_text(message, path)
+        return ToolMessage(
+            content=content,
+            tool_name=self._called(call_id, f"{path}.tool_call_id"),
+            tool_call_id=call_id,
+            **self._identity(),
+        )
+
+    def _called(self, call_id: str, path: str) -> str:
+        """Return the tool of an open call; "" for one that only the session knows."""
+        if call_id in self._answered:
+            raise _refusal(path, f"The call {call_id[:100]!r} has two results.")
+        self._answered.add(call_id)
+        if (opened := self._open.pop(call_id, None)) is not None:
+            return opened[0]
+        if self._calls_before is None:
+            raise _refusal(
+                path,
+                "A message with the role 'tool' must answer a call of the assistant's message "
+                f"before it; there is no call {call_id[:100]!r}.",
+                tool_call_id=call_id,
+            )
+        return self._calls_before.get(call_id, "")
+
+    def _identity(self) -> dict[str, Any]:
+        return {"message_id": new_message_id(), "timestamp": self._now}
+
+
+def _call(call: ToolCallIn, path: str) -> ToolCall:
+    if call.type != "function":
+        raise _refusal(f"{path}.type", f"Calls of the type {call.type[:40]!r} are not taken.")
+    arguments = call.function.arguments
+    parsed = _parsed(arguments) if isinstance(arguments, str) else arguments_of(arguments or {})
+    return ToolCall(id=call.id, name=call.function.name, arguments=parsed, client_side=True)
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    """Return a call's arguments; what is no JSON object is kept as the model wrote it."""
+    if not text.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    return arguments_of(value, text)
+
+
+def _reasoning(message: MessageIn) -> str | None:
+    for reasoning in (message.reasoning_content, message.reasoning):
+        if isinstance(reasoning, str) and reasoning:
+            return reasoning
+    return None
+
+
+def _required_text(message: MessageIn, path: str) -> str:
+    text = _text(message, path)
+    if text is None:
+        raise _refusal(
+            f"{path}.content", "Invalid value for 'content': expected a string, got null."
+        )
+    return text
+
+
+def _text(message: MessageIn, path: str) -> str | None:
+    """Return the text of a message, its parts on lines of their own; None if it has none."""
+    content = message.content
+    if content is None or isinstance(content, str):
+        return content
+    allowed = _PARTS_OF.get(message.role, _ONLY_TEXT)
+    texts = [
+        _text_of(part, f"{path}.content[{index}]", allowed) for index, part in enumerate(content)
+    ]
+    return "\n".join(texts)
+
+
+def _text_of(part: PartIn, path: str, allowed: Sequence[str]) -> str:
+    if part.type not in allowed:
+        raise _refusal(
+            f"{path}.type" if part.type not in _KNOWN_PARTS else path,
+            f"Parts of the type {part.type[:40]!r} can't be taken here, only text.",
+        )
+    text = part.refusal if part.type == "refusal" else part.text
+    if text is None:
+        field = f"{path}.{part.type}"
+        raise _refusal(field, f"Missing required parameter: '{field}'.")
+    return text
+
+
+_KNOWN_PARTS = frozenset({"text", "refusal", "image_url", "input_audio", "file"})
+
+
+def _refusal(field: str, message: str, **details: Any) -> ValidationFailed:
+    return ValidationFailed(message, field=field, **details)

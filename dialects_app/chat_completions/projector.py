@@ -1,0 +1,137 @@
+"""Shows a turn's events as chunks of a streamed chat completion (a ``Projector``). Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chat.http import sse
+from chat.stream.encoding import ascii_json, text_literal
+from chat.stream.events import ClientToolCall, Failed
+from chat.stream.numbered_event import NumberedEvent
+from dialects_app.chat_completions.ending import SUSPENDED, Ending, arguments_text, ending_of
+from dialects_app.openai.errors import error_object
+from dialects_app.openai.ids import completion_id, created_at
+
+DONE = "data: [DONE]\n\n"
+ROUND_BREAK = "\\n\\n"
+"""Between what was said before tools ran and after: each is a message of its own in the session."""
+
+
+class _Spoken:
+    """Keeps of what was said, text or reasoning, as much as the next piece has to know.
+
+    Attributes:
+        needs_care: Whether the next piece is not just one more.
+    """
+
+    __slots__ = ("is_there", "needs_care")
+
+    def __init__(self) -> None:
+        self.is_there = False
+        self.needs_care = True
+
+    def begin_round(self) -> None:
+        """Separate what comes from what was said."""
+        self.needs_care = True
+
+    def take(self, literal: str) -> str:
+        """Return the next piece, with a break before it if it is the first of a further round."""
+        broken = f'"{ROUND_BREAK}{literal[1:]}' if self.is_there else literal
+        self.is_there, self.needs_care = True, False
+        return broken
+
+
+class ChunkProjector:
+    """Makes chunks of events: what this server's own tools do is not shown.
+
+    Args:
+        turn_id: The turn, of which id and time are made.
+        model: The model's name, as it was asked for.
+        includes_usage: Whether a chunk with the tokens that were used comes last.
+    """
+
+    opening = b""
+    heartbeat = sse.HEARTBEAT
+
+    def __init__(self, turn_id: str, model: str, *, includes_usage: bool = False) -> None:
+        self._includes_usage = includes_usage
+        self._head = (
+            f'data: {{"id":"{completion_id(turn_id)}","object":"chat.completion.chunk",'
+            f'"created":{created_at(turn_id)},"model":{ascii_json(model)},"choices":['
+        )
+        self._tail = ',"usage":null}\n\n' if includes_usage else "}\n\n"
+        self._delta = f'{self._head}{{"index":0,"delta":{{'
+        self._close = f'}},"finish_reason":null}}]{self._tail}'
+        self._content = f'{self._delta}"content":'
+        self._reasoning = f'{self._delta}"reasoning_content":'
+        self._text = _Spoken()
+        self._thoughts = _Spoken()
+        self._calls = 0
+        self._has_ended = False
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        """Return the chunks for the next events. The hot path."""
+        chunks: list[str] = []
+        for event in events:
+            name = event.name
+            if name == "content_delta":
+                literal = text_literal(event.data)
+                if self._text.needs_care:
+                    literal = self._text.take(literal)
+                chunks.append(f"{self._content}{literal}{self._close}")
+            elif name == "thinking_delta":
+                literal = text_literal(event.data)
+                if self._thoughts.needs_care:
+                    literal = self._thoughts.take(literal)
+                chunks.append(f'{self._reasoning}{literal},"reasoning":{literal}{self._close}')
+            else:
+                self._take(event, chunks)
+        return "".join(chunks).encode("ascii")
+
+    def _take(self, event: NumberedEvent, chunks: list[str]) -> None:
+        """Add the chunks for an event that is no delta."""
+        if event.name == "turn_started":
+            chunks.append(f'{self._delta}"role":"assistant","content":""{self._close}')
+        elif event.name == "tool_continuation_start":
+            self._text.begin_round()
+            self._thoughts.begin_round()
+        elif event.name == "client_tool_call":
+            self._call(event, chunks)
+        elif event.name in {"message_complete", "cancelled", "error"}:
+            said = self._text.is_there or self._thoughts.is_there
+            ending = ending_of(event.decode(), calls=self._calls, said_something=said)
+            if ending is not None:
+                self._end(ending, chunks)
+        elif event.name == "done":
+            if not self._has_ended:
+                self._end(SUSPENDED, chunks)
+            chunks.append(DONE)
+
+    def _call(self, event: NumberedEvent, chunks: list[str]) -> None:
+        call = event.decode()
+        if not isinstance(call, ClientToolCall):
+            return
+        index, self._calls = self._calls, self._calls + 1
+        named = {"name": call.tool_name, "arguments": ""}
+        begun = {"index": index, "id": call.tool_call_id, "type": "function", "function": named}
+        chunks.append(self._chunk({"tool_calls": [begun]}))
+        told = {"index": index, "function": {"arguments": arguments_text(call)}}
+        chunks.append(self._chunk({"tool_calls": [told]}))
+
+    def _end(self, ending: Ending, chunks: list[str]) -> None:
+        self._has_ended = True
+        if ending.error is not None:
+            chunks.append(f'data: {{"error":{ascii_json(_error(ending.error))}}}\n\n')
+            return
+        if ending.refusal is not None:
+            chunks.append(self._chunk({"refusal": ending.refusal}))
+        chunks.append(f'{self._delta}}},"finish_reason":"{ending.finish_reason}"}}]{self._tail}')
+        if self._includes_usage:
+            chunks.append(f'{self._head}],"usage":{ascii_json(ending.usage)}}}\n\n')
+
+    def _chunk(self, delta: Mapping[str, Any]) -> str:
+        return f"{self._delta}{ascii_json(delta)[1:-1]}{self._close}"
+
+
+def _error(error: Failed) -> dict[str, Any]:
+    retryable = bool(error.details.get("retryable"))
+    return error_object(error.code, error.message, retryable=retryable, details=error.details)

@@ -1,0 +1,276 @@
+"""Turns a request for a chat completion into a request for a turn.
+
+What would change the meaning of the answer and can't be done is refused, naming the field; what
+can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from chat.service import ChatRequest
+from chat.start.preparation import ToolChoice, TurnRequest
+from dialects_app.chat_completions.body import CompletionIn
+from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
+from dialects_app.chat_completions.tools import AskedTools, read_tools
+from models_app.language_model import ModelInfo, Think
+from sessions_app.errors import MochiError, ValidationFailed
+from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
+from sessions_app.messages import NO_EXTRA
+from sessions_app.session import Session, ToolSettings, make_session
+
+MAX_METADATA = 16
+
+_SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
+_THINK: Mapping[str, Think] = {
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
+_NEAREST = frozenset({"minimal", "xhigh", "max"})
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+_POLICY_OF_NAMED_TOOLS = "confirm_destructive"
+"""A client that names a tool wants it to run; nobody can be asked here (docs/decisions/0060)."""
+_MESSAGE = re.compile(r"messages\[(\d+)\]")
+_PARAMETERS = {
+    "message": "messages",
+    "think": "reasoning_effort",
+    "selected_tools": "X-Mochi-Tools",
+    "client_tools": "tools",
+    "answer_schema": "response_format",
+    "session_id": "X-Mochi-Session-Id",
+}
+"""The names that fields of a turn's request have in this protocol."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat completion as it was asked for.
+
+    Attributes:
+        chat: The turn, and the session that it is on.
+        model: The model's name, as it was asked for.
+        streams: Whether the answer is streamed.
+        includes_usage: Whether a stream ends with the tokens that were used.
+        warnings: What is not obeyed.
+        paths: Where the messages of the turn are in the request.
+    """
+
+    chat: ChatRequest
+    paths: Sequence[str]
+    model: str
+    streams: bool
+    includes_usage: bool
+    warnings: Sequence[str]
+
+
+def read_request(
+    body: CompletionIn,
+    *,
+    session_id: str | None = None,
+    creates: bool = False,
+    own_tools: str | None = None,
+) -> Asked:
+    """Return what a request asks for.
+
+    Args:
+        body: Its body.
+        session_id: The session that it continues (``X-Mochi-Session-Id``).
+        creates: Whether to make that session instead.
+        own_tools: The tools of this server that it names (``X-Mochi-Tools``), with commas.
+
+    Raises:
+        ValidationFailed: Something in it makes no sense or can't be done; ``field`` is its path.
+    """
+    _refuse_what_is_not_done(body)
+    tools = read_tools(body, own_tools)
+    turn = TurnRequest(
+        think=_think(body),
+        selected_tools=tools.own,
+        detached=bool(body.store),
+        approvals="deny",
+        client_tools=tools.client,
+        tool_choice=tools.choice,
+        options=_options(body),
+        answer_schema=_answer_schema(body, tools),
+    )
+    continues = session_id is not None and not creates
+    said = (
+        what_follows(body.messages)
+        if continues
+        else whole_conversation(body.messages).with_system_message()
+    )
+    return Asked(
+        chat=_chat_request(body, said, turn, session_id, creates=creates),
+        paths=said.paths,
+        model=body.model,
+        streams=bool(body.stream),
+        includes_usage=bool(body.stream_options and body.stream_options.include_usage),
+        warnings=_warnings(body, tools),
+    )
+
+
+def note_on_tool_choice(choice: ToolChoice, info: ModelInfo | None) -> str | None:
+    """Return a note where a call was demanded that the model's provider can't force."""
+    if choice in ("auto", "none") or getattr(info, "forces_tools", False):
+        return None
+    return "tool_choice: the model is told to call a tool, and may not"
+
+
+def session_of_chat(chat_id: str, model: str) -> str:
+    """Return the id of the session for another program's chat with a model.
+
+    Open WebUI lets several models answer one chat at once, and a session has one.
+    """
+    return hashlib.sha256(f"{chat_id}\n{model}".encode()).hexdigest()[:ID_LENGTH]
+
+
+def name_field(error: MochiError, paths: Sequence[str] = ()) -> None:
+    """Give the field of an error of the turn the name by which clients of this protocol know it.
+
+    Args:
+        error: The error.
+        paths: Where the messages of the turn are in the request.
+    """
+    field = error.details.get("field")
+    if not isinstance(field, str):
+        return
+    message = _MESSAGE.match(field)
+    if message is not None and int(message[1]) < len(paths):
+        error.details["field"] = paths[int(message[1])] + field[message.end() :]
+    else:
+        error.details["field"] = _PARAMETERS.get(field, field)
+
+
+def _refuse_what_is_not_done(body: CompletionIn) -> None:
+    if body.n is not None and body.n != 1:
+        raise _refusal("n", "One answer is given at a time: 'n' can only be 1.")
+    if body.logprobs:
+        raise _refusal("logprobs", "Probabilities of tokens are not given: leave out 'logprobs'.")
+    if body.audio is not None:
+        raise _refusal("audio", "Answers are text: leave out 'audio'.")
+    for index, modality in enumerate(body.modalities or ()):
+        if modality != "text":
+            raise _refusal(
+                f"modalities[{index}]", "Answers are text: 'modalities' can only be ['text']."
+            )
+    if body.functions is not None:
+        raise _refusal("functions", "The old form of functions is not taken; use 'tools'.")
+    if body.function_call is not None:
+        raise _refusal(
+            "function_call",
+            "The old form of functions is not taken; use 'tools' and 'tool_choice'.",
+        )
+
+
+def _chat_request(
+    body: CompletionIn,
+    said: Conversation,
+    turn: TurnRequest,
+    session_id: str | None,
+    *,
+    creates: bool,
+) -> ChatRequest:
+    if session_id is not None and not creates:
+        turn = replace(turn, messages=said.messages, instructions=said.system)
+        return ChatRequest(turn=turn, session_id=session_id, model=body.model)
+    saves = bool(body.store) or creates
+    return ChatRequest(
+        turn=replace(turn, messages=said.messages),
+        new=_new_session(body, turn, session_id or new_session_id(), saves=saves),
+        ephemeral=not saves,
+    )
+
+
+def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, saves: bool) -> Session:
+    metadata = _metadata(body.metadata) if saves else None
+    return make_session(
+        session_id,
+        body.model,
+        now=utc_now(),
+        tool_settings=ToolSettings(
+            tools=turn.selected_tools or (), execution_policy=_POLICY_OF_NAMED_TOOLS
+        ),
+        extra={"metadata": metadata} if metadata else NO_EXTRA,
+    )
+
+
+def _metadata(metadata: Any) -> Mapping[str, str] | None:
+    """Return what a stored completion is labelled with."""
+    if metadata is None:
+        return None
+    try:
+        labels = msgspec.convert(metadata, dict[str, str])
+    except msgspec.ValidationError as error:
+        raise _refusal("metadata", f"Invalid value for 'metadata': {error}.") from error
+    if len(labels) > MAX_METADATA:
+        raise _refusal("metadata", f"'metadata' holds {MAX_METADATA} pairs at most.")
+    return labels
+
+
+def _think(body: CompletionIn) -> Think | None:
+    effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)
+    return None if effort is None else _THINK[effort]
+
+
+def _options(body: CompletionIn) -> Mapping[str, Any]:
+    """Return the sampling options, by Ollama's names."""
+    options: dict[str, Any] = {
+        name: value for name in _SAMPLING if (value := getattr(body, name)) is not None
+    }
+    longest = body.max_completion_tokens or body.max_tokens
+    if longest is not None:
+        # Ollama's name and the vendors': a session or a profile may set either.
+        options |= {"num_predict": longest, "max_tokens": longest}
+    if body.stop:
+        options["stop"] = [body.stop] if isinstance(body.stop, str) else list(body.stop)
+    return options
+
+
+def _answer_schema(body: CompletionIn, tools: AskedTools) -> Mapping[str, Any] | None:
+    form = body.response_format
+    if form is None or form.type == "text":
+        return None
+    if tools.offers_some:
+        raise _refusal(
+            "response_format", "A form of the answer and tools can't be asked for together."
+        )
+    if form.type == "json_object":
+        return _ANY_OBJECT
+    if form.json_schema is None:
+        raise _refusal(
+            "response_format.json_schema",
+            "Missing required parameter: 'response_format.json_schema'.",
+        )
+    if form.json_schema.schema is None:
+        raise _refusal(
+            "response_format.json_schema.schema",
+            "Missing required parameter: 'response_format.json_schema.schema'.",
+        )
+    return form.json_schema.schema
+
+
+def _warnings(body: CompletionIn, tools: AskedTools) -> Sequence[str]:
+    """Return what is asked for and not obeyed, each with its field first."""
+    warnings: list[str] = []
+    if body.parallel_tool_calls is False and tools.offers_some:
+        warnings.append("parallel_tool_calls: the model may call several tools at once")
+    if any(tool.function is not None and tool.function.strict for tool in body.tools or ()):
+        warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
+    if body.logit_bias:
+        warnings.append("logit_bias: not obeyed")
+    effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)
+    if effort in _NEAREST:
+        warnings.append(f"reasoning_effort: {effort} is taken for {_THINK[effort]}")
+    return warnings
+
+
+def _refusal(field: str, message: str) -> ValidationFailed:
+    return ValidationFailed(message, field=field)

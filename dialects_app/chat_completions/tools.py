@@ -1,0 +1,173 @@
+"""Reads which tools a request offers, and which of them the model has to call. Pure.
+
+The tools in the body are the client's. Those of this server run only for profiles and agents, or
+where a header names them, and never show as calls: a client would try to run them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chat.start.preparation import ToolChoice
+from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
+from sessions_app.errors import ValidationFailed
+from sessions_app.messages import ToolSpec
+
+_IS_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+_WITH_OWN_TOOLS = ("profile:", "agent:")
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+class AskedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools that a request offers.
+
+    Attributes:
+        client: Those that the client runs.
+        own: Names of those of this server; None leaves it to the session, the profile or the agent.
+        choice: Which of them the model has to call.
+    """
+
+    client: Sequence[ToolSpec]
+    own: Sequence[str] | None
+    choice: ToolChoice
+
+    @property
+    def offers_some(self) -> bool:
+        """Return whether the request itself offers tools."""
+        return self.choice != "none" and bool(self.client or self.own)
+
+
+class _NamedFunction(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _NamedTool(msgspec.Struct, frozen=True):
+    type: str
+    function: _NamedFunction | None = None
+
+
+class _AllowedTools(msgspec.Struct, frozen=True):
+    mode: str
+    tools: Sequence[_NamedTool]
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    type: str
+    function: _NamedFunction | None = None
+    allowed_tools: _AllowedTools | None = None
+
+
+def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
+    """Return the tools of a request.
+
+    Args:
+        body: Its body.
+        own_tools: The tools of this server that it names, with commas between them.
+
+    Raises:
+        ValidationFailed: A tool or the choice makes no sense; ``field`` is its path.
+    """
+    client = _client_tools(body.tools or ())
+    own = _own_tools(body.model, own_tools)
+    choice = body.tool_choice
+    if choice is None or choice == "auto":
+        return AskedTools(client=client, own=own, choice="auto")
+    if choice == "none":
+        return AskedTools(client=(), own=own, choice="none")
+    offered = AskedTools(client=client, own=own, choice="required")
+    if not client and own is not None and not own:
+        raise _refusal("tool_choice", "'tool_choice' is only allowed when 'tools' are specified.")
+    if choice == "required":
+        return offered
+    if isinstance(choice, str):
+        raise _refusal(
+            "tool_choice",
+            f"Invalid value: {choice[:40]!r}. Supported values are: 'none', 'auto', 'required' "
+            "and an object that names functions.",
+        )
+    return _chosen(_convert(choice), offered)
+
+
+def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
+    """Return the tools with the choice of an object: one function, or some that are allowed."""
+    if choice.type == "function" and choice.function is not None:
+        names = [_known(choice.function.name, offered, "tool_choice.function.name")]
+        return msgspec.structs.replace(offered, choice=names)
+    allowed = choice.allowed_tools
+    if choice.type == "allowed_tools" and allowed is not None:
+        path = "tool_choice.allowed_tools"
+        if allowed.mode not in {"auto", "required"}:
+            raise _refusal(f"{path}.mode", "Supported values are: 'auto' and 'required'.")
+        names = [
+            _allowed(tool, offered, f"{path}.tools[{index}]")
+            for index, tool in enumerate(allowed.tools)
+        ]
+        return AskedTools(
+            client=[tool for tool in offered.client if tool.name in names],
+            own=None if offered.own is None else [name for name in offered.own if name in names],
+            choice="auto" if allowed.mode == "auto" else names,
+        )
+    raise _refusal("tool_choice", f"Choices of the type {choice.type[:40]!r} are not taken.")
+
+
+def _allowed(tool: _NamedTool, offered: AskedTools, path: str) -> str:
+    if tool.type != "function" or tool.function is None:
+        raise _refusal(f"{path}.type", f"Tools of the type {tool.type[:40]!r} are not taken.")
+    return _known(tool.function.name, offered, f"{path}.function.name")
+
+
+def _known(name: str, offered: AskedTools, path: str) -> str:
+    known = {tool.name for tool in offered.client}
+    if name not in known and offered.own is not None and name not in offered.own:
+        raise _refusal(path, f"There is no function {name[:100]!r} in 'tools'.")
+    return name
+
+
+def _convert(choice: Mapping[str, Any]) -> _Choice:
+    try:
+        return msgspec.convert(choice, _Choice)
+    except msgspec.ValidationError as error:
+        raise ValidationFailed(
+            f"Invalid value for 'tool_choice': {error}.", field="tool_choice"
+        ) from error
+
+
+def _own_tools(model: str, named: str | None) -> Sequence[str] | None:
+    if named is not None:
+        names = [name.strip() for name in named.split(",")]
+        return tuple(dict.fromkeys(name for name in names if name))
+    return None if model.startswith(_WITH_OWN_TOOLS) else ()
+
+
+def _client_tools(tools: Sequence[ToolIn]) -> Sequence[ToolSpec]:
+    specs: dict[str, ToolSpec] = {}
+    for index, tool in enumerate(tools):
+        path = f"tools[{index}]"
+        if tool.type != "function":
+            raise _refusal(
+                f"{path}.type",
+                f"Tools of the type {tool.type[:40]!r} are not taken, only 'function'.",
+            )
+        if tool.function is None:
+            raise _refusal(f"{path}.function", f"Missing required parameter: '{path}.function'.")
+        spec = _spec(tool.function, f"{path}.function.name")
+        if spec.name in specs:
+            raise _refusal(f"{path}.function.name", f"Two tools have the name {spec.name!r}.")
+        specs[spec.name] = spec
+    return tuple(specs.values())
+
+
+def _spec(function: FunctionIn, path: str) -> ToolSpec:
+    if not _IS_NAME(function.name):
+        raise _refusal(path, "A function's name has 1 to 64 letters, digits, '_' and '-'.")
+    return ToolSpec(
+        name=function.name,
+        description=function.description or "",
+        parameters=function.parameters or _NO_PARAMETERS,
+    )
+
+
+def _refusal(field: str, message: str) -> ValidationFailed:
+    return ValidationFailed(message, field=field)

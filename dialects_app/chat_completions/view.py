@@ -1,0 +1,132 @@
+"""Answers requests for chat completions: opens the turn, then streams it or waits for its end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+
+from chat.http.event_stream import EventStream, EventStreamBody
+from chat.service import ChatService, OpenTurn
+from dialects_app.chat_completions.answer import whole_answer
+from dialects_app.chat_completions.body import CompletionIn
+from dialects_app.chat_completions.projector import ChunkProjector
+from dialects_app.chat_completions.request import (
+    Asked,
+    name_field,
+    note_on_tool_choice,
+    read_request,
+    session_of_chat,
+)
+from models_app.catalogue import ModelCatalogue
+from models_app.language_model import ModelInfo
+from sessions_app.errors import MochiError, SessionNotFound
+
+SESSION_HEADER = "x-mochi-session-id"
+WARNING_HEADER = "x-mochi-warning"
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """Holds what a request says beside its body.
+
+    Attributes:
+        session_id: The session that it continues (``X-Mochi-Session-Id``).
+        own_tools: The tools of this server that it names (``X-Mochi-Tools``).
+        chat_id: The chat of another program that it belongs to, if these have sessions here.
+        key: Its ``Idempotency-Key``.
+        client: The client, where the turns of clients are counted.
+    """
+
+    session_id: str | None = None
+    own_tools: str | None = None
+    chat_id: str | None = None
+    key: str | None = None
+    client: str | None = None
+
+
+async def complete(
+    chat: ChatService, models: ModelCatalogue, body: CompletionIn, manner: Manner
+) -> HttpResponseBase:
+    """Return the answer to a request, as a stream or whole.
+
+    Raises:
+        MochiError: The turn could not begin; without a stream also: an error ended it.
+    """
+    asked, turn = await _open(chat, body, manner)
+    with _fields_named(asked):
+        answer = await (_streamed(asked, turn) if asked.streams else _whole(asked, turn))
+    if not asked.chat.ephemeral:
+        answer[SESSION_HEADER] = turn.session_id
+    notes = [*asked.warnings]
+    choice = asked.chat.turn.tool_choice
+    if choice != "auto" and (note := note_on_tool_choice(choice, _recall(models, asked.model))):
+        notes.append(note)
+    if notes:
+        answer[WARNING_HEADER] = "; ".join(notes)
+    return answer
+
+
+async def _open(chat: ChatService, body: CompletionIn, manner: Manner) -> tuple[Asked, OpenTurn]:
+    """Open the turn; for a chat of another program on its session, which may have to be made.
+
+    Only what is streamed belongs to such a chat: titles and tags are asked for beside it, whole.
+    """
+    if manner.session_id is None and manner.chat_id and body.stream:
+        own = msgspec.structs.replace(
+            manner, session_id=session_of_chat(manner.chat_id, body.model)
+        )
+        try:
+            return await _open_as(chat, body, own, creates=False)
+        except SessionNotFound:
+            return await _open_as(chat, body, own, creates=True)
+    return await _open_as(chat, body, manner, creates=False)
+
+
+async def _open_as(
+    chat: ChatService, body: CompletionIn, manner: Manner, *, creates: bool
+) -> tuple[Asked, OpenTurn]:
+    asked = read_request(
+        body, session_id=manner.session_id, creates=creates, own_tools=manner.own_tools
+    )
+    # Whether it is asked for as a stream makes no other turn of it.
+    sent = msgspec.structs.replace(body, stream=None, stream_options=None)
+    with _fields_named(asked):
+        turn = await chat.open(
+            asked.chat,
+            manner.key,
+            client=manner.client,
+            asked=[sent, manner.session_id, manner.own_tools],
+        )
+    return asked, turn
+
+
+@contextmanager
+def _fields_named(asked: Asked) -> Iterator[None]:
+    """Let errors of the turn name fields of the request."""
+    try:
+        yield
+    except MochiError as error:
+        name_field(error, asked.paths)
+        raise
+
+
+def _recall(models: ModelCatalogue, model: str) -> ModelInfo | None:
+    """Return the facts about a model that its turn has looked up."""
+    language_model, name = models.resolve(model)
+    return language_model.recall(name)
+
+
+async def _streamed(asked: Asked, turn: OpenTurn) -> HttpResponseBase:
+    projector = ChunkProjector(turn.turn_id, asked.model, includes_usage=asked.includes_usage)
+    stream = EventStream(EventStreamBody(turn.listener, turn.leave, projector), turn.committed)
+    await stream.ready()
+    return stream
+
+
+async def _whole(asked: Asked, turn: OpenTurn) -> HttpResponseBase:
+    try:
+        completion = await whole_answer(turn, asked.model)
+    finally:
+        turn.leave()
+    return HttpResponse(msgspec.json.encode(completion), content_type="application/json")

@@ -1,0 +1,217 @@
+"""How a request for a chat completion opens a turn, and how its answer is sent."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from chat.errors import TurnError
+from chat.service import ChatRequest, OpenTurn
+from chat.stream.events import Event
+from chat.stream.numbered_event import NumberedEvent
+from chat.turn.outcome import Outcome
+from dialects_app.chat_completions.view import Manner, complete
+from models_app.language_model import ModelInfo
+from sessions_app.errors import SessionNotFound
+from tests.unit.dialects_app.chat_completions.bodies import body_of, function
+from tests.unit.dialects_app.chat_completions.journals import (
+    DONE,
+    STARTED,
+    TURN,
+    chunks_of,
+    failed,
+    numbered,
+    said,
+    text_of,
+)
+from tests.unit.dialects_app.chat_completions.journals import complete as completed
+
+ANSWER = [STARTED, said("Hel"), said("lo!"), completed(), DONE]
+
+
+class Heard:
+    """A listener of a turn that has happened."""
+
+    turn_id = TURN
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._left: list[list[NumberedEvent]] = [[each] for each in numbered(events)]
+
+    async def next(self) -> Sequence[NumberedEvent] | None:
+        return self._left.pop(0) if self._left else None
+
+    def push_to(self, sink: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class House:
+    """Opens turns as ``ChatService`` does, and remembers how it was asked.
+
+    Attributes:
+        sessions: The sessions that are there.
+        asked: The requests, with what they are known by.
+        left: How often a turn was left.
+        ends: Set when the turn ends.
+    """
+
+    def __init__(self, events: Sequence[Event] = ANSWER, error: Exception | None = None) -> None:
+        self.sessions: set[str] = set()
+        self.asked: list[tuple[ChatRequest, Any]] = []
+        self.left = 0
+        self.ends = asyncio.Event()
+        self.ends.set()
+        self._events = events
+        self._error = error
+
+    async def open(self, request: ChatRequest, key: Any, *, client: Any, asked: Any) -> OpenTurn:
+        self.asked.append((request, asked))
+        if request.session_id is not None and request.session_id not in self.sessions:
+            raise SessionNotFound(request.session_id)
+        if self._error is not None and self._events:
+            raise self._error
+        made = request.new.session_id if request.new is not None else request.session_id
+        self.sessions.add(made or "")
+        return OpenTurn(
+            session_id=made or "",
+            turn_id=TURN,
+            listener=Heard(self._events),
+            committed=self._committed,
+            finished=self._finished,
+            leave=self._leave,
+        )
+
+    async def _committed(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    async def _finished(self) -> Outcome:
+        await self.ends.wait()
+        return Outcome(error=self._error)  # type: ignore[arg-type]
+
+    def _leave(self) -> None:
+        self.left += 1
+
+
+class Models:
+    """A catalogue of models, one of which can be made to call tools."""
+
+    def resolve(self, name: str) -> Any:
+        return self, name
+
+    def recall(self, name: str) -> ModelInfo:
+        return ModelInfo(name=name, size_mb=0)
+
+
+async def ask(house: House, *messages: Any, manner: Manner | None = None, **fields: Any) -> Any:
+    body = body_of(*messages, **fields)
+    return await complete(house, Models(), body, manner or Manner())  # type: ignore[arg-type]
+
+
+async def test_an_answer_is_one_json_object_and_the_turn_is_left():
+    house = House()
+    answer = await ask(house)
+    assert answer["Content-Type"] == "application/json"
+    completion = msgspec.json.decode(answer.content)
+    assert completion["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "Hello!",
+        "refusal": None,
+    }
+    assert house.left == 1
+
+
+async def test_a_stream_is_one_of_chunks():
+    answer = await ask(House(), stream=True)
+    assert answer["Content-Type"].startswith("text/event-stream")
+    stream = b"".join([piece async for piece in answer])
+    assert text_of(chunks_of(stream)) == "Hello!"
+
+
+async def test_who_leaves_while_the_answer_is_made_leaves_the_turn():
+    house = House()
+    house.ends.clear()
+    asking = asyncio.create_task(ask(house))
+    while not house.asked:
+        await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert house.left == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_turn_that_ended_before_its_first_event_is_a_plain_error(streams):
+    house = House([], TurnError("No.", field="think"))
+    with pytest.raises(TurnError) as raised:
+        await ask(house, stream=streams)
+    assert raised.value.details["field"] == "reasoning_effort"
+    assert house.left == 1
+
+
+async def test_an_error_of_a_turn_that_can_t_begin_names_a_field_of_the_request():
+    with pytest.raises(TurnError) as raised:
+        await ask(House(error=TurnError("No.", field="messages[0]")))
+    assert raised.value.details["field"] == "messages[0]"
+    with pytest.raises(TurnError) as raised:
+        await ask(House(error=TurnError("No.", field="selected_tools")))
+    assert raised.value.details["field"] == "X-Mochi-Tools"
+
+
+async def test_an_error_in_the_middle_ends_the_answer():
+    with pytest.raises(TurnError, match="broke off"):
+        await ask(House([STARTED, said("Hel"), failed(), DONE]))
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_names_its_session_where_there_is_one(streams):
+    house = House()
+    assert "x-mochi-session-id" not in await ask(house, stream=streams)
+    stored = await ask(house, stream=streams, store=True)
+    manner = Manner(session_id=stored["x-mochi-session-id"])
+    continued = await ask(house, stream=streams, manner=manner)
+    assert continued["x-mochi-session-id"] == manner.session_id
+
+
+async def test_what_is_not_obeyed_is_noted():
+    answer = await ask(House(), logit_bias={"1": 1}, reasoning_effort="minimal")
+    assert answer["x-mochi-warning"] == (
+        "logit_bias: not obeyed; reasoning_effort: minimal is taken for low"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "choice", "is_noted"),
+    [
+        ("qwen3:14b", "required", True),
+        ("qwen3:14b", {"type": "function", "function": {"name": "get_weather"}}, True),
+        ("qwen3:14b", "auto", False),
+        ("qwen3:14b", "none", False),
+    ],
+)
+async def test_a_call_that_nobody_can_force_is_noted(model, choice, is_noted):
+    answer = await ask(House(), model=model, tools=[function()], tool_choice=choice)
+    assert answer.headers.get("x-mochi-warning", "").startswith("tool_choice") is is_noted
+
+
+async def test_a_request_is_known_by_what_was_sent_streamed_or_not():
+    house = House()
+    await ask(house)
+    await ask(house, stream=True, stream_options={"include_usage": True})
+    await ask(house, temperature=1)
+    whole, streamed, other = (msgspec.json.encode(known) for _, known in house.asked)
+    assert whole == streamed != other
+
+
+async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_first_streamed():
+    house = House()
+    manner = Manner(chat_id="c1")
+    first = await ask(house, stream=True, manner=manner)
+    second = await ask(house, stream=True, manner=manner)
+    assert first["x-mochi-session-id"] == second["x-mochi-session-id"]
+    assert [request.session_id is None for request, _ in house.asked] == [False, True, False]
+    assert "x-mochi-session-id" not in await ask(house, manner=manner)
+    other = await ask(house, stream=True, manner=manner, model="other")
+    assert other["x-mochi-session-id"] != first["x-mochi-session-id"]
