@@ -1,0 +1,200 @@
+"""Turns the body of a request for a response into what a turn is asked for. Pure.
+
+What would change the meaning of the answer and can't be done is refused, naming the field; what
+can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chat.start.preparation import TurnRequest
+from dialects_app.openai.ids import conversation_id
+from dialects_app.openai.labels import read_labels
+from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
+from dialects_app.responses.content import refuse
+from dialects_app.responses.tools import OfferedTools, read_tools
+from models_app.language_model import Think
+from sessions_app.errors import MochiError
+
+_THINK: Mapping[str, Think] = {
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
+_NEAREST = frozenset({"minimal", "xhigh", "max"})
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+_REPEATED = (
+    "instructions",
+    "previous_response_id",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_output_tokens",
+    "max_tool_calls",
+    "temperature",
+    "top_p",
+    "truncation",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "store",
+)
+_PARAMETERS = {
+    "message": "input",
+    "messages": "input",
+    "think": "reasoning.effort",
+    "selected_tools": "tools",
+    "client_tools": "tools",
+    "answer_schema": "text.format",
+    "session_id": "previous_response_id",
+}
+"""What the fields of a turn's request are called in this protocol."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A response as it was asked for, but for its input and what it continues.
+
+    Attributes:
+        turn: What the turn is asked for, without messages.
+        tools: The tools that are offered.
+        echo: What the resource repeats.
+        warnings: What is not obeyed, each with its field first.
+    """
+
+    turn: TurnRequest
+    tools: OfferedTools
+    echo: Mapping[str, Any]
+    warnings: Sequence[str]
+
+
+def read_request(body: ResponseIn) -> Asked:
+    """Return what a request asks for.
+
+    Raises:
+        ValidationFailed: Something in it makes no sense or can't be done; ``field`` is its path.
+    """
+    if body.prompt is not None:
+        refuse("prompt", "Prompts that OpenAI keeps are not known here: send 'instructions'.")
+    if body.top_logprobs:
+        refuse("top_logprobs", "Probabilities of tokens are not given: leave out 'top_logprobs'.")
+    if body.previous_response_id is not None and body.conversation is not None:
+        refuse(
+            "previous_response_id",
+            "'previous_response_id' and 'conversation' can't be used together.",
+        )
+    tools = read_tools(body.tools or (), body.tool_choice)
+    effort = body.reasoning.effort if body.reasoning else None
+    turn = TurnRequest(
+        think=None if effort is None else _THINK[effort],
+        detached=bool(body.background),
+        approvals="suspend",
+        instructions=body.instructions or None,
+        client_tools=tools.client,
+        tool_choice=tools.choice,
+        options=_options(body),
+        answer_schema=_answer_schema(body, tools),
+    )
+    return Asked(turn=turn, tools=tools, echo=_echo(body), warnings=_warnings(body, tools))
+
+
+def name_field(error: MochiError) -> None:
+    """Give the field of an error of the turn the name by which clients of this protocol know it."""
+    field = error.details.get("field")
+    if isinstance(field, str):
+        beginning = field.partition("[")[0].partition(".")[0]
+        error.details["field"] = _PARAMETERS.get(beginning, field)
+
+
+def _options(body: ResponseIn) -> Mapping[str, Any]:
+    """Return the sampling options, by Ollama's names."""
+    options: dict[str, Any] = {}
+    if body.temperature is not None:
+        options["temperature"] = body.temperature
+    if body.top_p is not None:
+        options["top_p"] = body.top_p
+    if body.max_output_tokens is not None:
+        # Ollama's name and the vendors': a session or a profile may set either.
+        options |= dict.fromkeys(("num_predict", "max_tokens"), body.max_output_tokens)
+    return options
+
+
+def _answer_schema(body: ResponseIn, tools: OfferedTools) -> Mapping[str, Any] | None:
+    form = body.text.format if body.text else None
+    if form is None or form.type == "text":
+        return None
+    if tools.has_some:
+        refuse("text.format", "A form of the answer and tools can't be asked for together.")
+    if form.type == "json_object":
+        return _ANY_OBJECT
+    for name in ("name", "schema"):
+        if getattr(form, name) is None:
+            path = f"text.format.{name}"
+            refuse(path, f"Missing required parameter: '{path}'.")
+    return form.schema
+
+
+def _echo(body: ResponseIn) -> Mapping[str, Any]:
+    """Return the parameters that the resource repeats, as far as they were given."""
+    echo: dict[str, Any] = {
+        name: value for name in _REPEATED if (value := getattr(body, name)) is not None
+    }
+    labels = read_labels(body.metadata)
+    if labels:
+        echo["metadata"] = labels
+    if body.tools:
+        echo["tools"] = [_echo_of_tool(tool) for tool in body.tools]
+    if body.reasoning is not None:
+        echo["reasoning"] = msgspec.structs.asdict(body.reasoning)
+    if body.text is not None:
+        echo["text"] = {"format": _echo_of_format(body.text.format)}
+        if body.text.verbosity is not None:
+            echo["text"]["verbosity"] = body.text.verbosity
+    return echo
+
+
+def _echo_of_tool(tool: ToolIn) -> dict[str, Any]:
+    if tool.type == "function":
+        return {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "strict": bool(tool.strict),
+        }
+    return {
+        "type": "mcp",
+        "server_label": tool.server_label,
+        "allowed_tools": tool.allowed_tools,
+        "require_approval": tool.require_approval,
+    }
+
+
+def _echo_of_format(form: FormatIn | None) -> dict[str, Any]:
+    if form is None or form.type != "json_schema":
+        return {"type": form.type if form else "text"}
+    return msgspec.structs.asdict(form)
+
+
+def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
+    """Return what is asked for and not obeyed."""
+    warnings: list[str] = []
+    if body.parallel_tool_calls is False and tools.has_some:
+        warnings.append("parallel_tool_calls: the model may call several tools at once")
+    if any(tool.strict for tool in body.tools or ()):
+        warnings.append("tools: strict is not obeyed, arguments may not fit their schema")
+    if body.max_tool_calls is not None:
+        warnings.append("max_tool_calls: not obeyed")
+    effort = body.reasoning.effort if body.reasoning else None
+    if effort in _NEAREST:
+        warnings.append(f"reasoning.effort: {effort} is taken for {_THINK[effort]}")
+    return warnings
+
+
+def shown_conversation(session_id: str) -> dict[str, str]:
+    """Return how a resource names its conversation."""
+    return {"id": conversation_id(session_id)}
