@@ -13,6 +13,7 @@ from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
 from chat.start.preparation import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
+from chat.storage.records import Records
 from chat.stream.numbered_event import Listener
 from chat.stream.turn_stream import Subscription
 from chat.turn.outcome import Outcome
@@ -97,12 +98,14 @@ class Conversations(msgspec.Struct, frozen=True, kw_only=True):
         turns: The turns on them, in this process and in others.
         remote: The turns of other processes alone, and those that have ended.
         confirmations: What waits for an approval.
+        records: What was asked of turns in other protocols, and is not in their session.
     """
 
     repository: SessionRepository
     turns: TurnRegistry
     remote: RemoteTurns
     confirmations: ConfirmationService
+    records: Records
 
 
 class ChatService:
@@ -181,7 +184,7 @@ class ChatService:
             started = await self._take(key, fingerprint, start)
             if isinstance(started, LiveTurn):
                 return _opened(started)
-            found = await self._find(key, started, self._of(request))
+            found = await self._find(key, started, self.conversations_of(request))
             if found is not None:
                 return found
 
@@ -281,7 +284,7 @@ class ChatService:
                 new = self._new_session(request)
             session_id = new.session_id if new is not None else request.session_id or ""
             try:
-                return await self._of(request).turns.start(
+                return await self.conversations_of(request).turns.start(
                     session_id,
                     request.turn,
                     announce=partial(announce, session_id),
@@ -294,7 +297,8 @@ class ChatService:
                 if request.new is not None:
                     request = msgspec.structs.replace(request, new=_with_other_id(request.new))
 
-    def _of(self, request: ChatRequest) -> Conversations:
+    def conversations_of(self, request: ChatRequest) -> Conversations:
+        """Return where the session of a request is, or will be."""
         return self._ephemeral if request.ephemeral else self._saved
 
     def _new_session(self, request: ChatRequest) -> Session:

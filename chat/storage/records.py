@@ -3,6 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+TURN_NAMES = "[0-9a-f]{20}"
+TURN_KINDS = ("request", "end", "deleted")
+"""Records of turns that were asked for in another protocol, by their ids: what was asked for beyond
+what a session holds, how it ended, that it was deleted."""
+
 
 class Records(Protocol):
     """Keeps records by session, name and kind; a name has at most one of each kind. All block."""

@@ -19,7 +19,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class ReasoningIn(msgspec.Struct, frozen=True, kw_only=True):
-    """How hard to reason, and which summary of it is wanted; all that there is of it is shown."""
+    """The effort of reasoning, and the summary of it, for which all that there is is shown."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -36,7 +36,7 @@ class FormatIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TextIn(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer's text shall be like; how wordy it is can't be told a model here."""
+    """The form of the answer's text; its verbosity can't be told a model here."""
 
     format: FormatIn | None = None
     verbosity: Literal["low", "medium", "high"] | None = None

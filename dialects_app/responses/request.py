@@ -53,7 +53,7 @@ _PARAMETERS = {
     "answer_schema": "text.format",
     "session_id": "previous_response_id",
 }
-"""What the fields of a turn's request are called in this protocol."""
+"""The names of a turn's fields in this protocol."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from mochi_project.wiring.storage import (
     ConversationStorage,
     build_agent_storage,
     build_storage,
+    responses_dir,
 )
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
@@ -64,6 +65,7 @@ def parts_of(settings: MochiSettings) -> list[Part]:
     return [
         Part("sessions", settings.resolved_sessions_dir, storage),
         Part("chats of agents", settings.resolved_agent_chats_dir, agent_storage),
+        Part("responses", responses_dir(settings)),
         Part("agents", settings.resolved_agents_dir),
         Part("tools", settings.resolved_tools_dir),
         Part("system prompts", settings.resolved_system_prompts_dir),

@@ -14,6 +14,7 @@ from mochi_project.wiring.storage import (
 )
 from mochi_project.wiring.turns import TurnBuilder
 from sessions_app.service import SessionManager
+from sessions_app.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class EphemeralServices:
         self.storage.recovery.sweep(older_than_seconds)
         self.sessions.sweep()
         self.questions.sweep(older_than_seconds)
+        self.storage.sweep_records(older_than_seconds)
 
 
 def build_ephemeral(
@@ -44,11 +46,16 @@ def build_ephemeral(
     """
     storage = build_ephemeral_storage(settings)
     questions = build_questions(settings, ephemeral=True)
+
+    def forget_more(session: Session) -> None:
+        forget_agents_of(session, agent_chats)
+        storage.records.discard(session.session_id)
+
     sessions = EphemeralSessions(
         repository=storage.repository,
         journal=storage.journal,
         questions=questions,
-        forget_more=lambda session: forget_agents_of(session, agent_chats),
+        forget_more=forget_more,
     )
     conversations = builder.build(storage, questions, forget=sessions.forget)
     return EphemeralServices(

@@ -182,6 +182,7 @@ def _build_sessions(
         storage.journal.discard_session(session_id)
         questions.discard_session(session_id)
         summaries.forget(session_id)
+        storage.records.discard(session_id)
 
     return SessionManager(
         storage.sessions_dir,
@@ -211,6 +212,7 @@ def _build_housekeeper(
             "sweep turns that are not kept": partial(ephemeral.sweep, age),
             "sweep signals": partial(signals.sweep, age),
             "sweep questions": partial(questions.sweep, age),
+            "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
             "sweep temporary files": partial(_sweep_temporary_files, settings),
             "give memory back": give_back_memory,
         }

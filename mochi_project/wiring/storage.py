@@ -1,5 +1,6 @@
 """Builds the storage of conversations: the adapters of its ports."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import TurnJournal
+from chat.storage.records import TURN_KINDS, TURN_NAMES, Records
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.file_repository import FileSessionRepository
@@ -29,6 +31,7 @@ class ConversationStorage:
     Args:
         sessions_dir: The session files.
         journals_dir: The journals of their turns.
+        records_dir: What was asked of their turns in other protocols.
         keys_dir: The idempotency keys of their turns; None where those are beside other sessions.
         other_turns: The turns with a journal elsewhere that these keys may stand for, too.
         durable: Whether the sessions shall survive a power cut.
@@ -39,6 +42,7 @@ class ConversationStorage:
         *,
         sessions_dir: Path,
         journals_dir: Path,
+        records_dir: Path,
         keys_dir: Path | None,
         other_turns: Callable[[], set[str]] = set,
         durable: bool = True,
@@ -54,6 +58,19 @@ class ConversationStorage:
             keys=FileIdempotencyKeys(keys_dir) if keys_dir is not None else None,
             other_turns=other_turns,
         )
+        self.records: Records = FileRecords(
+            records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False
+        )
+
+    def sweep_records(self, older_than_seconds: float) -> None:
+        """Forget what was asked of sessions that are gone, or never came. Blocks.
+
+        Args:
+            older_than_seconds: For how long a session that is not there may be about to be made.
+        """
+        for session_id in self.records.sessions(time.time() - older_than_seconds):
+            if not (self.sessions_dir / f"{session_id}.json").exists():
+                self.records.discard(session_id)
 
 
 def build_signals(settings: MochiSettings) -> Signals:
@@ -80,6 +97,7 @@ def build_storage(settings: MochiSettings) -> ConversationStorage:
     return ConversationStorage(
         sessions_dir=settings.resolved_sessions_dir,
         journals_dir=settings.resolved_state_dir / "turns",
+        records_dir=responses_dir(settings),
         keys_dir=_keys_dir(settings),
         other_turns=FileTurnJournal(ephemeral_dir(settings) / "turns").all_turns,
     )
@@ -90,9 +108,15 @@ def build_ephemeral_storage(settings: MochiSettings) -> ConversationStorage:
     return ConversationStorage(
         sessions_dir=ephemeral_dir(settings) / "sessions",
         journals_dir=ephemeral_dir(settings) / "turns",
+        records_dir=ephemeral_dir(settings) / "responses",
         keys_dir=None,
         durable=False,
     )
+
+
+def responses_dir(settings: MochiSettings) -> Path:
+    """Return where is what was asked of people's turns: beside the sessions that it belongs to."""
+    return settings.resolved_data_dir / "responses"
 
 
 def ephemeral_dir(settings: MochiSettings) -> Path:
@@ -109,5 +133,6 @@ def build_agent_storage(settings: MochiSettings) -> ConversationStorage:
     return ConversationStorage(
         sessions_dir=settings.resolved_agent_chats_dir,
         journals_dir=settings.resolved_state_dir / "agent_turns",
+        records_dir=settings.resolved_state_dir / "agent_responses",
         keys_dir=settings.resolved_state_dir / "agent_keys",
     )

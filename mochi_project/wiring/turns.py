@@ -88,6 +88,7 @@ class TurnBuilder:
             turns=registry,
             remote=remote,
             confirmations=confirmations,
+            records=storage.records,
         )
 
 

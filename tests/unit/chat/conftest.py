@@ -31,6 +31,7 @@ from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, 
 from sessions_app.service import SessionManager
 from sessions_app.session import ToolSettings
 from sessions_app.store.file_repository import FileSessionRepository
+from tests.contract.memory_storage import MemoryRecords
 from tools_app.errors import ToolNotFound
 from tools_app.toolset import ToolListing, Toolset
 
@@ -204,6 +205,7 @@ class House:
             turns=self.turns,
             remote=self.remote,
             confirmations=self.confirmations,
+            records=MemoryRecords(),
         )
 
     async def new_session(

@@ -3,6 +3,7 @@
 import pytest
 
 from chat.storage.files.records import FileRecords
+from chat.storage.records import TURN_KINDS, TURN_NAMES
 from dialects_app.responses.record import (
     NO_END,
     NO_RECORD,
@@ -10,7 +11,7 @@ from dialects_app.responses.record import (
     ResponseRecord,
     ResumedCall,
 )
-from dialects_app.responses.store import KINDS, NAMES, ResponseStore
+from dialects_app.responses.store import ResponseStore
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
 TURN, OTHER_TURN = "0199f3a2b4c51f2e3d4c", "0199f3a2b4c51f2e3d4d"
@@ -20,7 +21,6 @@ RECORD = ResponseRecord(
     include=["mochi.agent_events"],
     resumed={"c1": ResumedCall(name="add", arguments={"a": 1}, confirmation_id="conf_1")},
 )
-HOUR = 3600
 
 
 @pytest.fixture
@@ -30,11 +30,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def store(root):
-    saved, ephemeral = (
-        FileRecords(path, names=NAMES, kinds=KINDS, durable=False)
-        for path in (root, root.parent / "ephemeral")
-    )
-    return ResponseStore(saved, ephemeral)
+    return ResponseStore(FileRecords(root, names=TURN_NAMES, kinds=TURN_KINDS, durable=False))
 
 
 def test_a_record_is_read_as_it_was_kept(store):
@@ -61,32 +57,3 @@ def test_a_deleted_response_is_one_of_its_session_alone(store):
     assert store.is_deleted(SESSION, TURN)
     assert not store.is_deleted(SESSION, OTHER_TURN)
     assert not store.is_deleted(OTHER_SESSION, TURN)
-
-
-@pytest.mark.parametrize("ephemeral", [False, True])
-def test_the_records_of_sessions_that_are_gone_go_too(store, ephemeral):
-    def sweep(*kept, seconds):
-        def exists(session_id):
-            return session_id in kept
-
-        here, there = (exists, lambda _: False)[:: -1 if ephemeral else 1]
-        store.sweep(here, there, older_than_seconds=seconds)
-
-    for session_id in (SESSION, OTHER_SESSION):
-        store.keep(session_id, TURN, RECORD, ephemeral=ephemeral)
-    sweep(seconds=HOUR)  # they may be about to be made
-    assert store.known_record(SESSION, TURN)
-    sweep(SESSION, seconds=-HOUR)
-    assert store.known_record(SESSION, TURN)
-    assert store.known_record(OTHER_SESSION, TURN) is None
-    store.discard_session(SESSION)
-    assert store.known_record(SESSION, TURN) is None
-
-
-def test_what_is_noted_of_an_ephemeral_response_goes_with_it(store, root):
-    store.keep(SESSION, TURN, RECORD, ephemeral=True)
-    store.keep_end(SESSION, TURN, ResponseEnd(error_code="NETWORK_ERROR"))
-    store.delete(SESSION, TURN)
-    assert store.end(SESSION, TURN).error_code == "NETWORK_ERROR"
-    assert store.is_deleted(SESSION, TURN)
-    assert not root.exists()

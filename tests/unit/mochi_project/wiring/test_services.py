@@ -12,6 +12,7 @@ from chat.start.preparation import TurnRequest
 from mochi_project.configuration.config import load_settings
 from mochi_project.management.backup import entries_of
 from mochi_project.wiring.services import build_services
+from mochi_project.wiring.storage import build_storage
 from models_app.scripted.server import ScriptedModelServer
 
 TEMPORARY = ".left.0123456789abcdef.tmp"
@@ -44,6 +45,31 @@ def _make_old_files(paths: list[Path]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (0, 0))
+
+
+@pytest.mark.allow_blocking
+async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Path) -> None:
+    services = build_services(load_settings(data_dir=tmp_path))
+    session_id = services.sessions.create(model="m").session_id
+    records, turn_id = (await services.conversations(session_id)).records, "0199f3a2b4c51f2e3d4c"
+    records.put(session_id, turn_id, "request", b"{}")
+    services.sessions.delete(session_id)
+    assert records.kinds(session_id) == {}
+    await services.aclose()
+
+
+@pytest.mark.allow_blocking
+def test_what_was_asked_of_sessions_that_never_came_is_swept(tmp_path: Path) -> None:
+    storage = build_storage(load_settings(data_dir=tmp_path))
+    storage.sessions_dir.mkdir(parents=True)
+    (storage.sessions_dir / "0123456789.json").touch()
+    for session_id in ("0123456789", "0123456780"):
+        storage.records.put(session_id, "0199f3a2b4c51f2e3d4c", "request", b"{}")
+    storage.sweep_records(3600)  # they may be about to be made
+    assert storage.records.kinds("0123456780")
+    storage.sweep_records(-3600)
+    assert storage.records.kinds("0123456780") == {}
+    assert storage.records.kinds("0123456789")
 
 
 @pytest.mark.allow_blocking  # the ollama library reads its version while it is imported

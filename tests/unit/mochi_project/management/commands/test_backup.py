@@ -20,6 +20,7 @@ KEPT = {
     "docs/agents/agent_prompt_execution.md": "Act.",
     "mcp.json": "{}",
     "profiles/work.json": "{}",
+    "responses/0123456789/0199f3a2b4c51f2e3d4c.request": "{}",
     "system_prompts/brief.md": "Be brief.",
     "tools/dates.py": "__all__ = []",
     "workspace/.git/HEAD": "ref: refs/heads/main",
