@@ -15,7 +15,7 @@ class AccessLog:
     """Serves an application and logs method, path, status, seconds and client of its requests.
 
     Queries are left out: they may hold what people search for. The status is None where the client
-    left before the response began.
+    left before the response began. Answers below ``/v1`` have a request id, which is logged, too.
 
     Args:
         app: The application.
@@ -32,11 +32,15 @@ class AccessLog:
             await self._app(scope, receive, send)
             return
         status: int | None = None
+        named: dict[str, str] = {}
 
         def noting_status(message: Message) -> Awaitable[None]:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                for name, value in message["headers"]:
+                    if name == b"x-request-id":
+                        named["request_id"] = value.decode("latin-1")
             return send(message)
 
         started = time.perf_counter()
@@ -51,5 +55,6 @@ class AccessLog:
                     "status": status,
                     "seconds": round(time.perf_counter() - started, 4),
                     "client": self._proxies.client_of(scope),
+                    **named,
                 },
             )

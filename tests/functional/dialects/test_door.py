@@ -15,6 +15,10 @@ from tests.functional.conftest import MODEL, NO_TLS, Server
 
 TOKEN = "a-token-for-every-client"
 SLASHED = "hf.co/user/model:Q4_K_M"
+PROFILES = {
+    "coder": {"provider": "ollama", "model": MODEL, "parameters": {"context_limit": 8192}},
+    "keyless": {"provider": "openai", "model": "gpt-5.1", "api_key_env": "NOBODY_HAS_SET_THIS"},
+}
 SKILL = "---\ndescription: Takes notes.\n---\nYou take notes.\n"
 TOOLS = '''
 def note(text: str) -> str:
@@ -26,10 +30,10 @@ def note(text: str) -> str:
 @pytest.fixture(scope="module")
 def server(start_once: Callable[..., Server]) -> Server:
     server = start_once(MOCHI_API_TOKEN=TOKEN, MOCHI_DEFAULT_MODEL=MODEL)
-    profile = {"provider": "ollama", "model": MODEL, "parameters": {"context_limit": 8192}}
-    profiles = server.data_dir / "profiles"
-    profiles.mkdir()
-    (profiles / "coder.json").write_text(json.dumps(profile))
+    folder = server.data_dir / "profiles"
+    folder.mkdir()
+    for name, profile in PROFILES.items():
+        (folder / f"{name}.json").write_text(json.dumps(profile))
     for name, skill in {"scribe": SKILL, "broken": "no front matter"}.items():
         agent = server.data_dir / "agents" / name
         agent.mkdir(parents=True)
@@ -59,8 +63,14 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
 
 
 @contextmanager
-def sdk(server: Server, api_key: str = TOKEN, **options: Any) -> Iterator[openai.OpenAI]:
-    transport = httpx.Client(trust_env=False, verify=NO_TLS, timeout=30)
+def sdk(
+    server: Server,
+    api_key: str = TOKEN,
+    on_request: Callable[[httpx.Request], None] | None = None,
+    **options: Any,
+) -> Iterator[openai.OpenAI]:
+    hooks = {"request": [on_request] if on_request else []}
+    transport = httpx.Client(trust_env=False, verify=NO_TLS, timeout=30, event_hooks=hooks)
     with openai.OpenAI(
         base_url=f"{server.url}/v1", api_key=api_key, http_client=transport, **options
     ) as client:
@@ -106,7 +116,8 @@ def test_the_list_does_not_change_from_request_to_request(client: openai.OpenAI)
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"), [("profile", ["profile:coder"]), ("agent", ["agent:scribe"])]
+    ("kind", "names"),
+    [("profile", ["profile:coder", "profile:keyless"]), ("agent", ["agent:scribe"])],
 )
 def test_one_kind_of_models_is_listed(client: openai.OpenAI, kind: str, names: list[str]) -> None:
     assert [model.id for model in listed(client, kind=kind)] == names
@@ -260,6 +271,29 @@ def test_header_names_that_proxies_confuse_are_no_keys(server: Server) -> None:
             raw.sendall(f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n{line}\r\n\r\n".encode())
             status = raw.recv(65536).split(b" ", 2)[1]
         assert status in {b"400", b"401"}
+
+
+def test_an_error_that_would_come_again_is_not_asked_for_again(server: Server) -> None:
+    asked: list[httpx.Request] = []
+    with sdk(server, max_retries=2, on_request=asked.append) as client:
+        with pytest.raises(openai.InternalServerError) as caught:
+            client.models.retrieve("profile:keyless")
+
+        assert caught.value.body["mochi_code"] == "UNAUTHORIZED"
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("size", "status"), [(5 * 1024 * 1024, 200), (16 * 1024 * 1024 + 1, 413)])
+def test_a_body_may_hold_a_whole_history(http: httpx.Client, size: int, status: int) -> None:
+    body = b'{"what nobody reads": "%s"}' % (b"x" * size)
+
+    answer = http.post(
+        "/v1/conversations", content=body, headers={"content-type": "application/json"}
+    )
+
+    assert answer.status_code == status
+    if status == 413:
+        assert error_of(answer)["mochi_code"] == "PAYLOAD_TOO_LARGE"
 
 
 def test_the_routes_are_in_the_one_document(http: httpx.Client) -> None:

@@ -77,15 +77,18 @@ def test_the_access_log_has_a_line_for_each_request(start: Start) -> None:
     server.get("/api/v1/sessions?q=secret+words")
     server.get("/no%0Awhere")
     server.get("/api/v1/sessions", Host="evil.example")
+    server.get("/v1/models", **{"x-request-id": "trace-1"})
     httpx.post(f"{server.url}/api/v1/chat/stream", json=QUESTION, trust_env=False).read()
 
-    lines = lines_of(server, 4)
+    lines = lines_of(server, 5)
     assert [(line["method"], line["path"], line["status"]) for line in lines] == [
         ("GET", "/api/v1/sessions", 200),
         ("GET", "/no%0Awhere", 404),
         ("GET", "/api/v1/sessions", 403),
+        ("GET", "/v1/models", 200),
         ("POST", "/api/v1/chat/stream", 200),
     ]
+    assert [line["request_id"] for line in lines if "request_id" in line] == ["trace-1"]
     assert all(line["client"] == "127.0.0.1" and line["seconds"] >= 0 for line in lines)
     assert "secret" not in server.stderr
 
