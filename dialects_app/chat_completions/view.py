@@ -19,12 +19,12 @@ from dialects_app.chat_completions.request import (
     read_request,
     session_of_chat,
 )
+from dialects_app.openai.warnings import warning_headers
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionNotFound
 
 SESSION_HEADER = "x-mochi-session-id"
-WARNING_HEADER = "x-mochi-warning"
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +62,8 @@ async def complete(
     choice = asked.chat.turn.tool_choice
     if choice != "auto" and (note := note_on_tool_choice(choice, _recall(models, asked.model))):
         notes.append(note)
-    if notes:
-        answer[WARNING_HEADER] = "; ".join(notes)
+    for name, value in warning_headers(notes).items():
+        answer[name] = value
     return answer
 
 
