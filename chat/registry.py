@@ -359,7 +359,7 @@ class TurnRegistry:
         self._inbox.forget(turn.turn_id)
         if self._live.get(turn.session_id) is turn:
             del self._live[turn.session_id]
-        if self._on_answer is not None and turn.state is State.COMPLETED:
+        if self._on_answer is not None and turn.engine.outcome.has_answer:
             self._on_answer(turn.session_id)
         # What waits for an approval can be resumed, what could not be saved is sealed first.
         if self._removal is not None and turn.state not in {State.SUSPENDED, State.UNSAVED}:

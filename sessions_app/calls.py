@@ -58,6 +58,18 @@ def results_of(messages: Sequence[Message], index: int) -> Sequence[ToolMessage 
     return _match_results(calls, _results_after(messages, index)) if calls else ()
 
 
+def calls_with_results(
+    messages: Sequence[Message], message_id: str
+) -> Sequence[tuple[ToolCall, ToolMessage | None]]:
+    """Return the calls of a message and the results that they have, as far as they do."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage) and message.message_id == message_id:
+            results = _match_results(message.tool_calls, _results_after(messages, index))
+            return tuple(zip(message.tool_calls, results, strict=True))
+    return ()
+
+
 def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]:
     results = []
     for message in messages[index + 1 :]:

@@ -26,6 +26,7 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         first_uses: The session's settings with digests of tools that are offered for the first
             time, to be kept; None when there are none.
         agent_name: The agent whose tools these are, if they are one's.
+        client_tools: Tools that are offered, but run by the client, by name.
     """
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
@@ -34,14 +35,17 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     changed: frozenset[str] = frozenset()
     first_uses: ToolSettings | None = None
     agent_name: str | None = None
+    client_tools: Mapping[str, ToolSpec] = msgspec.field(default_factory=dict)
 
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The descriptions that are sent to the model."""
-        return [tool.spec for tool in self.tools.values()] if self.tools else ()
+        if not self.tools and not self.client_tools:
+            return ()
+        return [*(tool.spec for tool in self.tools.values()), *self.client_tools.values()]
 
     def allows(self, name: str) -> bool:
-        """Return whether a call of this tool may run at all."""
+        """Return whether the server may run a call of this tool at all."""
         return name in self.tools or name in self.resumed
 
     def delegates(self, name: str) -> bool:

@@ -11,6 +11,7 @@ from chat.stream.events import (
     AgentToolCall,
     AgentToolResult,
     Cancelled,
+    ClientToolCall,
     ContentDelta,
     Event,
     Failed,
@@ -35,6 +36,7 @@ _READ: tuple[type[Event | Note], ...] = (
     ToolResultReceived,
     AgentToolCall,
     AgentToolResult,
+    ClientToolCall,
     MessageComplete,
     Cancelled,
     Failed,
@@ -53,6 +55,8 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         model: The session's model.
         message_id: The id of the newest answer, if any.
         replaced_id: The first message of the answer that it replaces, if any.
+        first_call_index: The number of the first call of that answer.
+        client_calls: The ids of the calls that the client was told to run.
         text: The text of it that clients saw.
         thinking: The reasoning of it that clients saw.
         started_calls: The tool calls that started and have no result.
@@ -68,6 +72,8 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     message_id: str | None
     replaced_id: str | None
+    first_call_index: int = 0
+    client_calls: frozenset[str] = frozenset()
     text: str
     thinking: str
     started_calls: Sequence[ToolCallStarted]
@@ -89,6 +95,7 @@ class Replay:
         self._thinking: list[str] = []
         self._calls: dict[str, ToolCallStarted] = {}
         self._asked: set[str] = set()
+        self._client_calls: set[str] = set()
         self._executed: list[FinishedCall] = []
         self._stopped: Stopped | None = None
         self._suspended: Suspended | None = None
@@ -109,6 +116,8 @@ class Replay:
                 self._round = begun
                 self._text.clear()
                 self._thinking.clear()
+            case ClientToolCall(tool_call_id=call_id):
+                self._client_calls.add(call_id)
             case Stopped() as stopped:
                 self._stopped = stopped
             case Suspended() as suspended:
@@ -150,6 +159,8 @@ class Replay:
             model=self._started.model,
             message_id=self._round.message_id or None,
             replaced_id=None if replaced_id is UNSET else replaced_id,
+            first_call_index=self._round.first_call_index,
+            client_calls=frozenset(self._client_calls),
             text=join_surrogates("".join(self._text)).strip(),
             thinking=join_surrogates("".join(self._thinking)).strip(),
             # An agent whose tool waits for an approval has started and can be resumed.

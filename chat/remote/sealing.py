@@ -5,6 +5,7 @@ and doing it again, changes nothing (docs/decisions/0004).
 """
 
 import hashlib
+from collections.abc import Sequence
 
 from msgspec import UNSET
 
@@ -12,9 +13,9 @@ from chat.errors import TurnInterrupted
 from chat.remote.replay import ReplayedTurn
 from chat.storage.journal import line
 from chat.stream.encoding import encode_event
-from chat.stream.events import Cancelled, Done, Event, MessageComplete
+from chat.stream.events import Cancelled, ClientToolCall, Done, Event, MessageComplete
 from chat.turn.outcome import completed, failed, window_of
-from sessions_app.calls import open_calls
+from sessions_app.calls import calls_with_results, open_calls
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
@@ -29,17 +30,21 @@ from sessions_app.variants import extend_answer, find_answer, prefer_whole
 def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
     """Return the session with what the dead turn left, or itself when it has that already."""
     unanswered = {call.id for call in open_calls(session.messages)}
+    interrupted = [
+        (call.tool_call_id, call.tool_name, call.call_index)
+        for call in turn.started_calls
+        if call.tool_call_id in unanswered
+    ]
     lost: list[Message] = [
         ToolMessage(
             content=INTERRUPTED_RESULT,
-            message_id=_derived_id(turn.turn_id, call.call_index),
+            message_id=_derived_id(turn.turn_id, call_index),
             timestamp=now,
-            tool_name=call.tool_name,
-            tool_call_id=call.tool_call_id,
+            tool_name=name,
+            tool_call_id=call_id,
             failed=True,
         )
-        for call in turn.started_calls
-        if call.tool_call_id in unanswered
+        for call_id, name, call_index in [*interrupted, *_never_told(session, turn)]
     ]
     if turn.text and turn.message_id:
         lost.append(
@@ -56,6 +61,22 @@ def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
     return session if sealed is session else prefer_whole(sealed, now=now)
 
 
+def _never_told(session: Session, turn: ReplayedTurn) -> list[tuple[str, str, int]]:
+    """Return the calls for its client that the turn did not come to tell: (id, tool, number).
+
+    It tells of them once those that the server runs have ended, or wait for an approval.
+    """
+    calls = calls_with_results(session.messages, turn.message_id or "")
+    server_runs = any(result is None and not call.client_side for call, result in calls)
+    if not server_runs or turn.suspended is not None:
+        return []
+    return [
+        (call.id, call.name, number)
+        for number, (call, result) in enumerate(calls, turn.first_call_index)
+        if result is None and call.client_side
+    ]
+
+
 def _derived_id(turn_id: str, call_index: int) -> str:
     """Return the id that a call's sealed result has, however often it is sealed."""
     return hashlib.sha256(f"{turn_id}:{call_index}".encode()).hexdigest()[:10]
@@ -68,10 +89,42 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     """
     answer = find_answer(session, turn.message_id or "")
     done = Done(session_id=session.session_id, saved_at=answer.timestamp if answer else UNSET)
-    events = (done,) if turn.ending else (_ending(session, turn, turn_id), done)
+    events = (*_last_events(session, turn, turn_id), done)
     return "".join(
         line(number, event.event, encode_event(event))
         for number, event in enumerate(events, turn.last_number + 1)
+    )
+
+
+def _last_events(session: Session, turn: ReplayedTurn, turn_id: str) -> Sequence[Event]:
+    """Return the events before ``done`` that the journal lacks."""
+    if turn.ending is not None:
+        return ()
+    calls = calls_with_results(session.messages, turn.message_id or "")
+    for_client = [
+        ClientToolCall(
+            tool_name=call.name,
+            arguments=call.arguments,
+            call_index=number,
+            tool_call_id=call.id,
+        )
+        for number, (call, _) in enumerate(calls, turn.first_call_index)
+        if call.client_side and call.id not in turn.client_calls
+    ]
+    if turn.suspended is not None:
+        return for_client
+    ending = _ending(session, turn, turn_id)
+    return (*for_client, ending) if isinstance(ending, MessageComplete) else (ending,)
+
+
+def _is_left_to_client(session: Session, message_id: str) -> bool:
+    """Return whether nothing of a message's calls is open, or was lost, but what a client runs."""
+    calls = calls_with_results(session.messages, message_id)
+    return any(call.client_side for call, _ in calls) and all(
+        (result is None or result.content != INTERRUPTED_RESULT)
+        if call.client_side
+        else result is not None
+        for call, result in calls
     )
 
 
@@ -85,7 +138,9 @@ def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
             model=answer.model,
             message_id=answer.message_id,
         )
-    if answer is not None and answer.is_complete:
+    if answer is not None and (
+        answer.is_complete or _is_left_to_client(session, answer.message_id)
+    ):
         return _complete(session, answer, turn, turn_id)
     return failed(TurnInterrupted())
 

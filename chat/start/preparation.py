@@ -1,26 +1,28 @@
 """Prepares turns: looks up model and tools, then makes the job that the engine runs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
-from chat.approvals.approver import ApprovalMode
 from chat.context.compaction import ContextRules, plan_with
 from chat.context.history import Continuation, continue_from, continue_with
 from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import NothingToContinue
+from chat.start.offered_tools import offered_tools
+from chat.start.turn_request import ToolChoice as ToolChoice  # noqa: PLC0414 - for others
+from chat.start.turn_request import TurnRequest as TurnRequest  # noqa: PLC0414 - for others
 from chat.summaries.prompt import bare_name
 from chat.turn.delegation import Delegate
 from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ModelNotFound, ThinkingNotSupported, ToolsNotSupported
+from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -34,8 +36,6 @@ from sessions_app.session import Session, agent_named
 from sessions_app.settings import change_settings
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
-
-ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
 
 ROUNDS_OF_AGENTS = 2
 """An agent that answers a session is asked twice: for its call, and for what came of it."""
@@ -56,47 +56,6 @@ class Preparation(Protocol):
     async def look_up(self, session: Session) -> Prepare:
         """Look up what a turn on this session needs; the session may be out of date."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRequest:
-    """A client's request for a turn.
-
-    Attributes:
-        message: What the user says; None continues from the history.
-        think: Whether and how hard to reason; None was not said.
-        selected_tools: The server's tools of this turn; None leaves it to the session's settings.
-        detached: Whether the turn goes on when its client leaves.
-        approvals: What becomes of calls that need an approval: the turn waits for the answer of a
-            listener, ends until the next request, or denies them at once and tells the model.
-        messages: What is appended to the history instead of ``message``: what the user says,
-            results of the client's tools, a whole history. Messages that the session ends with,
-            unanswered, are not said twice. Every call of a client's tool must have its result.
-        instructions: System text for this turn, before the session's own prompt; it is not saved.
-        client_tools: Tools that the client runs. A call of one ends the turn, once the server's
-            calls of the same answer have run.
-        tool_choice: ``none`` offers no tools; ``required`` makes the model call one; of names, it
-            calls one of these, and no others are offered. That holds for the first answer of the
-            turn. Where a provider can force nothing (``ModelInfo.forces_tools``), the prompt says
-            it.
-        options: Sampling options by Ollama's names, over the session's.
-        answer_schema: A JSON schema that the answer must fit; not together with tools.
-        settings: Settings that the session has from this turn on, by the names of
-            ``sessions_app.settings.SettingsChanges``; they are saved with the turn.
-    """
-
-    message: str | None = None
-    think: Think | None = None
-    selected_tools: Sequence[str] | None = None
-    detached: bool = False
-    approvals: ApprovalMode = "wait"
-    messages: Sequence[Message] = ()
-    instructions: str | None = None
-    client_tools: Sequence[ToolSpec] = ()
-    tool_choice: ToolChoice = "auto"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    answer_schema: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +169,10 @@ class ChatPreparation:
         if self.model is not None:
             _require_model(session, self.model)
         session = self._with_settings(session)
-        continuation = self._continuation(session)
+        try:
+            continuation = self._continuation(session)
+        except MochiError:  # as the session is claimed, it may be another one
+            continuation = None
         if continuation is None:
             return partial(self._prepare, None)
         model = session.metadata.model
@@ -247,11 +209,9 @@ class ChatPreparation:
             raise SettingsChanged(session)
         language_model, name = preparer.models.resolve(model)
         messages = self._said(continuation)
-        tools = NO_AVAILABLE_TOOLS
-        if facts.listing is not None:
-            selected, open_calls = request.selected_tools, continuation.open_calls
-            tools = choose_tools(facts.listing, session.metadata, selected, open_calls)
-            _check_tools(tools, facts.info, model, selects=selected is not None)
+        tools = offered_tools(
+            request, facts.listing, session.metadata, facts.info, continuation.open_calls
+        )
         rules = msgspec.structs.replace(
             preparer.rules(session, facts.info), instructions=request.instructions
         )
@@ -330,35 +290,13 @@ def given_up_result(call: ToolCall) -> ToolMessage:
         timestamp=utc_now(),
         tool_name=call.name,
         tool_call_id=call.id,
-    )
-
-
-def _check_tools(
-    tools: AvailableTools, info: ModelInfo | None, model: str, *, selects: bool
-) -> None:
-    offered = [*tools.tools.values()]
-    if agent_named(model) is not None:  # it answers by being called; no other tool is for it
-        offered = [tool for tool in offered if not tool.delegated]
-    if not offered or info is None or info.can_call_tools:
-        return
-    if selects:
-        field = "selected_tools"
-    elif all(tool.delegated for tool in offered):
-        field = "agent_settings"
-    else:
-        field = "tool_settings"
-    names = ", ".join(tool.spec.name for tool in offered)
-    raise ToolsNotSupported(
-        f"The model {model!r} can't call tools, and this turn would offer it {names} ({field}). "
-        "Take them out, or choose a model that can.",
-        field=field,
-        model=model,
+        failed=True,
     )
 
 
 def _refuse_what_is_not_built(request: TurnRequest) -> None:
     default = TurnRequest()
-    for name in ("client_tools", "tool_choice"):
+    for name in ("tool_choice",):
         if getattr(request, name) != getattr(default, name):
             raise ValidationFailed(f"{name} are not supported yet.", field=name)
     if request.answer_schema is not None:

@@ -10,12 +10,16 @@ from chat.stream.events import FinishedCall
 
 
 class RoundBegan(msgspec.Struct, frozen=True, kw_only=True):
-    """A model is about to be asked; its answer is saved under this id, and may replace another."""
+    """A model is about to be asked; its answer is saved under this id, and may replace another.
+
+    The first call that it asks for has the number ``first_call_index`` within the turn.
+    """
 
     event: ClassVar[str] = "round"
     message_id: str
     model: str = ""
     replaced_id: str | UnsetType | None = UNSET
+    first_call_index: int = 0
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):

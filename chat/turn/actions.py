@@ -9,11 +9,12 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk
+from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk, NumberedCall
 from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import (
     Cancelled,
+    ClientToolCall,
     Done,
     Event,
     ToolContinuationStarted,
@@ -29,7 +30,7 @@ from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.ids_and_clock import new_message_id
-from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage, ToolCall
+from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,8 @@ class TurnActions:
         self._is_stopped = is_stopped
         self._rounds = rounds
         self._answer: ModelAnswer | None = None
-        self._open_calls: Sequence[ToolCall] = job.continuation.open_calls
+        self._open_calls: Sequence[NumberedCall] = tools.number(job.continuation.open_calls)
+        self._client_calls: Sequence[NumberedCall] = ()
         self._asking_id = job.continuation.asking_id
         self._decided_calls: Sequence[DecidedCall] = ()
         self._caller = ModelCaller(
@@ -111,7 +113,8 @@ class TurnActions:
         self._next_id = new_message_id()
         await self._caller.ask(answer, planning=planning)
         if answer.calls:
-            return Input.ASKED_FOR_TOOLS
+            answer.leave_to_client(self._job.available_tools.client_tools)
+            return Input.ANSWERED if answer.is_left_to_client else Input.ASKED_FOR_TOOLS
         return Input.ANSWERED_EMPTY if answer.is_empty else Input.ANSWERED
 
     async def drop_calls(self) -> None:
@@ -123,21 +126,27 @@ class TurnActions:
     async def save_round(self) -> None:
         """Save an answer after which the turn goes on."""
         answer = self._current_answer()
-        self._open_calls, self._asking_id = answer.calls, answer.message_id
+        self._number(answer)
+        self._asking_id = answer.message_id
         saved = self._message(answer)
         await self.recorder.append(saved)
         self._answer, self.outcome.message = None, saved
+
+    def _number(self, answer: ModelAnswer) -> None:
+        """Number the calls of an answer, and tell those of the client's tools apart."""
+        calls = self._tools.number(answer.calls)
+        self._open_calls = [item for item in calls if not item.call.client_side]
+        self._client_calls = [item for item in calls if item.call.client_side]
 
     async def ask_approval(self) -> Input:
         """Have the calls decided, by the session's policy or a person."""
         self.commit_point.commit()
         self._stream.require_room()
-        calls = self._tools.number(self._open_calls)
         if self._job.follows_settings:  # they may have changed while the model answered
             self.approver.follow(self.recorder.session.metadata.tool_settings)
         try:
             self._decided_calls = await self.approver.decide(
-                calls, message_id=self._asking_id, emit=self._stream.emit
+                self._open_calls, message_id=self._asking_id, emit=self._stream.emit
             )
         except NobodyToAsk as nobody:
             self.outcome.confirmations = nobody.confirmations
@@ -168,7 +177,7 @@ class TurnActions:
         except NobodyToAsk as nobody:
             self.outcome.confirmations = nobody.confirmations
             return Input.NOBODY_TO_ASK
-        return Input.TOOLS_RETURNED
+        return Input.LEFT_TO_CLIENT if self._client_calls else Input.TOOLS_RETURNED
 
     async def report_continuation(self) -> None:
         """Send the event that results go back to the model."""
@@ -205,8 +214,11 @@ class TurnActions:
         )
 
     async def save_answer(self) -> None:
-        """Save the final answer."""
-        await self.finish(self._message(self._current_answer()))
+        """Save the final answer; one that left calls to the client may be saved already."""
+        answer = self._answer
+        if answer is not None:
+            self._number(answer)
+        await self.finish(self.outcome.message if answer is None else self._message(answer))
 
     async def save_cancelled(self) -> None:
         """Save what there is of a turn that was cancelled."""
@@ -215,14 +227,15 @@ class TurnActions:
             self._answer = None
         answer = self._answer or ModelAnswer(self._next_id)
         await self.approver.withdraw()
-        given_up = self._tools.unanswered("The call was cancelled.", *self._open_calls)
-        await self.recorder.append(*given_up)
+        open_calls = [item.call for item in (*self._open_calls, *self._client_calls)]
+        await self.recorder.append(*self._tools.unanswered("The call was cancelled.", *open_calls))
         await self.finish(self._message(answer, cancelled=True))
 
     async def save_interrupted(self) -> None:
         """Save what there is of a turn that broke off."""
         answer = self._answer
-        await self.recorder.append(*self._tools.unanswered(INTERRUPTED_RESULT))
+        untold = [item.call for item in self._client_calls] if answer is None else []
+        await self.recorder.append(*self._tools.unanswered(INTERRUPTED_RESULT, *untold))
         partial = answer if answer is not None and answer.text else None
         await self.finish(self._message(partial, interrupted=True) if partial else None)
 
@@ -252,12 +265,13 @@ class TurnActions:
             raise TurnCrashed
         self.commit_point.commit()
         await self.close(
+            *map(_left_to_client, self._client_calls),
             completed(
                 message,
                 turn_id=self._job.turn_id,
                 context_window=self.outcome.context_window,
                 tool_calls=self.outcome.tool_calls,
-            )
+            ),
         )
 
     async def report_cancelled(self) -> None:
@@ -294,7 +308,7 @@ class TurnActions:
         """Note what the turn waits for, and end its stream."""
         self._stream.note(self.outcome.suspension())
         await self.recorder.finish(None, self._caller.window)
-        await self.close()
+        await self.close(*map(_left_to_client, self._client_calls))
 
     async def close(self, *last: Event) -> None:
         """Send the last events, and ``done`` after them."""
@@ -314,3 +328,12 @@ class TurnActions:
         return answer.message(
             model=self._job.session.metadata.model, timestamp=self.recorder.now(), **how
         )
+
+
+def _left_to_client(item: NumberedCall) -> ClientToolCall:
+    return ClientToolCall(
+        tool_name=item.call.name,
+        arguments=item.call.arguments,
+        call_index=item.index,
+        tool_call_id=item.call.id,
+    )

@@ -1,7 +1,9 @@
 """Collects a model's answer as it arrives: deltas come in, events go out. Pure."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+
+import msgspec
 
 from chat.stream.events import (
     ContentDelta,
@@ -25,6 +27,9 @@ from models_app.language_model import (
 from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
 from sessions_app.surrogates import join_surrogates, mend_call, mend_call_id
 
+CALLS_CLIENT = "tool_calls"
+"""The ``done_reason`` of an answer that asks for tools of the client."""
+
 
 class ModelAnswer:
     """The answer of one model call while it arrives.
@@ -35,6 +40,7 @@ class ModelAnswer:
 
     Attributes:
         message_id: The id that the answer is saved under.
+        first_call_index: The number within the turn of the first call.
         calls: The tool calls so far, in order.
         finished: The last delta, once it is there.
         context_window: The window that the provider grew to, if it did.
@@ -52,7 +58,7 @@ class ModelAnswer:
         self._thinking: list[str] = []
         self._cleaner = StreamCleaner()
         self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
-        self._first_call_index = first_call_index
+        self.first_call_index = first_call_index
         self._before: Finished | None = None
 
     @property
@@ -75,6 +81,18 @@ class ModelAnswer:
         """Return whether the model stopped by itself without text or calls, but for reasoning."""
         by_itself = self.finished is not None and self.finished.done_reason != "length"
         return by_itself and not self.calls and not self.text
+
+    def leave_to_client(self, names: Container[str]) -> None:
+        """Mark the calls of these tools as those that the client runs."""
+        self.calls = [
+            msgspec.structs.replace(call, client_side=True) if call.name in names else call
+            for call in self.calls
+        ]
+
+    @property
+    def is_left_to_client(self) -> bool:
+        """Return whether there are calls, and the client runs them all."""
+        return bool(self.calls) and all(call.client_side for call in self.calls)
 
     def go_on(self) -> None:
         """Take what a further request says for the rest of this answer.
@@ -126,6 +144,8 @@ class ModelAnswer:
     ) -> AssistantMessage:
         """Return the answer as it is saved. A cancelled one loses its calls: nothing ran."""
         finished = self.finished or Finished()
+        calls = () if cancelled or interrupted else tuple(self.calls)
+        done_reason = finished.done_reason and join_surrogates(finished.done_reason)
         return AssistantMessage(
             content=mark_cancelled(self.text) if cancelled else self.text,
             message_id=self.message_id,
@@ -133,9 +153,9 @@ class ModelAnswer:
             model=model,
             eval_count=finished.eval_count,
             prompt_eval_count=finished.prompt_eval_count,
-            tool_calls=() if cancelled or interrupted else tuple(self.calls),
+            tool_calls=calls,
             thinking=self.thinking,
-            done_reason=finished.done_reason and join_surrogates(finished.done_reason),
+            done_reason=CALLS_CLIENT if any(it.client_side for it in calls) else done_reason,
             cancelled=cancelled,
             interrupted=interrupted,
             answered_by=self.answered_by,
@@ -143,7 +163,7 @@ class ModelAnswer:
 
     def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:
         return ToolCallDelta(
-            call_index=self._first_call_index + delta.call_index,
+            call_index=self.first_call_index + delta.call_index,
             tool_call_id=mend_call_id(delta.call_id),
             arguments=self._arguments_of[delta.call_index].feed(delta.arguments),
         )

@@ -82,6 +82,7 @@ class ModelCaller:
                 message_id=answer.message_id,
                 model=self._job.model,
                 replaced_id=UNSET if replaced_id is None else replaced_id,
+                first_call_index=answer.first_call_index,
             )
         )
         request = await self._request(answer, planning=planning)

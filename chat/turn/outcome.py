@@ -38,6 +38,12 @@ class Outcome:
     stopped: dict[str, Any] = field(default_factory=dict)
     confirmations: Sequence[Confirmation] = ()
 
+    @property
+    def has_answer(self) -> bool:
+        """Return whether it has ended with an answer, and not with calls for its client."""
+        message = self.message
+        return self.state is State.COMPLETED and message is not None and not message.tool_calls
+
     def suspension(self) -> Suspended:
         """Return what the journal keeps of a suspended turn."""
         return Suspended(

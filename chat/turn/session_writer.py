@@ -84,7 +84,8 @@ class SessionRecorder:
 
         def close_turn(session: Session) -> Session:
             closed = session if message is None else self._extended(session, message)
-            if self._wants_summaries and closed is not session:
+            is_over = message is not None and not message.tool_calls
+            if self._wants_summaries and is_over and closed is not session:
                 closed = with_summary_due(closed, now=now)
             return _with_window(prefer_whole(closed, now=now), window, now)
 

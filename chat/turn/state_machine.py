@@ -45,12 +45,13 @@ class Input(StrEnum):
     HISTORY_ENDS_OPEN = auto()  # the history ends with tool calls that have no result
     HISTORY_READY = auto()
     PLAN_WANTED = auto()  # as HISTORY_READY, for an agent
-    ANSWERED = auto()
+    ANSWERED = auto()  # also with calls of the client's tools, and no others
     ANSWERED_EMPTY = auto()
     ASKED_FOR_TOOLS = auto()
     CALLS_DECIDED = auto()  # approved, denied, or no approval needed
     NOBODY_TO_ASK = auto()
     TOOLS_RETURNED = auto()
+    LEFT_TO_CLIENT = auto()  # as TOOLS_RETURNED, but the client has calls of its own to run
     ROUNDS_USED_UP = auto()  # as TOOLS_RETURNED, but the model must not be asked again
     CANCEL_REQUESTED = auto()
     ERROR = auto()
@@ -93,6 +94,7 @@ FINAL = frozenset(
 Step = tuple[State, tuple[Action, ...]]
 
 _CANCEL: Step = (State.CANCELLED, (Action.SAVE_CANCELLED, Action.REPORT_CANCELLED))
+_COMPLETE: Step = (State.COMPLETED, (Action.SAVE_ANSWER, Action.REPORT_COMPLETE))
 _ERROR: Step = (State.FAILED, (Action.SAVE_INTERRUPTED, Action.REPORT_ERROR))
 _EMPTY: Step = (State.FAILED, (Action.BLAME_EMPTY_ANSWER, *_ERROR[1]))
 _LIMIT: Step = (State.FAILED, (Action.BLAME_ROUND_LIMIT, *_ERROR[1]))
@@ -123,7 +125,7 @@ TRANSITIONS: dict[State, dict[Input, Step]] = {
         **_STOPS,
     },
     State.GENERATING: {
-        Input.ANSWERED: (State.COMPLETED, (Action.SAVE_ANSWER, Action.REPORT_COMPLETE)),
+        Input.ANSWERED: _COMPLETE,
         Input.ANSWERED_EMPTY: _EMPTY,
         Input.ASKED_FOR_TOOLS: _DECIDE,
         **_STOPS,
@@ -136,6 +138,7 @@ TRANSITIONS: dict[State, dict[Input, Step]] = {
     State.RUNNING_TOOLS: {
         Input.TOOLS_RETURNED: (State.GENERATING, (Action.REPORT_CONTINUATION, Action.ASK_MODEL)),
         Input.NOBODY_TO_ASK: (State.SUSPENDED, (Action.REPORT_SUSPENDED,)),  # an agent's call
+        Input.LEFT_TO_CLIENT: _COMPLETE,
         Input.ROUNDS_USED_UP: _LIMIT,
         **_STOPS,
     },

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from chat.service import ChatRequest
-from chat.start.preparation import ToolChoice, TurnRequest
+from chat.start.turn_request import ToolChoice, TurnRequest
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import AskedTools, read_tools

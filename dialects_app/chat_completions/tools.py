@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chat.start.preparation import ToolChoice
+from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec

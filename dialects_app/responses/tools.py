@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chat.start.preparation import ToolChoice
+from chat.start.turn_request import ToolChoice
 from dialects_app.responses.body import ToolIn
 from dialects_app.responses.content import refuse, shown
 from dialects_app.responses.saved_items import SERVER_LABEL

@@ -109,7 +109,7 @@ class ChatLoop:
             mark = "> " if isinstance(message, UserMessage) else ""
             if message.content:
                 self._console.info(f"{mark}{message.content}")
-        if open_calls(session.messages):
+        if any(not call.client_side for call in open_calls(session.messages)):
             self._console.info("[a tool call waits for approval; /retry goes on]")
 
     async def _say_goodbye(self) -> None:

@@ -16,6 +16,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat": {
         "brought_messages",
         "changed_tools",
+        "client_tools",
         "half_characters",
         "keyed_turns",
         "lost_swaps",
@@ -29,6 +30,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "versions",
     },
     "chat/approvals": {"confirmation_races", "records_on_disk"},
+    "chat/remote": {"sealing_client_calls"},
     "chat/storage/files": {"broken_journals"},
     "chat/summaries": {"giving_way"},
     "mochi_project/fast_django": {"streams"},

@@ -3,9 +3,10 @@
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
@@ -140,6 +141,7 @@ class House:
         journal: TurnJournal | None = None,
         places: TurnPlaces | None = None,
         ephemeral: bool = False,
+        on_answer: Callable[[str], None] | None = None,
     ):
         self.model = ToldModel()
         self.seen = SeenTurns()
@@ -193,6 +195,7 @@ class House:
             ),
             confirmations=self.questions,
             observer=self.seen,
+            on_answer=on_answer,
         )
         self.confirmations = ConfirmationService(
             store=self.questions,
@@ -221,8 +224,8 @@ class House:
 
 @pytest.fixture
 def make_house(data_dir):
-    def make(toolset: Toolset | None = None, **limits: float) -> House:
-        return House(data_dir, toolset or NoTools(), **limits)
+    def make(toolset: Toolset | None = None, **how: Any) -> House:
+        return House(data_dir, toolset or NoTools(), **how)
 
     return make
 

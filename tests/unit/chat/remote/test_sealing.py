@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -55,7 +56,7 @@ class Script:
     """Writes down what a turn does, in the engine's order."""
 
     def __init__(self, replaced_id: str | None = None) -> None:
-        self.also = {"replaced_id": replaced_id} if replaced_id else {}
+        self.also: dict[str, Any] = {"replaced_id": replaced_id} if replaced_id else {}
         self.steps: list[Step] = []
         self._number = 0
 
@@ -65,6 +66,9 @@ class Script:
             self._number += 1
             lines += line(self._number, event.event, encode_event(event))
         self.steps.append(lines)
+
+    def note(self, name: str, note: dict[str, Any]) -> None:
+        self.steps.append(line(0, name, ascii_json(note)))
 
     def round(self, message_id: str, deltas: Sequence[tuple[bool, str]]) -> None:
         self.steps.append(
@@ -104,6 +108,9 @@ class Script:
 
     def end(self, message: AssistantMessage) -> None:
         self.steps.append(message)
+        self.report(message)
+
+    def report(self, message: AssistantMessage, *before: Event) -> None:
         complete = MessageComplete(
             message_id=message.message_id,
             model="m",
@@ -117,7 +124,7 @@ class Script:
             done_reason="stop",
             usage={},
         )
-        self.emit(complete, Done(session_id=SESSION_ID))
+        self.emit(*before, complete, Done(session_id=SESSION_ID))
 
 
 def tool_result(call: ToolCall, message_id: str) -> ToolMessage:

@@ -1,0 +1,84 @@
+"""Decides which tools a turn offers its model: the server's and the client's. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from chat.start.turn_request import TurnRequest
+from models_app.errors import ToolsNotSupported
+from models_app.language_model import ModelInfo
+from sessions_app.errors import ValidationFailed
+from sessions_app.messages import ToolCall, ToolSpec
+from sessions_app.session import SessionMetadata, agent_named
+from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools
+from tools_app.toolset import ToolListing
+
+
+def offered_tools(
+    request: TurnRequest,
+    listing: ToolListing | None,
+    metadata: SessionMetadata,
+    info: ModelInfo | None,
+    open_calls: Sequence[ToolCall],
+) -> AvailableTools:
+    """Return the tools that the model of a turn may call.
+
+    Args:
+        request: What the client asks for.
+        listing: The server's tools that were looked up; None where none are needed.
+        metadata: The session's settings.
+        info: What is known of the model.
+        open_calls: Calls that the turn resumes.
+
+    Raises:
+        ToolNotFound: A selected tool does not exist.
+        ToolsNotSupported: The model can't call tools.
+        ValidationFailed: Two tools have one name.
+    """
+    tools = NO_AVAILABLE_TOOLS
+    if listing is not None:
+        tools = choose_tools(listing, metadata, request.selected_tools, open_calls)
+    if request.client_tools:
+        client = _by_name(request.client_tools, tools)
+        tools = msgspec.structs.replace(tools, client_tools=client)
+    _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
+    return tools
+
+
+def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, ToolSpec]:
+    client: dict[str, ToolSpec] = {}
+    for index, spec in enumerate(specs):
+        if spec.name in client or tools.allows(spec.name):
+            again = "by the server too" if tools.allows(spec.name) else "twice"
+            raise ValidationFailed(
+                f"The tool {spec.name!r} is offered {again}. Each tool needs a name of its own.",
+                field=f"client_tools[{index}].name",
+                tool_name=spec.name,
+            )
+        client[spec.name] = spec
+    return client
+
+
+def _require_calls(
+    tools: AvailableTools, info: ModelInfo | None, model: str, *, selects: bool
+) -> None:
+    offered = [*tools.tools.values()]
+    if agent_named(model) is not None:  # it answers by being called; no other tool is for it
+        offered = [tool for tool in offered if not tool.delegated]
+    names = [*tools.client_tools, *(tool.name for tool in offered)]
+    if not names or info is None or info.can_call_tools:
+        return
+    if tools.client_tools:
+        field = "client_tools"
+    elif selects:
+        field = "selected_tools"
+    elif all(tool.delegated for tool in offered):
+        field = "agent_settings"
+    else:
+        field = "tool_settings"
+    raise ToolsNotSupported(
+        f"The model {model!r} can't call tools, and this turn would offer it {', '.join(names)} "
+        f"({field}). Take them out, or choose a model that can.",
+        field=field,
+        model=model,
+    )
