@@ -29,6 +29,10 @@ class PartIn(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None
 
 
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+FunctionName = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+
+
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
     """The function of a call; ``arguments`` is JSON as text, from some clients an object."""
 
@@ -40,7 +44,7 @@ class ToolCallIn(msgspec.Struct, frozen=True, kw_only=True):
     """A call that the model asked for, as the client sends it back."""
 
     id: str
-    type: str = "function"
+    type: Literal["function"] = "function"
     function: CalledFunction
 
 
@@ -48,7 +52,7 @@ class MessageIn(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the conversation, of any role.
 
     Attributes:
-        role: ``system``, ``developer``, ``user``, ``assistant`` or ``tool``.
+        role: The author; ``developer`` is the same as ``system``.
         content: The text, or its parts.
         tool_calls: The calls of an assistant's message.
         tool_call_id: The call that a tool's message answers.
@@ -58,7 +62,7 @@ class MessageIn(msgspec.Struct, frozen=True, kw_only=True):
         function_call: The old form of ``tool_calls``; refused.
     """
 
-    role: str
+    role: Role
     content: str | Sequence[PartIn] | None = None
     tool_calls: Sequence[ToolCallIn] | None = None
     tool_call_id: str | None = None
@@ -71,7 +75,7 @@ class MessageIn(msgspec.Struct, frozen=True, kw_only=True):
 class FunctionIn(msgspec.Struct, frozen=True, kw_only=True):
     """A function that the client runs; ``parameters`` is its JSON schema."""
 
-    name: str
+    name: FunctionName
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
     strict: bool | None = None
@@ -167,7 +171,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     n: int | None = None
     logprobs: bool | None = None
     logit_bias: Mapping[str, Any] | None = None
-    modalities: Sequence[str] | None = None
+    modalities: Sequence[Literal["text"]] | None = None
     audio: Any = None
     functions: Any = None
     function_call: Any = None

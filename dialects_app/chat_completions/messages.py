@@ -126,13 +126,7 @@ class _Reader:
         self.require_no_open_calls()
         if message.role == "user":
             return UserMessage(content=_required_text(message, path), **self._identity())
-        if message.role == "assistant":
-            return self._answer(message, path)
-        raise _refusal(
-            f"{path}.role",
-            f"Invalid value: {message.role[:40]!r}. Supported values are: 'system', "
-            "'developer', 'user', 'assistant' and 'tool'.",
-        )
+        return self._answer(message, path)
 
     def require_no_open_calls(self) -> None:
         """Refuse calls whose results did not come."""
@@ -149,7 +143,7 @@ class _Reader:
         calls: list[ToolCall] = []
         for index, call in enumerate(message.tool_calls or ()):
             place = f"{path}.tool_calls[{index}]"
-            calls.append(_call(call, place))
+            calls.append(_call(call))
             if call.id in self._open:
                 raise _refusal(f"{place}.id", f"Two calls have the id {call.id[:100]!r}.")
             self._open[call.id] = (call.function.name, place)
@@ -196,9 +190,7 @@ class _Reader:
         return {"message_id": new_message_id(), "timestamp": self._now}
 
 
-def _call(call: ToolCallIn, path: str) -> ToolCall:
-    if call.type != "function":
-        raise _refusal(f"{path}.type", f"Calls of the type {call.type[:40]!r} are not taken.")
+def _call(call: ToolCallIn) -> ToolCall:
     arguments = call.function.arguments
     parsed = _parsed(arguments) if isinstance(arguments, str) else arguments_of(arguments or {})
     return ToolCall(id=call.id, name=call.function.name, arguments=parsed, client_side=True)

@@ -156,11 +156,6 @@ def _refuse_what_is_not_done(body: CompletionIn) -> None:
         raise _refusal("logprobs", "Probabilities of tokens are not given: leave out 'logprobs'.")
     if body.audio is not None:
         raise _refusal("audio", "Answers are text: leave out 'audio'.")
-    for index, modality in enumerate(body.modalities or ()):
-        if modality != "text":
-            raise _refusal(
-                f"modalities[{index}]", "Answers are text: 'modalities' can only be ['text']."
-            )
     if body.functions is not None:
         raise _refusal("functions", "The old form of functions is not taken; use 'tools'.")
     if body.function_call is not None:

@@ -4,7 +4,6 @@ The tools in the body are the client's. Those of this server run only for profil
 where a header names them, and never show as calls: a client would try to run them.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec
 
-_IS_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _WITH_OWN_TOOLS = ("profile:", "agent:")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
@@ -152,16 +150,14 @@ def _client_tools(tools: Sequence[ToolIn]) -> Sequence[ToolSpec]:
             )
         if tool.function is None:
             raise _refusal(f"{path}.function", f"Missing required parameter: '{path}.function'.")
-        spec = _spec(tool.function, f"{path}.function.name")
+        spec = _spec(tool.function)
         if spec.name in specs:
             raise _refusal(f"{path}.function.name", f"Two tools have the name {spec.name!r}.")
         specs[spec.name] = spec
     return tuple(specs.values())
 
 
-def _spec(function: FunctionIn, path: str) -> ToolSpec:
-    if not _IS_NAME(function.name):
-        raise _refusal(path, "A function's name has 1 to 64 letters, digits, '_' and '-'.")
+def _spec(function: FunctionIn) -> ToolSpec:
     return ToolSpec(
         name=function.name,
         description=function.description or "",

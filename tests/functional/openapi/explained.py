@@ -33,6 +33,29 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"provider '.*' .*is not configured", "the configuration"),
     ("VALIDATION_ERROR", r"Ollama is at MOCHI_OLLAMA_HOST", "which provider the profile names"),
     ("VALIDATION_ERROR", r"A base URL", "what an address may hold is more than a pattern can say"),
+    (
+        "VALIDATION_ERROR",
+        r"old form of|One answer is given|Probabilities of tokens|Answers are text|of the type '",
+        "what OpenAI has and this server does not is refused with a sentence that says so",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"role 'tool' must|two results|Two calls have|Two tools have|expected a string, got null",
+        "which messages and tools belong together",
+    ),
+    ("MISSING_TOOL_RESULT", r"No tool output found", "which messages belong together"),
+    (
+        "VALIDATION_ERROR",
+        r"tool_choice|no function '.*' in 'tools'|Supported values are",
+        "which tools there are to choose from",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"form of the answer and tools|parameter: '(tools|response_format|messages)",
+        "fields that need each other",
+    ),
+    ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
+    ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]
 _EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]
 

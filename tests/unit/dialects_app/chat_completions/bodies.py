@@ -7,6 +7,7 @@ import pytest
 
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.request import Asked, read_request
+from dialects_app.openai.body import decode_body
 from sessions_app.errors import MochiError
 
 HELLO = {"role": "user", "content": "Hello!"}
@@ -24,7 +25,7 @@ def called(call_id: str = "call_a", name: str = "get_weather", arguments: Any = 
 def body_of(*messages: Any, **fields: Any) -> CompletionIn:
     """Return a body, with one message of a user unless there are others."""
     asked = {"model": "qwen3:14b", "messages": list(messages) or [HELLO], **fields}
-    return msgspec.json.decode(msgspec.json.encode(asked), type=CompletionIn)
+    return decode_body(msgspec.json.encode(asked), CompletionIn)
 
 
 def asked(*messages: Any, where: dict[str, Any] | None = None, **fields: Any) -> Asked:
