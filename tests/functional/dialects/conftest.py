@@ -1,14 +1,18 @@
-"""Clients of the official ``openai`` package."""
+"""Clients of the official ``openai`` package, and servers whose models say what a test wants."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
 from openai import OpenAI
 
-from tests.functional.conftest import NO_TLS, Server
+from mochi_server.testing import MochiServer
+from models_app.scripted.thread import ScriptedModelThread
+from tests.functional.conftest import NO_TLS, Server, StartServer
 
 Connect = Callable[..., OpenAI]
+ServeOnce = Callable[..., MochiServer]
 
 
 @pytest.fixture
@@ -16,7 +20,7 @@ def connect() -> Iterator[Connect]:
     """Return how to make a client of a server, which repeats nothing by itself."""
     clients: list[OpenAI] = []
 
-    def connect_to(server: Server, **options: object) -> OpenAI:
+    def connect_to(server: Server | MochiServer, **options: object) -> OpenAI:
         http = httpx.Client(trust_env=False, verify=NO_TLS, timeout=60)
         settings = {"api_key": "none", "max_retries": 0, **options}
         clients.append(OpenAI(base_url=f"{server.url}/v1", http_client=http, **settings))
@@ -31,3 +35,18 @@ def connect() -> Iterator[Connect]:
 def openai(server: Server, connect: Connect) -> OpenAI:
     """Return a client of the module's server."""
     return connect(server)
+
+
+@pytest.fixture(scope="module")
+def serve_once(start_once: StartServer) -> Iterator[ServeOnce]:
+    """Start servers that end with the module; tests script their models, which show requests."""
+    with ExitStack() as models:
+
+        def serve(*flags: str, **variables: str) -> MochiServer:
+            model = ScriptedModelThread()
+            url = model.start()
+            models.callback(model.stop)
+            server = start_once(*flags, MOCHI_TEST_MODEL_URL=url, **variables)
+            return MochiServer(server.url, server.data_dir, model, server.log)
+
+        yield serve

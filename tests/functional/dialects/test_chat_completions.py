@@ -1,7 +1,7 @@
 """``POST /v1/chat/completions`` as the official package speaks it, against a real server."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -9,7 +9,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall, serve
+from mochi_server.testing import MODEL, MochiServer, Reply, ToolCall
 
 TOOLS = '''
 """Tools of this server."""
@@ -43,11 +43,11 @@ class Person(BaseModel):
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[MochiServer]:
-    with serve() as server:
-        (server.data_dir / "tools").mkdir()
-        (server.data_dir / "tools" / "own.py").write_text(TOOLS)
-        yield server
+def shared(serve_once: Callable[..., MochiServer]) -> MochiServer:
+    server = serve_once()
+    (server.data_dir / "tools").mkdir()
+    (server.data_dir / "tools" / "own.py").write_text(TOOLS)
+    return server
 
 
 @pytest.fixture
@@ -56,17 +56,9 @@ def server(shared: MochiServer) -> MochiServer:
     return shared
 
 
-@pytest.fixture(scope="module")
-def client(shared: MochiServer) -> Iterator[openai.OpenAI]:
-    with _client_of(shared) as client:
-        yield client
-
-
-def _client_of(server: MochiServer) -> openai.OpenAI:
-    http = httpx.Client(trust_env=False, timeout=30)
-    return openai.OpenAI(
-        base_url=f"{server.url}/v1", api_key="dummy", max_retries=0, http_client=http
-    )
+@pytest.fixture
+def client(shared: MochiServer, connect: Callable[..., openai.OpenAI]) -> openai.OpenAI:
+    return connect(shared)
 
 
 def native(server: MochiServer, path: str) -> Any:
@@ -378,29 +370,30 @@ def test_a_chat_of_open_webui_has_no_session_unless_a_setting_says_so(server, cl
     assert saved(server) == before
 
 
-def test_a_chat_of_open_webui_can_have_a_session():
+def test_a_chat_of_open_webui_can_have_a_session(serve_once, connect):
     chat = {"X-OpenWebUI-Chat-Id": "0f4c"}
-    with serve(openwebui_sessions=True) as server, _client_of(server) as client:
-        server.script("Hi!", "A title", "Fine.")
+    server = serve_once(MOCHI_OPENWEBUI_SESSIONS="true")
+    client = connect(server)
+    server.script("Hi!", "A title", "Fine.")
 
-        def say(*said: Any, **fields: Any) -> str | None:
-            raw = client.chat.completions.with_raw_response.create(
-                model=MODEL, messages=list(said), extra_headers=chat, **fields
-            )
-            answer = raw.parse()
-            if fields.get("stream"):
-                list(answer)
-            return raw.headers.get("x-mochi-session-id")
+    def say(*said: Any, **fields: Any) -> str | None:
+        raw = client.chat.completions.with_raw_response.create(
+            model=MODEL, messages=list(said), extra_headers=chat, **fields
+        )
+        answer = raw.parse()
+        if fields.get("stream"):
+            list(answer)
+        return raw.headers.get("x-mochi-session-id")
 
-        first = say(HELLO, stream=True)
-        title = say({"role": "user", "content": "Make a title."})
-        question = {"role": "user", "content": "How are you?"}
-        second = say(HELLO, {"role": "assistant", "content": "Hi!"}, question, stream=True)
-        assert first == second
-        assert title is None
-        assert [each["content"] for each in messages(server, first or "")] == [
-            "Hello!",
-            "Hi!",
-            "How are you?",
-            "Fine.",
-        ]
+    first = say(HELLO, stream=True)
+    title = say({"role": "user", "content": "Make a title."})
+    question = {"role": "user", "content": "How are you?"}
+    second = say(HELLO, {"role": "assistant", "content": "Hi!"}, question, stream=True)
+    assert first == second
+    assert title is None
+    assert [each["content"] for each in messages(server, first or "")] == [
+        "Hello!",
+        "Hi!",
+        "How are you?",
+        "Fine.",
+    ]
