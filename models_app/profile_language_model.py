@@ -8,11 +8,12 @@ from contextlib import aclosing
 import msgspec
 
 from models_app.default_prompt import with_default_prompt
-from models_app.errors import ModelNotFound
+from models_app.errors import ModelNotFound, ProfileNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import AnsweredBy, Delta, LanguageModel, ModelInfo, ModelRequest
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.vendor import Vendor
+from sessions_app.errors import ValidationFailed
 
 CACHE_SECONDS = 60.0
 """Seconds for which the facts of a profile's model are cached; a request reads the profile anew."""
@@ -126,7 +127,10 @@ class ProfileLanguageModel:
         return self._model_of(vendor)
 
     async def _get(self, name: str) -> Profile:
-        return await asyncio.to_thread(self._profiles.get, name)
+        try:
+            return await asyncio.to_thread(self._profiles.get, name)
+        except ValidationFailed:  # a name that no profile can have
+            raise ProfileNotFound(name) from None
 
 
 def _name_of(profile: Profile) -> str:

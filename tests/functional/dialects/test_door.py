@@ -155,6 +155,14 @@ def test_an_unknown_model_is_not_found_and_not_asked_for_again(client: openai.Op
     assert error.response.headers["x-should-retry"] == "false"
 
 
+@pytest.mark.parametrize("name", ["profile:none", "profile:../x", "agent:none", "agent:../x", "-"])
+def test_a_name_that_nothing_can_have_is_an_unknown_model(client: openai.OpenAI, name: str) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve(name)
+
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
+
+
 def test_an_unknown_kind_names_the_parameter(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.models.list(extra_query={"kind": "person"})
