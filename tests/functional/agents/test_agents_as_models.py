@@ -1,5 +1,7 @@
 """An agent answers a session itself: ``agent:<name>`` is its model."""
 
+import time
+
 import pytest
 
 from tests.functional.agents.conftest import calls
@@ -41,6 +43,11 @@ def new_session(scribe):
 def instruction(script):
     """Return how to write a message that scripts what the agent's own model answers."""
     return lambda *rounds: script(*rounds, per_request=True)
+
+
+def agent_chats(scribe):
+    found = scribe.chat.http.get("/agents/chats").json()["chats"]
+    return {chat["session_id"] for chat in found}
 
 
 def agent_sessions(events):
@@ -183,3 +190,65 @@ def test_what_an_agent_can_not_be_asked_for_is_refused(scribe, new_session, body
     assert refused.status_code == 422, refused.text
     assert refused.json()["error"]["details"]["field"] == field
     assert scribe.chat.messages(session_id) == []
+
+
+@pytest.fixture
+def complete(scribe):
+    """Return how to ask for a chat completion of the agent."""
+
+    def ask(*messages, **body):
+        roles = ["user" if index % 2 == 0 else "assistant" for index in range(len(messages))]
+        said = [{"role": r, "content": c} for r, c in zip(roles, messages, strict=True)]
+        body = {"model": "agent:scribe", "messages": said, **body}
+        return scribe.chat.http.post(f"{scribe.server.url}/v1/chat/completions", json=body)
+
+    return ask
+
+
+def test_a_chat_completion_of_an_agent_leaves_no_session_of_it(scribe, complete, instruction):
+    before = agent_chats(scribe)
+
+    answer = complete(instruction(PLAN, calls(("note", {"text": "milk"})), "Noted.")).json()
+
+    [choice] = answer["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Noted.", "stop")
+    assert choice["message"]["reasoning_content"] == PLAN
+    assert "tool_calls" not in choice["message"]
+    assert answer["model"] == "agent:scribe"
+    assert scribe.runs() == ["milk"]
+    deadline = time.monotonic() + 60
+    while agent_chats(scribe) != before:  # it goes once the turn has ended
+        assert time.monotonic() < deadline
+
+
+def test_an_agent_is_told_the_conversation_that_a_client_keeps_itself(complete):
+    answer = complete("My name is Ann.", "Hello Ann.", "What is my name?").json()
+
+    # A model without a script repeats what it was told.
+    told = answer["choices"][0]["message"]["reasoning_content"]
+    assert "<user>\nMy name is Ann.\n</user>\n\n<assistant>\nHello Ann.\n</assistant>" in told
+    assert "</conversation>\n\nWhat is my name?" in told
+
+
+def test_what_an_agent_must_ask_for_is_denied_where_nobody_can_be_asked(
+    scribe, complete, instruction
+):
+    asked = instruction(PLAN, calls(("erase", {"text": "milk"})), "I may not.")
+    assert complete(asked).json()["choices"][0]["message"]["content"] == "I may not."
+    assert scribe.runs() == []
+
+
+def test_tools_of_the_client_are_refused_for_an_agent(complete):
+    function = {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    refused = complete("x", tools=[{"type": "function", "function": function}])
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert (error["param"], error["type"]) == ("tools", "invalid_request_error")
+    assert "agent:scribe" in error["message"]
+
+
+def test_an_unknown_agent_is_an_unknown_model_for_other_clients_too(complete):
+    refused = complete("x", model="agent:scrib")
+    assert refused.status_code == 404
+    assert refused.json()["error"]["code"] == "model_not_found"
+    assert "did you mean agent:scribe?" in refused.json()["error"]["message"]
