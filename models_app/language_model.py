@@ -54,6 +54,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.provider == "ollama"
 
     @property
+    def forces_tools(self) -> bool:
+        """Return whether its provider can make it call a tool (``ModelRequest.requires_call``)."""
+        return self.provider != "ollama"
+
+    @property
     def can_chat(self) -> bool:
         """Return whether the model answers conversations; embedding models, for one, do not."""
         return "completion" in self.capabilities
@@ -84,6 +89,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
             refused (``ContextOverflow``) instead of sent with a larger one.
         answer_schema: A JSON schema that the answer has to fit, where the model supports that;
             others need it in the prompt. Not together with tools.
+        requires_call: Whether the answer has to call a tool, where the provider can force that;
+            others need it in the prompt.
         sink: Called with a batch where it arrives; returns whether it accepted it. A refused batch
             is yielded. It saves waking a task for every token (docs/decisions/0019), and a
             provider may ignore it. It must not raise.
@@ -98,6 +105,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     keeps_window: bool = False
     options: Mapping[str, Any] = NO_EXTRA
     answer_schema: Mapping[str, Any] | None = None
+    requires_call: bool = False
     sink: "Callable[[Sequence[Delta]], bool] | None" = None
     purpose: Purpose = "chat"
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chat.start.turn_request import TurnRequest
+from chat.start.turn_request import ToolChoice, TurnRequest
+from chat.turn.job import FirstCall
 from models_app.errors import ToolsNotSupported
 from models_app.language_model import ModelInfo
 from sessions_app.errors import ValidationFailed
@@ -33,7 +34,8 @@ def offered_tools(
     Raises:
         ToolNotFound: A selected tool does not exist.
         ToolsNotSupported: The model can't call tools.
-        ValidationFailed: Two tools have one name.
+        ValidationFailed: Two tools have one name, the client chooses one that is not offered, or
+            it wants an answer of a form, which no request with tools can have.
     """
     tools = NO_AVAILABLE_TOOLS
     if listing is not None:
@@ -41,6 +43,13 @@ def offered_tools(
     if request.client_tools:
         client = _by_name(request.client_tools, tools)
         tools = msgspec.structs.replace(tools, client_tools=client)
+    if request.tool_choice != "auto":
+        tools = _chosen(request.tool_choice, tools, metadata, open_calls)
+    if request.answer_schema is not None and tools.specs:
+        raise ValidationFailed(
+            "An answer that fits a schema can't be had together with tools. Take one of them out.",
+            field="answer_schema",
+        )
     _require_calls(tools, info, metadata.model, selects=request.selected_tools is not None)
     return tools
 
@@ -57,6 +66,54 @@ def _by_name(specs: Sequence[ToolSpec], tools: AvailableTools) -> dict[str, Tool
             )
         client[spec.name] = spec
     return client
+
+
+def first_call(choice: ToolChoice, info: ModelInfo | None) -> FirstCall:
+    """Return how the model is brought to call a tool in its first answer, if it has to."""
+    if choice in ("auto", "none"):
+        return "optional"
+    return "forced" if info is not None and info.forces_tools else "asked_for"
+
+
+def _chosen(
+    choice: ToolChoice,
+    tools: AvailableTools,
+    metadata: SessionMetadata,
+    open_calls: Sequence[ToolCall],
+) -> AvailableTools:
+    """Return the tools of which the client lets the model choose.
+
+    Calls that are open may run all the same. An agent that answers the session is not a choice.
+    """
+    names = [*tools.tools, *tools.client_tools]
+    if not isinstance(choice, str):
+        names = list(choice)
+    elif choice == "none":
+        names = []
+    if choice != "none" and not names:
+        raise ValidationFailed("No tool is offered that could be called.", field="tool_choice")
+    for name in names:
+        if name not in tools.tools and name not in tools.client_tools:
+            raise ValidationFailed(
+                f"The tool {name!r} is not offered.", field="tool_choice", tool_name=name
+            )
+    answers = metadata.answering_agent is not None
+    offered = {
+        name: tool
+        for name, tool in tools.tools.items()
+        if name in names or (tool.delegated and answers)
+    }
+    resumed = {
+        call.name: tools.tools[call.name]
+        for call in open_calls
+        if call.name in tools.tools and call.name not in offered
+    }
+    return msgspec.structs.replace(
+        tools,
+        tools=offered,
+        resumed={**tools.resumed, **resumed},
+        client_tools={name: it for name, it in tools.client_tools.items() if name in names},
+    )
 
 
 def _require_calls(

@@ -13,7 +13,7 @@ from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import NothingToContinue
-from chat.start.offered_tools import offered_tools
+from chat.start.offered_tools import first_call, offered_tools
 from chat.start.turn_request import ToolChoice as ToolChoice  # noqa: PLC0414 - for others
 from chat.start.turn_request import TurnRequest as TurnRequest  # noqa: PLC0414 - for others
 from chat.summaries.prompt import bare_name
@@ -36,6 +36,10 @@ from sessions_app.session import Session, agent_named
 from sessions_app.settings import change_settings
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools, choose_tools, selection_of
 from tools_app.toolset import ToolListing, ToolSelection, Toolset
+
+ANSWER_IN_JSON = (
+    "Answer with JSON and nothing else, without a code block. It must fit this JSON schema:"
+)
 
 ROUNDS_OF_AGENTS = 2
 """An agent that answers a session is asked twice: for its call, and for what came of it."""
@@ -200,7 +204,6 @@ class ChatPreparation:
         """
         request, preparer = self.request, self.preparer
         session = self._with_settings(session)
-        _refuse_what_is_not_built(request)
         continuation = self._continuation(session)
         if continuation is None:
             raise NothingToContinue(session.session_id)
@@ -213,7 +216,7 @@ class ChatPreparation:
             request, facts.listing, session.metadata, facts.info, continuation.open_calls
         )
         rules = msgspec.structs.replace(
-            preparer.rules(session, facts.info), instructions=request.instructions
+            preparer.rules(session, facts.info), instructions=_instructions(request)
         )
         plan = plan_turn(rules, session, continuation, messages, tools.specs)
         return TurnJob(
@@ -224,6 +227,8 @@ class ChatPreparation:
             language_model=language_model,
             model=name,
             options={**(session.metadata.options or {}), **request.options},
+            answer_schema=request.answer_schema,
+            first_call=first_call(request.tool_choice, facts.info),
             think=_thinking(request.think, facts.info, model),
             window=preparer.window(session, facts.info, plan.estimate.tokens),
             available_tools=tools,
@@ -294,13 +299,13 @@ def given_up_result(call: ToolCall) -> ToolMessage:
     )
 
 
-def _refuse_what_is_not_built(request: TurnRequest) -> None:
-    default = TurnRequest()
-    for name in ("tool_choice",):
-        if getattr(request, name) != getattr(default, name):
-            raise ValidationFailed(f"{name} are not supported yet.", field=name)
+def _instructions(request: TurnRequest) -> str | None:
+    """Return the system text of this turn; a model has to be told of a schema in words, too."""
+    texts = [request.instructions] if request.instructions else []
     if request.answer_schema is not None:
-        raise ValidationFailed("answer_schema is not supported yet.", field="answer_schema")
+        schema = msgspec.json.encode(request.answer_schema, enc_hook=dict).decode()
+        texts.append(f"{ANSWER_IN_JSON}\n{schema}")
+    return "\n\n".join(texts) or None
 
 
 def _rounds_of(model: str, limit: int) -> int:

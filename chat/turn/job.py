@@ -1,7 +1,7 @@
 """Defines the job of a turn: everything its engine needs before it starts, as a value."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import NO_EXTRA, Message
 from sessions_app.session import Session
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
+
+FirstCall = Literal["optional", "asked_for", "forced"]
+"""The ways to a call of a tool in a turn's first answer: by the model's wish, prompt, provider."""
 
 
 class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +33,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         purpose: What the model is asked for.
         options: Sampling options, by Ollama's names.
         think: Whether and how hard to reason; None leaves it to the provider.
+        answer_schema: A JSON schema that its answers have to fit.
+        first_call: Whether the first answer has to call a tool, and how the model learns of it.
         window: The context window to ask for.
         available_tools: The tools that the model may call.
         max_rounds: How many times the model is asked at most.
@@ -50,6 +55,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Purpose = "chat"
     options: Mapping[str, Any] = NO_EXTRA
     think: Think | None
+    answer_schema: Mapping[str, Any] | None = None
+    first_call: FirstCall = "optional"
     window: WindowChoice
     available_tools: AvailableTools = NO_AVAILABLE_TOOLS
     max_rounds: int = 25

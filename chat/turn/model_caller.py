@@ -21,7 +21,7 @@ from chat.turn.session_writer import SessionRecorder
 from models_app.errors import ModelError
 from models_app.language_model import Delta, ModelRequest
 from models_app.window_sizes import fills_window
-from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.messages import AssistantMessage, Message, UserMessage
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ class ModelCaller:
         self._recorder = recorder
         self._is_stopped = is_stopped
         self._compactor = job.compactor(recorder.now)
+        self._first_call = job.first_call
 
     async def ask(self, answer: ModelAnswer, *, planning: bool = False) -> None:
         """Ask for an answer, which fills as it arrives; ask once more if it stays empty.
@@ -168,16 +169,20 @@ class ModelCaller:
         messages, phases = compacted.messages, self._job.phases
         if phases is not None:
             messages = phases.planning(messages) if planning else phases.executing(messages)
-        return ModelRequest(
+        first_call, self._first_call = self._first_call, "optional"
+        request = ModelRequest(
             model=self._job.model,
             messages=messages,
             tools=() if planning else self._job.available_tools.specs,
             think=self._job.think,
             context_window=self.window.window,
             options=self._job.options,
+            answer_schema=self._job.answer_schema,
+            requires_call=first_call == "forced",
             purpose=self._job.purpose,
             sink=partial(self._take_at_once, answer),
         )
+        return asked_for_call(request) if first_call == "asked_for" else request
 
     def _take(self, answer: ModelAnswer, batch: Sequence[Delta]) -> bool:
         """Take in a batch and pass its events on; return whether the answer has any output."""
@@ -247,10 +252,22 @@ def asked_again(request: ModelRequest, window: int | None) -> ModelRequest:
         )
         + "Answer now, in words if no tool is needed.)"
     )
-    messages = list(request.messages)
-    last = messages[-1] if messages else None
-    if isinstance(last, UserMessage):  # some models want question and answer by turns
-        messages[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
-    else:
-        messages.append(UserMessage(content=note, message_id="", timestamp=""))
+    messages = _with_note(request.messages, note)
     return msgspec.structs.replace(request, messages=messages, context_window=window)
+
+
+def asked_for_call(request: ModelRequest) -> ModelRequest:
+    """Return the request with a note that it wants a call, for providers that can't force one."""
+    names = ", ".join(tool.name for tool in request.tools)
+    note = f"(Call one of these tools now, before you say anything: {names}.)"
+    return msgspec.structs.replace(request, messages=_with_note(request.messages, note))
+
+
+def _with_note(messages: Sequence[Message], note: str) -> list[Message]:
+    noted = list(messages)
+    last = noted[-1] if noted else None
+    if isinstance(last, UserMessage):  # some models want question and answer by turns
+        noted[-1] = msgspec.structs.replace(last, content=f"{last.content}\n\n{note}")
+    else:
+        noted.append(UserMessage(content=note, message_id="", timestamp=""))
+    return noted

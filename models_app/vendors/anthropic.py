@@ -23,6 +23,7 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
 
     list_path = "/v1/models?limit=1000"
     model_path = "/v1/models/{}"
+    thinks_before_required_calls = False
 
     name: str = "anthropic"
     base_url: str = "https://api.anthropic.com"

@@ -17,6 +17,7 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
     """OpenRouter's API, which extends OpenAI's Chat Completions."""
 
     model_path = None
+    thinks_before_required_calls = False
 
     name: str = "openrouter"
     base_url: str = "https://openrouter.ai/api/v1"

@@ -59,6 +59,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         list_path: The path of the list of models.
         model_path: The path of one model, with a placeholder for its name; None where the API has
             none, or none that can be relied on: the list is searched instead.
+        thinks_before_required_calls: Whether a model may think before a call that it has to make.
         list_is_complete: Whether a model that the list does not name does not exist. Servers with
             an incomplete list load models on demand, and may have no list at all.
         lists_times: Whether the list says when a model came to be. Servers of one's own say the
@@ -68,6 +69,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     list_path: ClassVar[str] = "/models"
     model_path: ClassVar[str | None] = "/models/{}"
     list_is_complete: ClassVar[bool] = True
+    thinks_before_required_calls: ClassVar[bool] = True
     lists_times: ClassVar[bool] = True
 
     name: str
@@ -88,11 +90,14 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
     def settings(self, request: "ModelRequest") -> dict[str, Any]:
         """Return pydantic-ai's model settings for a request."""
-        think = effective_think(request) if self.may_think(request.messages) else False
+        may_think = self.thinks_before_required_calls or not request.requires_call
+        may_think = may_think and self.may_think(request.messages)
+        think = effective_think(request) if may_think else False
         return {
             **common_settings(request.options),
             **self.sampling_settings(request.options),
             **({} if think is None else self.thinking_settings(think, request.options)),
+            **({"tool_choice": "required"} if request.requires_call else {}),
         }
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:

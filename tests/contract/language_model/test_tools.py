@@ -94,6 +94,55 @@ async def test_tools_are_offered_with_their_whole_schemas(
     assert "$ref" not in sent
 
 
+FORCED = {
+    "anthropic": '"tool_choice": {"type": "any"',
+    "google": '"mode": "ANY"',
+    "openai": '"tool_choice": "required"',
+    "openrouter": '"tool_choice": "required"',
+    "mine": '"tool_choice": "required"',
+}
+
+
+@every_thinker
+@pytest.mark.parametrize("think", [None, True])
+async def test_a_call_is_forced_where_the_provider_can_do_that(
+    provider: Provider, open_model: Opener, scripted: ScriptedModelServer, think: bool | None
+) -> None:
+    said = block(calls(("now", {})))
+
+    deltas = await ask(
+        open_model(provider), provider, said, tools=[NOW], think=think, requires_call=True
+    )
+
+    assert [call.name for call in calls_of(deltas)] == ["now"]
+    sent = json.dumps(scripted.requests[-1])
+    if provider.is_ollama:
+        assert "tool_choice" not in sent
+    else:
+        assert FORCED[provider.name] in sent
+
+
+@every_provider
+async def test_nothing_is_forced_unless_it_is_asked_for(
+    provider: Provider, open_model: Opener, scripted: ScriptedModelServer
+) -> None:
+    await ask(open_model(provider), provider, user("Hello"), tools=[NOW])
+
+    sent = json.dumps(scripted.requests[-1])
+    assert not any(forced in sent for forced in FORCED.values())
+
+
+@every_provider
+async def test_an_answer_fits_the_schema_that_is_sent(
+    provider: Provider, open_model: Opener
+) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+    deltas = await ask(open_model(provider), provider, user("Where?"), answer_schema=schema)
+
+    assert json.loads(text_of(deltas)).keys() == {"city"}
+
+
 @every_thinker
 @pytest.mark.parametrize("think", [False, True])
 async def test_a_round_of_tools_goes_on_with_the_results(
