@@ -247,6 +247,37 @@ def test_the_id_of_a_request_is_the_clients_or_a_new_one(http: httpx.Client) -> 
     assert len(others) == 3
 
 
+def test_streams_bear_the_id_of_their_request(http: httpx.Client) -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+
+    with http.stream(
+        "POST", "/v1/chat/completions", json=body, headers={"x-request-id": "trace-2"}
+    ) as answer:
+        assert answer.headers["x-request-id"] == "trace-2"
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.read().endswith(b"data: [DONE]\n\n")
+
+
+def test_a_busy_session_says_when_to_come_back(
+    server: Server, http: httpx.Client, script: Callable[..., str]
+) -> None:
+    chat = server.chat(headers={"x-api-key": TOKEN})
+    session_id = chat.new_session()
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
+
+    with chat.stream(session_id, message=script(stall_seconds=3000)) as events:
+        assert next(events).name == "turn_started"
+        answer = http.post(
+            "/v1/chat/completions", json=body, headers={"x-mochi-session-id": session_id}
+        )
+
+    error = error_of(answer)
+    assert (answer.status_code, error["mochi_code"]) == (409, "SESSION_BUSY")
+    assert answer.headers["retry-after"] == "1"
+    assert "x-should-retry" not in answer.headers
+    assert error["details"]["retryable"] is True
+
+
 def test_a_page_of_an_allowed_origin_may_send_what_the_package_sends(http: httpx.Client) -> None:
     asked = "authorization,x-stainless-lang,openai-organization"
     preflight = http.options(
