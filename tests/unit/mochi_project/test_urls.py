@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from django.urls import resolve
+from django.urls import resolve, reverse
 
 from mochi_project.api import api
 
@@ -15,3 +15,10 @@ def test_no_other_route_takes_a_documented_path(path: str) -> None:
     match = resolve(re.sub(r"{\w+}", "sample", path))
 
     assert "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", match.route) == path
+
+
+@pytest.mark.conformance
+def test_routes_that_are_named_by_their_module_are_found_like_others() -> None:
+    assert resolve("/v1/models").namespace == "openai"
+    assert resolve("/v1/models/hf.co/user/model:Q4").kwargs == {"model_name": "hf.co/user/model:Q4"}
+    assert reverse("openai:api-root") == "/v1/"
