@@ -40,6 +40,7 @@ _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 _POLICY_OF_NAMED_TOOLS = "confirm_destructive"
 """A client that names a tool wants it to run; nobody can be asked here (docs/decisions/0060)."""
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
+_CLIENT_TOOL = re.compile(r"^client_tools\[(\d+)\]\.")
 _PARAMETERS = {
     "message": "messages",
     "think": "reasoning_effort",
@@ -146,7 +147,8 @@ def name_field(error: MochiError, paths: Sequence[str] = ()) -> None:
     if message is not None and int(message[1]) < len(paths):
         error.details["field"] = paths[int(message[1])] + field[message.end() :]
     else:
-        error.details["field"] = _PARAMETERS.get(field, field)
+        named = _CLIENT_TOOL.sub(r"tools[\1].function.", field)
+        error.details["field"] = _PARAMETERS.get(named, named)
 
 
 def _refuse_what_is_not_done(body: CompletionIn) -> None:

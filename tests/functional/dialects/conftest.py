@@ -10,6 +10,7 @@ from openai import OpenAI
 from mochi_server.testing import MochiServer
 from models_app.scripted.thread import ScriptedModelThread
 from tests.functional.conftest import NO_TLS, Server, StartServer
+from tests.functional.dialects.completions import TOOLS
 
 Connect = Callable[..., OpenAI]
 ServeOnce = Callable[..., MochiServer]
@@ -50,3 +51,25 @@ def serve_once(start_once: StartServer) -> Iterator[ServeOnce]:
             return MochiServer(server.url, server.data_dir, model, server.log)
 
         yield serve
+
+
+@pytest.fixture(scope="module")
+def scripted_once(serve_once: ServeOnce) -> MochiServer:
+    """Return one server for all tests of a module, with tools of its own."""
+    server = serve_once()
+    (server.data_dir / "tools").mkdir()
+    (server.data_dir / "tools" / "own.py").write_text(TOOLS)
+    return server
+
+
+@pytest.fixture
+def scripted(scripted_once: MochiServer) -> MochiServer:
+    """Return the module's server, with nothing left of what another test has scripted."""
+    scripted_once.reset()
+    return scripted_once
+
+
+@pytest.fixture
+def client(scripted: MochiServer, connect: Connect) -> OpenAI:
+    """Return a client of that server."""
+    return connect(scripted)

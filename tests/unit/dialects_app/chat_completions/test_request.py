@@ -209,7 +209,14 @@ def test_what_is_not_obeyed_is_noted():
 
 @pytest.mark.parametrize(
     ("field", "named"),
-    [("think", "reasoning_effort"), ("message", "messages"), ("model", "model"), (None, None)],
+    [
+        ("think", "reasoning_effort"),
+        ("message", "messages"),
+        ("client_tools", "tools"),
+        ("client_tools[1].name", "tools[1].function.name"),
+        ("model", "model"),
+        (None, None),
+    ],
 )
 def test_an_error_names_the_field_by_which_the_client_knows_it(field, named):
     error = TurnError("No.", **({} if field is None else {"field": field}))

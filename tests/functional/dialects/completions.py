@@ -1,0 +1,60 @@
+"""Chat completions as the official package asks for them, and what the server keeps of them."""
+
+from typing import Any
+
+import httpx
+import openai
+from pydantic import BaseModel
+
+from mochi_server.testing import MODEL, MochiServer
+
+TOOLS = '''
+"""Tools of this server."""
+
+__all__ = ["add", "wipe"]
+__destructive__ = ["wipe"]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def wipe() -> str:
+    """Remove everything."""
+    return "wiped"
+'''
+HELLO: Any = {"role": "user", "content": "Hello!"}
+
+
+class Weather(BaseModel):
+    """Tell the weather of a city."""
+
+    city: str
+
+
+WEATHER: Any = [openai.pydantic_function_tool(Weather)]
+
+
+def native(server: MochiServer, path: str) -> Any:
+    return httpx.get(f"{server.api_url}{path}", trust_env=False, timeout=30).json()
+
+
+def saved(server: MochiServer) -> int:
+    return len(native(server, "/sessions")["sessions"])
+
+
+def messages(server: MochiServer, session_id: str) -> list[Any]:
+    return native(server, f"/sessions/{session_id}/messages")["messages"]
+
+
+def complete(client: openai.OpenAI, *said: Any, **fields: Any) -> Any:
+    fields = {"model": MODEL, "messages": list(said) or [HELLO], **fields}
+    return client.chat.completions.create(**fields)
+
+
+def with_headers(client: openai.OpenAI, *said: Any, **fields: Any) -> tuple[Any, Any]:
+    """Return a completion, and the headers that it came with."""
+    fields = {"model": MODEL, "messages": list(said) or [HELLO], **fields}
+    raw = client.chat.completions.with_raw_response.create(**fields)
+    return raw.parse(), raw.headers
