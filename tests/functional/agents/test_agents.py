@@ -394,6 +394,8 @@ def test_neither_an_agents_shell_nor_a_tool_nor_a_server_of_mcp_sees_the_keys(st
 
     events = scribe.chat.say(session_id, scribe.script(wanted, "Done.", per_request=True))
 
+    results = [e.data for e in events if e.name in {"tool_result", "agent_tool_result"}]
+    assert [each["error_message"] for each in results] == [None, None, None]
     [shell_saw] = [e.data["result"] for e in events if e.name == "agent_tool_result"]
     tool_saw, server_saw = (e.data["result"] for e in events if e.name == "tool_result")
     for seen in (shell_saw, tool_saw, server_saw):
