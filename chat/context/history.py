@@ -75,7 +75,7 @@ def continue_from(
 
 
 def continue_with(messages: Sequence[Message], said: Sequence[Message]) -> Continuation:
-    """Decide how a request that brings messages continues from ``messages``.
+    """Decide how a request that brings messages continues from ``messages`` (docs/decisions/0057).
 
     Messages that the history ends with, unanswered, are not said twice, and neither are results
     that it has.
