@@ -120,7 +120,7 @@ def read_request(
 
 def note_on_tool_choice(choice: ToolChoice, info: ModelInfo | None) -> str | None:
     """Return a note where a call was demanded that the model's provider can't force."""
-    if choice in ("auto", "none") or getattr(info, "forces_tools", False):
+    if choice in ("auto", "none") or (info is not None and info.forces_tools):
         return None
     return "tool_choice: the model is told to call a tool, and may not"
 

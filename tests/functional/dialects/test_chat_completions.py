@@ -1,11 +1,18 @@
 """``POST /v1/chat/completions`` as the official package speaks it, against a real scripted."""
 
+import json
+
 import openai
 import pytest
 from pydantic import BaseModel
 
 from mochi_server.testing import MODEL, Reply
-from tests.functional.dialects.completions import HELLO, complete, saved, with_headers
+from tests.functional.dialects.completions import (
+    HELLO,
+    complete,
+    saved,
+    with_headers,
+)
 
 THINKS = {"reasoning_effort": "medium"}
 
@@ -58,6 +65,16 @@ def test_the_package_s_stream_helper_understands_the_stream(scripted, client):
         completion = stream.get_final_completion()
     assert "".join(deltas) == "Hello!"
     assert completion.choices[0].message.content == "Hello!"
+
+
+def test_a_form_of_the_answer_is_asked_of_the_model_and_parsed(scripted, client):
+    completion = client.chat.completions.parse(
+        model=MODEL, messages=[HELLO], response_format=Person
+    )
+    assert isinstance(completion.choices[0].message.parsed, Person)
+    assert scripted.model_requests[-1]["format"]["properties"].keys() == {"name", "age"}
+    answer = complete(client, response_format={"type": "json_object"})
+    assert isinstance(json.loads(answer.choices[0].message.content), dict)
 
 
 def test_what_a_request_says_reaches_the_model(scripted, client):

@@ -107,3 +107,21 @@ def test_both_kinds_of_tools_may_be_called_in_one_answer(scripted, client):
     answer = complete(client, tools=WEATHER, extra_headers={"X-Mochi-Tools": "add"})
     assert answer.choices[0].finish_reason == "tool_calls"
     assert [call.function.name for call in answer.choices[0].message.tool_calls] == ["Weather"]
+
+
+def test_a_choice_that_nobody_can_force_is_told_to_the_model_and_noted(scripted, client):
+    _, headers = with_headers(client, tools=WEATHER, tool_choice="required")
+    assert "tool_choice" in headers["x-mochi-warning"]
+    _, headers = with_headers(client, tools=WEATHER, tool_choice="none")
+    assert "x-mochi-warning" not in headers or "tool_choice" not in headers["x-mochi-warning"]
+    assert "tools" not in scripted.model_requests[-1]
+
+
+def test_a_choice_that_a_provider_can_force_reaches_it(scripted, client):
+    scripted.script(ToolCall("Weather", {"city": "Bern"}))
+    answer, headers = with_headers(
+        client, model="openai:gpt-5.1", tools=WEATHER, tool_choice="required"
+    )
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert "tool_choice" not in headers.get("x-mochi-warning", "")
+    assert scripted.model_requests[-1]["tool_choice"] == "required"

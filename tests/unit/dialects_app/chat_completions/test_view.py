@@ -102,7 +102,9 @@ class Models:
         return self, name
 
     def recall(self, name: str) -> ModelInfo:
-        return ModelInfo(name=name, size_mb=0)
+        return ModelInfo(
+            name=name, size_mb=0, provider="openai" if name == "forcible" else "ollama"
+        )
 
 
 async def ask(house: House, *messages: Any, manner: Manner | None = None, **fields: Any) -> Any:
@@ -189,6 +191,7 @@ async def test_what_is_not_obeyed_is_noted():
         ("qwen3:14b", {"type": "function", "function": {"name": "get_weather"}}, True),
         ("qwen3:14b", "auto", False),
         ("qwen3:14b", "none", False),
+        ("forcible", "required", False),
     ],
 )
 async def test_a_call_that_nobody_can_force_is_noted(model, choice, is_noted):
