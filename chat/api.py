@@ -386,5 +386,6 @@ def _reply(session_id: str, outcome: Outcome) -> ChatOut | Status[SuspendedOut]:
             "tool_calls_executed": outcome.tool_calls,
             "context_window": outcome.context_window,
             "cancelled": outcome.state is State.CANCELLED,
+            "turn_usage": outcome.usage,
         }
     )

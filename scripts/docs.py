@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup()
 
-from chat.stream.events import EVENTS, FinishedCall  # noqa: E402 - after setup
+from chat.stream.events import EVENTS, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
 from scripts import code_map, reference  # noqa: E402
@@ -207,6 +207,9 @@ def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
+_STRUCTS = {FinishedCall: "Record<string, unknown>", TurnUsage: "Record<string, number>"}
+
+
 def _in_words(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
@@ -215,7 +218,7 @@ def _in_words(annotation: Any) -> str:
         return ", ".join(f"`{value}`" for value in arguments)
     if origin in (Sequence, list, tuple):
         return f"array of {_in_words(arguments[0])}s"
-    if origin in (Mapping, dict) or annotation is FinishedCall:
+    if origin in (Mapping, dict) or annotation in _STRUCTS:
         return "object"
     return _WORDS[annotation]
 
@@ -232,8 +235,8 @@ def _in_typescript(annotation: Any) -> str:
     if origin in (Mapping, dict):
         value = "unknown" if arguments[1] is Any else _in_typescript(arguments[1])
         return f"Record<string, {value}>"
-    if annotation is FinishedCall:
-        return "Record<string, unknown>"
+    if annotation in _STRUCTS:
+        return _STRUCTS[annotation]
     return _WORDS[annotation].replace("integer", "number")
 
 

@@ -50,12 +50,40 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Any]
 
 
+class Usage(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """The cost of model calls, as far as it is known.
+
+    Attributes:
+        input_tokens: Tokens of the requests, those included that the provider had cached.
+        output_tokens: Tokens of the answers, reasoning included.
+        cached_tokens: Tokens of the requests that the provider had cached, where it says so.
+        reasoning_tokens: Tokens of the answers that were reasoning, where it says so.
+        first_token_ms: From the request to the first output, in milliseconds.
+        total_ms: From the request to the end of the answer, in milliseconds.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    first_token_ms: int | None = None
+    total_ms: int | None = None
+
+
 class _MessageBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The fields of all messages; a field's annotation is its documentation for clients, too."""
 
     content: str
     message_id: str
     timestamp: Annotated[str, Meta(description="UTC, ISO 8601 with microseconds")]
+    turn_id: Annotated[str | None, Meta(description="the turn that it was said in")] = None
     extra: Mapping[str, Any] = NO_EXTRA
     """Unknown keys of the file, kept for the next write."""
 
@@ -86,6 +114,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     cancelled: Annotated[bool, Meta(description="stopped by a person")] = False
     interrupted: Annotated[bool, Meta(description="broken off")] = False
     answered_by: Annotated[str | None, Meta(description="the model that a profile named")] = None
+    usage: Annotated[Usage | None, Meta(description="what the model call cost")] = None
     variants: "Sequence[Variant]" = ()
     """The answers that this one replaced, newest first; see ``variants.py``."""
 

@@ -72,10 +72,19 @@ def known_ids(messages: Sequence[Message]) -> set[str]:
 
 def find_answer(session: Session, message_id: str) -> AssistantMessage | None:
     """Return the assistant message with this id, among the messages or in a variant."""
-    for message in _newest_first(session.messages):
+    for message in newest_first(session.messages):
         if isinstance(message, AssistantMessage) and message.message_id == message_id:
             return message
     return None
+
+
+def newest_first(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield messages from the newest to the oldest, and then those of their variants."""
+    yield from reversed(messages)
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage):
+            for variant in message.variants:
+                yield from reversed(variant)
 
 
 def without_replaced(session: Session, replaced_id: str | None) -> Session:
@@ -181,14 +190,6 @@ def choice_in(session: Session) -> VariantChoice:
 def readable_variant(messages: Sequence[Message]) -> bool:
     """Return whether these messages can stand where an answer stands."""
     return _holder_of(messages) is not None and answer_start(messages) == 0
-
-
-def _newest_first(messages: Sequence[Message]) -> Iterator[Message]:
-    yield from reversed(messages)
-    for message in reversed(messages):
-        if isinstance(message, AssistantMessage):
-            for variant in message.variants:
-                yield from reversed(variant)
 
 
 def _has(answer: Sequence[Message], message_id: str | None) -> bool:

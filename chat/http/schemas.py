@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from models_app.language_model import ThinkLevel
+from sessions_app.http.schemas import UsageOut
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 from sessions_app.session import MODEL_NAME_LENGTH
 
@@ -102,6 +103,8 @@ class ChatMessageOut(Schema):
     done_reason: str | None = None
     cancelled: bool = Field(default=False, description="Whether it was stopped: a partial answer.")
     answered_by: str | None = Field(None, description="The model that a profile named.")
+    turn_id: str | None = Field(None, description="The turn that it was said in.")
+    usage: UsageOut | None = Field(None, description="What the last model call cost.")
 
 
 class ExecutedToolCallOut(Schema):
@@ -156,6 +159,9 @@ class ChatOut(Schema):
     tool_calls_executed: list[ExecutedToolCallOut]
     context_window: ContextWindowOut
     cancelled: bool = Field(default=False, description="Whether the turn was stopped.")
+    turn_usage: UsageOut | None = Field(
+        None, description="What its model calls cost together, as far as it is known."
+    )
 
 
 class ConfirmationOut(Schema):

@@ -1,16 +1,17 @@
 """Derives how a turn ended from its journal and its session. Pure."""
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import Confirmation
 from chat.errors import TurnFailed
 from chat.remote.replay import ReplayedTurn
-from chat.stream.events import Cancelled, Failed, MessageComplete
+from chat.stream.events import Cancelled, Failed, MessageComplete, TurnUsage
 from chat.stream.notes import Suspended
 from chat.turn.outcome import Outcome, window_of
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import time_of
+from chat.turn.usage import saved_usage
 from sessions_app.messages import AssistantMessage, mark_cancelled
 from sessions_app.session import Session
 from sessions_app.variants import find_answer
@@ -25,7 +26,7 @@ def outcome_of(turn: ReplayedTurn, session: Session) -> Outcome:
     """
     match turn.ending:
         case Failed() as event:
-            return Outcome(state=State.FAILED, error=_error(event))
+            return Outcome(state=State.FAILED, error=_error(event), usage=_usage(event.turn_usage))
         case MessageComplete() as event:
             message = _answer(event, turn, session)
             return Outcome(
@@ -33,6 +34,7 @@ def outcome_of(turn: ReplayedTurn, session: Session) -> Outcome:
                 message=message,
                 tool_calls=list(event.tool_calls),
                 context_window=dict(event.context_window) or window_of(session, message),
+                usage=_usage(event.turn_usage),
             )
         case Cancelled() as event:
             message = _answer(event, turn, session)
@@ -40,19 +42,25 @@ def outcome_of(turn: ReplayedTurn, session: Session) -> Outcome:
                 state=State.CANCELLED,
                 message=message,
                 context_window=window_of(session, message),
+                usage=_usage(event.turn_usage),
             )
     if turn.suspended is not None:
-        return _suspended(turn.suspended, session)
+        return _suspended(turn, turn.suspended, session)
     return Outcome(state=State.FAILED, error=TurnFailed("INTERNAL_ERROR", "The turn is gone."))
 
 
-def _suspended(note: Suspended, session: Session) -> Outcome:
+def _suspended(turn: ReplayedTurn, note: Suspended, session: Session) -> Outcome:
     return Outcome(
         state=State.SUSPENDED,
         message=find_answer(session, note.message_id or ""),
         tool_calls=list(note.tool_calls),
         confirmations=msgspec.convert(note.confirmations, list[Confirmation]),
+        usage=saved_usage(session, turn.turn_id),
     )
+
+
+def _usage(usage: TurnUsage | UnsetType) -> TurnUsage | None:
+    return None if usage is UNSET else usage
 
 
 def _error(event: Failed) -> TurnFailed:
@@ -74,6 +82,7 @@ def _answer(
         timestamp=time_of(turn.turn_id),
         model=event.model,
         thinking=event.thinking,
+        turn_id=turn.turn_id,
     )
     if isinstance(event, Cancelled):
         content = mark_cancelled(event.content)

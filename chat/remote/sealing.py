@@ -14,7 +14,8 @@ from chat.remote.replay import ReplayedTurn
 from chat.storage.journal import line
 from chat.stream.encoding import encode_event
 from chat.stream.events import Cancelled, ClientToolCall, Done, Event, MessageComplete
-from chat.turn.outcome import completed, failed, window_of
+from chat.turn.outcome import completed, failed, known_usage, window_of
+from chat.turn.usage import saved_usage
 from sessions_app.calls import calls_with_results, open_calls
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -42,6 +43,7 @@ def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
             timestamp=now,
             tool_name=name,
             tool_call_id=call_id,
+            turn_id=turn.turn_id or None,
             failed=True,
         )
         for call_id, name, call_index in [*interrupted, *_never_told(session, turn)]
@@ -55,6 +57,7 @@ def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
                 model=turn.model or session.metadata.model,
                 thinking=turn.thinking or None,
                 interrupted=True,
+                turn_id=turn.turn_id or None,
             )
         )
     sealed = extend_answer(session, *lost, now=now, replaced_id=turn.replaced_id)
@@ -88,7 +91,12 @@ def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:
     The journal may have the first of them already: a process died between the two.
     """
     answer = find_answer(session, turn.message_id or "")
-    done = Done(session_id=session.session_id, saved_at=answer.timestamp if answer else UNSET)
+    is_suspended = turn.ending is None and turn.suspended is not None
+    done = Done(
+        session_id=session.session_id,
+        saved_at=answer.timestamp if answer else UNSET,
+        turn_usage=known_usage(saved_usage(session, turn_id)) if is_suspended else UNSET,
+    )
     events = (*_last_events(session, turn, turn_id), done)
     return "".join(
         line(number, event.event, encode_event(event))
@@ -131,26 +139,23 @@ def _is_left_to_client(session: Session, message_id: str) -> bool:
 def _ending(session: Session, turn: ReplayedTurn, turn_id: str) -> Event:
     """Return how the turn ended; its answer may have been saved whole before the process died."""
     answer = find_answer(session, turn.message_id or "")
+    usage = saved_usage(session, turn_id)
     if answer is not None and answer.cancelled:
         return Cancelled(
             content=unmark_cancelled(answer.content),
             thinking=answer.thinking,
             model=answer.model,
             message_id=answer.message_id,
+            turn_usage=known_usage(usage),
         )
     if answer is not None and (
         answer.is_complete or _is_left_to_client(session, answer.message_id)
     ):
-        return _complete(session, answer, turn, turn_id)
-    return failed(TurnInterrupted())
-
-
-def _complete(
-    session: Session, answer: AssistantMessage, turn: ReplayedTurn, turn_id: str
-) -> MessageComplete:
-    return completed(
-        answer,
-        turn_id=turn_id,
-        context_window=window_of(session, answer),
-        tool_calls=turn.executed_calls,
-    )
+        return completed(
+            answer,
+            turn_id=turn_id,
+            context_window=window_of(session, answer),
+            tool_calls=turn.executed_calls,
+            usage=usage,
+        )
+    return failed(TurnInterrupted(), usage)

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from sessions_app.messages import Usage
+
 SUMMARY_LENGTH = 200
 """Characters of a result that an event shows on one line."""
 
@@ -255,8 +257,18 @@ class StatusChanged(msgspec.Struct, frozen=True, kw_only=True):
     message: str | UnsetType = UNSET
 
 
+class TurnUsage(Usage, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=False):
+    """The cost of a turn: the sums over its model calls, and the time to the first token of all.
+
+    What is not known is left out. Agents' turns are counted in their own sessions.
+    """
+
+
 class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
-    """The final answer is on disk; ``answered_by`` is the model that a profile named."""
+    """The final answer is on disk; ``answered_by`` is the model that a profile named.
+
+    ``usage`` is that of the last model call, ``turn_usage`` that of the turn.
+    """
 
     event: ClassVar[str] = "message_complete"
     message_id: str
@@ -271,6 +283,7 @@ class MessageComplete(msgspec.Struct, frozen=True, kw_only=True):
     done_reason: str | None
     usage: Mapping[str, int | None]
     answered_by: str | UnsetType = UNSET
+    turn_usage: TurnUsage | UnsetType = UNSET
 
 
 class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,6 +294,7 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str | None
     model: str
     message_id: str
+    turn_usage: TurnUsage | UnsetType = UNSET
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,17 +304,20 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     details: Mapping[str, Any]
+    turn_usage: TurnUsage | UnsetType = UNSET
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """The stream is complete; always the last event, exactly once.
 
-    ``saved_at`` is the time of the turn's last answer, whole or waiting for an approval.
+    ``saved_at`` is the time of the turn's last answer, whole or waiting for an approval;
+    ``turn_usage`` is there if it waits: then no other event has it.
     """
 
     event: ClassVar[str] = "done"
     session_id: str
     saved_at: str | UnsetType = UNSET
+    turn_usage: TurnUsage | UnsetType = UNSET
 
 
 Event = (

@@ -17,7 +17,10 @@ from chat.stream.events import (
     ClientToolCall,
     Done,
     Event,
+    Failed,
+    MessageComplete,
     ToolContinuationStarted,
+    TurnUsage,
 )
 from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
@@ -25,10 +28,11 @@ from chat.turn.delegation import CallingTurn, Running
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
-from chat.turn.outcome import Outcome, completed, failed, tokens_of
+from chat.turn.outcome import Outcome, completed, failed, known_usage, tokens_of
 from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input
 from chat.turn.tool_calls import ToolCallRunner
+from chat.turn.usage import usage_of_turn
 from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage
 
@@ -71,6 +75,7 @@ class TurnActions:
         self._is_stopped = is_stopped
         self._rounds = rounds
         self._answer: ModelAnswer | None = None
+        self._answers: list[ModelAnswer] = []
         self._open_calls: Sequence[NumberedCall] = tools.number(job.continuation.open_calls)
         self._client_calls: Sequence[NumberedCall] = ()
         self._asking_id = job.continuation.asking_id
@@ -110,6 +115,7 @@ class TurnActions:
     async def ask_model(self, *, planning: bool = False) -> Input:
         """Ask the model, and report what kind of answer it gave."""
         answer = self._answer = ModelAnswer(self._next_id, self._tools.next_index)
+        self._answers.append(answer)
         self._next_id = new_message_id()
         await self._caller.ask(answer, planning=planning)
         if answer.calls:
@@ -271,6 +277,7 @@ class TurnActions:
                 turn_id=self._job.turn_id,
                 context_window=self.outcome.context_window,
                 tool_calls=self.outcome.tool_calls,
+                usage=self.count(),
             ),
         )
 
@@ -287,6 +294,7 @@ class TurnActions:
                 thinking=message.thinking,
                 model=message.model,
                 message_id=message.message_id,
+                turn_usage=known_usage(self.count()),
             )
         )
 
@@ -302,7 +310,7 @@ class TurnActions:
             await self._stream.abandon()
             self.commit_point.refuse(error)
             return
-        await self.close(failed(error))
+        await self.close(failed(error, self.count()))
 
     async def report_suspended(self) -> None:
         """Note what the turn waits for, and end its stream."""
@@ -310,12 +318,19 @@ class TurnActions:
         await self.recorder.finish(None, self._caller.window)
         await self.close(*map(_left_to_client, self._client_calls))
 
+    def count(self) -> TurnUsage | None:
+        """Return what the turn has cost so far, and note it in the outcome."""
+        self.outcome.usage = usage_of_turn(answer.usage for answer in self._answers)
+        return self.outcome.usage
+
     async def close(self, *last: Event) -> None:
         """Send the last events, and ``done`` after them."""
         message = self.outcome.message
+        tells_usage = any(isinstance(event, MessageComplete | Cancelled | Failed) for event in last)
         done = Done(
             session_id=self._job.session.session_id,
             saved_at=UNSET if message is None else message.timestamp,
+            turn_usage=UNSET if tells_usage else known_usage(self.count()),
         )
         await self.commit_point.finish([*last, done])
 
@@ -326,7 +341,10 @@ class TurnActions:
 
     def _message(self, answer: ModelAnswer, **how: bool) -> AssistantMessage:
         return answer.message(
-            model=self._job.session.metadata.model, timestamp=self.recorder.now(), **how
+            model=self._job.session.metadata.model,
+            timestamp=self.recorder.now(),
+            turn_id=self._job.turn_id,
+            **how,
         )
 
 

@@ -193,7 +193,7 @@ class TurnEngine:
         self._stream.leave()
         try:
             if self.actions.commit_point.is_committed:
-                await self.actions.close(failed(error))
+                await self.actions.close(failed(error, self.actions.count()))
         finally:
             self._stream.close()
             self.actions.commit_point.refuse(error)

@@ -12,6 +12,7 @@ from chat.stream.events import (
     ThinkingContentDelta,
     ToolCallDelta,
 )
+from chat.turn.usage import usage_of_call
 from models_app.cleaning import StreamCleaner, WholeCharacters
 from models_app.language_model import (
     AnsweredBy,
@@ -24,7 +25,7 @@ from models_app.language_model import (
     ThinkingDelta,
     WindowGrown,
 )
-from sessions_app.messages import AssistantMessage, ToolCall, mark_cancelled
+from sessions_app.messages import AssistantMessage, ToolCall, Usage, mark_cancelled
 from sessions_app.surrogates import join_surrogates, mend_call, mend_call_id
 
 CALLS_CLIENT = "tool_calls"
@@ -45,6 +46,9 @@ class ModelAnswer:
         finished: The last delta, once it is there.
         context_window: The window that the provider grew to, if it did.
         answered_by: The model that the session's profile names, if it has one.
+        asked_at: When the model was asked, by a clock that only runs forward; None before.
+        first_output_at: When the first output came.
+        ended_at: When the last request ended.
     """
 
     def __init__(self, message_id: str, first_call_index: int = 0) -> None:
@@ -54,6 +58,10 @@ class ModelAnswer:
         self.context_window: int | None = None
         self.answered_by: str | None = None
         self.has_output = False
+        self.asked_at: float | None = None
+        self.first_output_at: float | None = None
+        self.ended_at: float | None = None
+        self._ends: list[Finished] = []
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._cleaner = StreamCleaner()
@@ -94,6 +102,19 @@ class ModelAnswer:
         """Return whether there are calls, and the client runs them all."""
         return bool(self.calls) and all(call.client_side for call in self.calls)
 
+    @property
+    def usage(self) -> Usage | None:
+        """Return what the answer cost so far; None before the model was asked."""
+        asked_at = self.asked_at
+        if asked_at is None:
+            return None
+        first, ended = self.first_output_at, self.ended_at
+        return usage_of_call(
+            self._ends,
+            seconds_to_first_token=None if first is None else first - asked_at,
+            seconds=None if ended is None else ended - asked_at,
+        )
+
     def go_on(self) -> None:
         """Take what a further request says for the rest of this answer.
 
@@ -117,6 +138,7 @@ class ModelAnswer:
                 self.has_output = True
             elif type(delta) is Finished:
                 self._add(events, *self._cleaner.finish())
+                self._ends.append(delta)
                 self.finished = _together(self._before, delta)
                 self.has_output = True
             elif type(delta) is WindowGrown:
@@ -139,6 +161,7 @@ class ModelAnswer:
         *,
         model: str,
         timestamp: str,
+        turn_id: str | None = None,
         cancelled: bool = False,
         interrupted: bool = False,
     ) -> AssistantMessage:
@@ -159,6 +182,8 @@ class ModelAnswer:
             cancelled=cancelled,
             interrupted=interrupted,
             answered_by=self.answered_by,
+            turn_id=turn_id,
+            usage=self.usage,
         )
 
     def _arguments(self, delta: CallArgumentsDelta) -> ToolCallDelta:

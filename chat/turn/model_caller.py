@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -142,6 +143,8 @@ class ModelCaller:
             LOADING_SECONDS, self._commit_point.send_or_hold, [StatusChanged(state="loading_model")]
         )
         has_begun = False
+        if answer.asked_at is None:
+            answer.asked_at = time.perf_counter()
         try:
             async with aclosing(self._job.language_model.stream(request)) as batches:
                 async for batch in batches:
@@ -150,12 +153,14 @@ class ModelCaller:
                     if self._take(answer, batch) and not has_begun:
                         has_begun = True
                         loading.cancel()
+                        answer.first_output_at = answer.first_output_at or time.perf_counter()
                         # Clients get the first token before the turn goes on: where the rest has
                         # arrived too, it would first read and save all of it.
                         await asyncio.sleep(0)
                     if self._stream.is_congested:
                         await self._stream.flushed()
         finally:
+            answer.ended_at = time.perf_counter()
             loading.cancel()
 
     async def _request(self, answer: ModelAnswer, *, planning: bool) -> ModelRequest:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from chat.approvals.confirmation import Confirmation
-from chat.stream.events import Failed, FinishedCall, MessageComplete
+from chat.stream.events import Failed, FinishedCall, MessageComplete, TurnUsage
 from chat.stream.notes import Suspended
 from chat.turn.state_machine import State
 from sessions_app.errors import MochiError
@@ -28,6 +28,7 @@ class Outcome:
         error: What ended the turn, for a failed or interrupted one.
         stopped: What was running when it was stopped: upstream, tools, agents.
         confirmations: What a suspended turn's calls wait for.
+        usage: What the turn cost, as far as it is known.
     """
 
     state: State = State.STARTING
@@ -37,6 +38,7 @@ class Outcome:
     error: MochiError | None = None
     stopped: dict[str, Any] = field(default_factory=dict)
     confirmations: Sequence[Confirmation] = ()
+    usage: TurnUsage | None = None
 
     @property
     def has_answer(self) -> bool:
@@ -67,10 +69,17 @@ def window_of(session: Session, message: AssistantMessage) -> dict[str, Any]:
     }
 
 
-def failed(error: MochiError) -> Failed:
+def failed(error: MochiError, usage: TurnUsage | None = None) -> Failed:
     """Return the event for what ended a turn."""
     details = {**error.details, "retryable": error.retryable}
-    return Failed(code=error.code, message=error.message, details=details)
+    return Failed(
+        code=error.code, message=error.message, details=details, turn_usage=known_usage(usage)
+    )
+
+
+def known_usage(usage: TurnUsage | None) -> TurnUsage | UnsetType:
+    """Return what a turn cost as events say it."""
+    return UNSET if usage is None else usage
 
 
 def completed(
@@ -79,6 +88,7 @@ def completed(
     turn_id: str,
     context_window: Mapping[str, Any],
     tool_calls: Sequence[FinishedCall],
+    usage: TurnUsage | None = None,
 ) -> MessageComplete:
     """Return the event for an answer that is on disk.
 
@@ -87,6 +97,7 @@ def completed(
         turn_id: Its turn.
         context_window: ``current_window``, ``usage_tokens`` and ``reason``.
         tool_calls: The calls that were executed, in order.
+        usage: What the turn cost.
     """
     return MessageComplete(
         message_id=message.message_id,
@@ -105,4 +116,5 @@ def completed(
             "total_tokens": tokens_of(message),
         },
         answered_by=UNSET if message.answered_by is None else message.answered_by,
+        turn_usage=known_usage(usage),
     )

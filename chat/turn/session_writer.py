@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from chat.context.window import WindowChoice, record_choice
 from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
@@ -113,7 +115,8 @@ class SessionRecorder:
         await run_to_end(self._release, self._in_thread)
 
     def _extended(self, session: Session, *messages: Message) -> Session:
-        return extend_answer(session, *messages, now=self.now(), replaced_id=self._replaced_id)
+        said = [said_in(self._turn_id, message) for message in messages]
+        return extend_answer(session, *said, now=self.now(), replaced_id=self._replaced_id)
 
     async def _write(self, change: Callable[[Session], Session]) -> None:
         await run_to_end(lambda: self._update(change), self._in_thread)
@@ -133,10 +136,21 @@ def open_session(session: Session, job: TurnJob, *, now: str) -> Session:
     """Append what the request says and note the context window."""
     opened = session
     if job.messages:
-        opened = append_messages(opened, *job.messages, now=now)
+        said = [_brought_to(job.turn_id, message) for message in job.messages]
+        opened = append_messages(opened, *said, now=now)
     if job.available_tools.first_uses is not None:
         opened = with_metadata(opened, now=now, tool_settings=job.available_tools.first_uses)
     return _with_window(opened, job.window, now)
+
+
+def said_in(turn_id: str, message: Message) -> Message:
+    """Return the message with the id of the turn that it was said in."""
+    return message if message.turn_id else msgspec.structs.replace(message, turn_id=turn_id)
+
+
+def _brought_to(turn_id: str, message: Message) -> Message:
+    """Return a message of the request; what a model said in it was said elsewhere."""
+    return message if isinstance(message, AssistantMessage) else said_in(turn_id, message)
 
 
 def _with_approved(session: Session, tools: Sequence[Tool]) -> Session:

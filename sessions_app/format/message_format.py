@@ -21,6 +21,7 @@ from sessions_app.messages import (
     AssistantMessage,
     Message,
     ToolCall,
+    UserMessage,
     Variant,
 )
 from sessions_app.variants import readable_variant
@@ -104,7 +105,8 @@ class _FieldType(NamedTuple):
     """Converts the values of one type to their stored form.
 
     Attributes:
-        stored: The type of the JSON value, as msgspec shall check it.
+        stored: The type of the JSON value, as msgspec shall check it; the type itself where it
+            needs no reading then.
         kind: The same as a class: with any other value, the session can't be read. None where a
             value that makes no sense is left among the unknown keys.
         read: Returns the value of a JSON value, given the message's id and time, and its place.
@@ -121,7 +123,7 @@ def _field_type(declared: Any) -> _FieldType:
     if declared in _FIELD_TYPES:
         return _FIELD_TYPES[declared]
     return _FieldType(
-        stored=Any,
+        stored=declared,
         kind=None,
         read=lambda value, _fields, _where: msgspec.convert(value, declared),
         write=partial(msgspec.to_builtins, enc_hook=dict),
@@ -233,11 +235,18 @@ class _RoleFormat:
 
     def __init__(self, message_type: type[Message]) -> None:
         declared = {field.name: field for field in msgspec.structs.fields(message_type)}
+        shared = UserMessage.__struct_fields__  # the others' own fields are older
         names = [name for name in declared if name not in _REQUIRED and name != "extra"]
+        names.sort(key=shared.__contains__)
         self._message_type: Callable[..., Message] = message_type
-        self._types = {name: _field_type(_without_notes(declared[name].type)) for name in names}
+        types = {name: _without_notes(declared[name].type) for name in names}
+        self._types = {name: _field_type(types[name]) for name in names}
         self._defaults = {name: declared[name].default for name in names}
-        self._read = [(name, kind.read) for name, kind in self._types.items() if kind.read]
+        self._read = [
+            (name, kind.read)
+            for name, kind in self._types.items()
+            if kind.read and kind.stored is not types[name]
+        ]
         self._written = [
             (
                 name,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from sessions_app.messages import MESSAGE_TYPES, ToolCall
+from sessions_app.messages import MESSAGE_TYPES, ToolCall, Usage, UserMessage
 
 _SESSION: dict[str, Any] = {
     "session_id": "a1b2c3d4e5",
@@ -114,8 +114,22 @@ class ToolCallOut(BaseModel):
     client_side: bool = Field(False, description="Whether a client runs it, and not the server")
 
 
+class UsageOut(BaseModel):
+    """The cost of model calls; the unknown is null or left out."""
+
+    model_config = ConfigDict(extra="allow", from_attributes=True)
+
+    input_tokens: int | None = Field(None, description="Tokens of the requests, cached ones too")
+    output_tokens: int | None = Field(None, description="Tokens of the answers, reasoning too")
+    cached_tokens: int | None = Field(None, description="Of the requests, what was cached")
+    reasoning_tokens: int | None = Field(None, description="Of the answers, what was reasoning")
+    first_token_ms: int | None = Field(None, description="Until the first output, milliseconds")
+    total_ms: int | None = Field(None, description="Until the end, milliseconds")
+
+
 _FIELD_TYPES: Mapping[Any, Any] = {
     Sequence[ToolCall]: list[ToolCallOut],
+    Usage | None: UsageOut,
 }
 """The schemas of fields whose type is declared elsewhere than here."""
 
@@ -133,7 +147,10 @@ def with_message_fields(body: type[Body]) -> type[Body]:
             if field.name not in body.model_fields and get_origin(field.type) is Annotated:
                 declared, meta = get_args(field.type)
                 kind = _FIELD_TYPES.get(declared, declared)
-                description = f"{message_type.role}: {meta.description}"
+                is_shared = field.name in UserMessage.__struct_fields__
+                description = meta.description
+                if not is_shared:
+                    description = f"{message_type.role}: {description}"
                 fields[field.name] = (
                     (bool, Field(False, description=description))
                     if kind is bool

@@ -28,7 +28,7 @@ def test_a_conversation_is_streamed_and_stays_in_the_session_file(chat, server, 
     complete = events[-2].data
     assert set(complete) == {
         *("message_id", "model", "eval_count", "prompt_eval_count", "context_window", "content"),
-        *("thinking", "tool_calls", "turn_id", "done_reason", "usage"),
+        *("thinking", "tool_calls", "turn_id", "done_reason", "usage", "turn_usage"),
     }
     saved = server.session_file(session_id)
     assert saved["metadata"]["format_version"] == "1.3"
@@ -45,7 +45,7 @@ def test_an_answer_comes_whole_where_it_is_asked_whole(chat, script):
     assert answer.status_code == 200
     reply = answer.json()
     fields = {"session_id", "message", "tool_calls_executed", "context_window", "cancelled"}
-    assert set(reply) == fields
+    assert set(reply) == {*fields, "turn_usage"}
     assert reply["cancelled"] is False
     assert reply["message"]["content"] == "Hi"
     assert reply["message"]["role"] == "assistant"
@@ -54,6 +54,11 @@ def test_an_answer_comes_whole_where_it_is_asked_whole(chat, script):
     assert reply["context_window"]["usage_tokens"] == (
         reply["message"]["eval_count"] + reply["message"]["prompt_eval_count"]
     )
+    assert reply["turn_usage"] == reply["message"]["usage"]
+    [asked, answered] = chat.messages(session_id)
+    assert asked["turn_id"] == answered["turn_id"] == reply["message"]["turn_id"]
+    known = {name: count for name, count in reply["turn_usage"].items() if count is not None}
+    assert answered["usage"] == known
 
 
 def test_a_session_is_made_on_the_fly(chat, script):

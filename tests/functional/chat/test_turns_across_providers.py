@@ -167,6 +167,8 @@ def test_cancel_sends_what_there_was_of_text_and_thinking(chat, stalled, model):
 
     assert names_of(rest) == ["cancelled", "done"]
     message_id = chat.messages(session_id)[-1]["message_id"]
+    usage = rest[0].data.pop("turn_usage")
+    assert usage["first_token_ms"] <= usage["total_ms"]
     assert rest[0].data == {
         "content": "So it",
         "thinking": "I see",

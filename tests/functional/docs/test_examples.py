@@ -14,7 +14,9 @@ from models_app.scripted.replies import Said, plan_reply
 ROOT = Path(__file__).parents[3]
 EXAMPLE = re.compile(r"<!-- example: stream -->\n```sh\n(.*?)```\n\n```\n(.*?)```\n", re.DOTALL)
 INSTRUCTION = re.compile(r"<!-- instruction -->\n```\n(.*?)```\n", re.DOTALL)
-VARIES = re.compile(r'(?<=")[0-9a-f]{10}(?=")|\b[0-9a-f]{20}\b|(?<=")20\d\d-[^"]+\+00:00(?=")')
+VARIES = re.compile(
+    r'(?<=")[0-9a-f]{10}(?=")|\b[0-9a-f]{20}\b|(?<=")20\d\d-[^"]+\+00:00(?=")|(?<=_ms":)\d+'
+)
 INSTRUCTIONS = INSTRUCTION.findall((ROOT / "docs/test-mode.md").read_text())
 
 

@@ -22,13 +22,13 @@ from msgspec import Meta
 from sessions_app import messages, session as sessions
 
 
-class Usage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    cached_tokens: int
+class Mood(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    joy: int
 
 
 class AssistantMessage(messages.AssistantMessage, frozen=True, kw_only=True, gc=False):
-    turn_id: Annotated[str | None, Meta(description="the turn that made it")] = None
-    usage: Usage | None = None
+    trace_id: Annotated[str | None, Meta(description="where it was traced")] = None
+    mood: Mood | None = None
 
 
 messages.MESSAGE_TYPES = tuple(
@@ -53,7 +53,7 @@ from sessions_app.session import Session
 
 ID, NOW = "a1b2c3d4e5", "2026-11-21T10:00:00.000000+00:00"
 without = AssistantMessage(content="Yes.", message_id="1", timestamp=NOW)
-message = msgspec.structs.replace(without, turn_id="t1", usage=Usage(cached_tokens=3))
+message = msgspec.structs.replace(without, trace_id="t1", mood=Mood(joy=3))
 session = Session(
     metadata=SessionMetadata(
         session_id=ID, model="m", created_at=NOW, updated_at=NOW, title="Yes and no"
@@ -63,7 +63,7 @@ session = Session(
 file = encode(session)
 reply = b"".join(json_pieces({"messages": many_messages(session.messages)}, to_json))
 with_unknown_key = decode(file.replace(b'"t1"', b'"t1", "x": 1'), ID).messages[0]
-newer = file.replace(b'"cached_tokens": 3', b'"cached_tokens": 3, "audio": 1')
+newer = file.replace(b'"joy": 3', b'"joy": 3, "awe": 1')
 print(json.dumps({
     "file": json.loads(file)["messages"],
     "reply": json.loads(reply)["messages"],
@@ -73,8 +73,8 @@ print(json.dumps({
         decode(data, ID).metadata.title
         for data in (file, file.replace(b'"title"', b'"x": 1, "title"'))
     ],
-    "is read beside unknown keys": (with_unknown_key.turn_id, with_unknown_key.usage.cached_tokens),
-    "of a newer server": json.loads(encode(decode(newer, ID)))["messages"][0]["usage"],
+    "is read beside unknown keys": (with_unknown_key.trace_id, with_unknown_key.mood.joy),
+    "of a newer server": json.loads(encode(decode(newer, ID)))["messages"][0]["mood"],
     "schema": api.get_openapi_schema()["components"]["schemas"]["MessageOut"]["properties"],
 }))
 """
@@ -91,9 +91,9 @@ def found() -> dict[str, Any]:
 @pytest.mark.parametrize("place", ["file", "reply"])
 def test_a_new_field_is_written_where_it_is_set(found: dict[str, Any], place: str) -> None:
     message, without = found[place]
-    assert (message["turn_id"], message["usage"]) == ("t1", {"cached_tokens": 3})
-    assert [*message][-2:] == ["turn_id", "usage"], "after the keys that older servers know"
-    assert not {"turn_id", "usage"} & {*without}
+    assert (message["trace_id"], message["mood"]) == ("t1", {"joy": 3})
+    assert [*message][-2:] == ["trace_id", "mood"], "after the keys that older servers know"
+    assert not {"trace_id", "mood"} & {*without}
 
 
 def test_a_new_field_is_read_again(found: dict[str, Any]) -> None:
@@ -102,14 +102,14 @@ def test_a_new_field_is_read_again(found: dict[str, Any]) -> None:
 
 
 def test_a_value_of_a_newer_server_is_kept_whole(found: dict[str, Any]) -> None:
-    assert found["of a newer server"] == {"cached_tokens": 3, "audio": 1}
+    assert found["of a newer server"] == {"joy": 3, "awe": 1}
 
 
 def test_a_new_field_is_in_the_openapi_document(found: dict[str, Any]) -> None:
-    assert found["schema"]["turn_id"] == {
+    assert found["schema"]["trace_id"] == {
         "anyOf": [{"type": "string"}, {"type": "null"}],
-        "description": "assistant: the turn that made it",
-        "title": "Turn Id",
+        "description": "assistant: where it was traced",
+        "title": "Trace Id",
     }
 
 

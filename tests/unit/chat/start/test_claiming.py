@@ -104,7 +104,9 @@ async def test_a_new_session_is_made_in_the_visit_that_claims_it(house, claim, m
 
     assert (threads.visits, models.asked) == (1, [])
     made = await asyncio.to_thread(house.sessions.get, session.session_id)
-    assert (made.messages, made) == (tuple(claimed.job.messages), claimed.job.session)
+    assert made == claimed.job.session
+    [said], [message] = made.messages, claimed.job.messages
+    assert (said.content, said.turn_id) == (message.content, claimed.job.turn_id)
 
 
 async def test_a_new_session_with_a_missing_model_is_not_made(house, claim):
