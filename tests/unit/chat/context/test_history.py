@@ -1,9 +1,14 @@
 """How a chat request continues a conversation, and what of it a model is sent."""
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.context.history import continue_from, for_model
+from chat.context.history import continue_from, continue_with, for_model
+from chat.errors import MissingToolResult
+from sessions_app.calls import open_calls
+from sessions_app.errors import ValidationFailed
 from sessions_app.messages import (
     AssistantMessage,
     SystemMessage,
@@ -128,3 +133,55 @@ def test_a_plain_history_is_sent_as_it_is_to_those_who_may_add_to_it():
     assert sent == list(history)
     sent.append(answer())
     assert len(history) == 3
+
+
+MINE = ToolCall(id="m1", name="weather", arguments={}, client_side=True)
+MIXED = (user(), answer("", tool_calls=(MINE, CALL)))
+
+
+def test_results_that_were_said_before_are_not_said_again_whatever_came_after_them():
+    open_still = continue_with([*MIXED, result("m1")], [result("m1")])
+    assert (open_still.said, open_still.open_calls) == ((), (CALL,))
+    all_there = continue_with([*MIXED, result("m1"), result("c1")], [result("m1")])
+    assert (all_there.keep, all_there.said, all_there.open_calls) == (4, (), ())
+
+
+def test_calls_of_the_server_run_once_the_client_has_answered_for_its_own():
+    continuation = continue_with(MIXED, [result("m1")])
+    assert [message.tool_name for message in continuation.said] == ["weather"]
+    assert (continuation.open_calls, continuation.asking_id) == ((CALL,), "a")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [([result("c1")], "waits for a result"), ([result("m1"), result("c1")], "waits for a result")],
+)
+def test_nobody_but_the_server_answers_for_its_tools(said, words):
+    with pytest.raises(ValidationFailed, match=words):
+        continue_with(MIXED, said)
+
+
+def test_a_call_has_one_result():
+    other = msgspec.structs.replace(result("m1"), content="4")
+    with pytest.raises(ValidationFailed, match="another result"):
+        continue_with([*MIXED, result("m1")], [other])
+
+
+def test_calls_of_a_client_that_brings_its_tools_are_waited_for_and_else_given_up():
+    with pytest.raises(MissingToolResult):
+        continue_from(MIXED, None, client_tools=["weather"])
+    continuation = continue_from(MIXED, None)
+    assert (continuation.given_up, continuation.open_calls) == ((MINE,), (CALL,))
+
+
+@given(MESSAGES, MESSAGES.filter(bool))
+def test_whatever_a_request_brings_every_call_of_it_has_a_result_or_it_is_refused(history, said):
+    try:
+        continuation = continue_with(history, said)
+    except (MissingToolResult, ValidationFailed):
+        return
+    whole = [*history, *continuation.said]
+    assert len(continuation.said) <= len(said)
+    left = {call.id for call in open_calls(whole)}
+    assert left == {call.id for call in continuation.open_calls}
+    assert left <= {call.id for call in open_calls(history)}

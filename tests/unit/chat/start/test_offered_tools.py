@@ -3,11 +3,14 @@
 import msgspec
 import pytest
 
+from chat.start.offered_tools import offered_tools
 from chat.start.preparation import TurnRequest
 from models_app.language_model import Finished
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec
+from sessions_app.session import make_session
 from tests.unit.chat.turns import Calculator, call, run
+from tools_app.toolset import Tool, ToolListing
 
 WEATHER = ToolSpec(name="weather", description="Tells the weather.", parameters={"type": "object"})
 TIME = ToolSpec(name="time", description="Tells the time.", parameters={"type": "object"})
@@ -124,3 +127,12 @@ async def test_a_schema_goes_to_the_provider_and_into_the_prompt(house, how):
     prompt = request.messages[0].content
     assert prompt.startswith("Be brief.\n\nAnswer with JSON")
     assert '{"type":"object","properties":{"city":{"type":"string"}}}' in prompt
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_an_agent_that_answers_a_session_is_called_whatever_is_chosen(choice):
+    spec = ToolSpec(name="agent", description="Runs.", parameters={})
+    listing = ToolListing(tools={"agent": Tool(spec=spec, delegated=True)})
+    metadata = make_session("0000000001", "agent:coder", now="1").metadata
+    tools = offered_tools(TurnRequest(tool_choice=choice), listing, metadata, None, ())
+    assert list(tools.tools) == ["agent"]
