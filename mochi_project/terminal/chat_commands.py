@@ -14,13 +14,15 @@ HELP = """\
 /model [NAME]     say which models there are, or let another one answer
 /think [HOW]      let the model reason: on, off, low, medium, high
 /edit             change your last message, and have it answered
-/retry            answer the last message again, or go on where an approval is waited for
+/retry            answer the last message again, or go on where approval is due
+/follow           show the answer that another program gets in this session
 /new              begin a new conversation
 /help             show this
 /quit             end (or CTRL-D)
-Enter sends; Alt-Enter or CTRL-J begins a new line, as Enter does between \"\"\" and \"\"\".
-CTRL-C stops an answer and keeps what there is of it. Up and down find what you typed before."""
-NAMES = ("/edit", "/help", "/model", "/new", "/quit", "/retry", "/think")
+Enter sends. Alt-Enter or CTRL-J begins a new line, as Enter does between
+\"\"\" and \"\"\". CTRL-C stops an answer and keeps what there is of it.
+Up and down find what you typed before."""
+NAMES = ("/edit", "/follow", "/help", "/model", "/new", "/quit", "/retry", "/think")
 _SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
 _THINK: Mapping[str, Think] = {
     "on": True,
@@ -66,6 +68,7 @@ class ChatCommands:
         self._read = read
         self._run: Mapping[str, Callable[[str], Awaitable[Event | None]]] = {
             "/edit": self._edit,
+            "/follow": self._follow,
             "/help": self._help,
             "/model": self._model,
             "/new": self._new,
@@ -97,8 +100,16 @@ class ChatCommands:
         raise Quit
 
     async def _new(self, _: str) -> None:
-        await self._conversation.begin_anew()
+        left = await self._conversation.begin_anew()
         self._console.info("A new conversation.")
+        if left is not None:
+            self._console.info(f"`mochi-server chat {left}` goes on with the one before.")
+
+    async def _follow(self, _: str) -> Event | None:
+        if not await self._conversation.is_busy():
+            self._console.info("No other program gets an answer here just now.")
+            return None
+        return await self._conversation.follow()
 
     async def _retry(self, _: str) -> Event | None:
         if await self._conversation.editable() is None:

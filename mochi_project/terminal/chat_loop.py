@@ -12,10 +12,14 @@ from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.keyboard import silent_keyboard
 from mochi_project.terminal.line_editor import InputCleared, LineEditor
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import Session
 
+ADVICE = {
+    SessionBusy.code: "/follow shows that answer; /retry sends your message afterwards.",
+    SessionNotFound.code: "It was deleted. /new begins another conversation.",
+}
 Result = TypeVar("Result")
 
 
@@ -46,24 +50,40 @@ class ChatLoop:
             MochiError: The session can't be read.
         """
         await self._greet()
+        step = self._follow if await self._conversation.is_busy() else self._answer
         while not self._interrupt.wants_end:
             self._interrupt.forget()
             try:
-                typed = await self._stoppable(self._editor.read())
-                if typed.strip():
-                    with silent_keyboard():
-                        last = await self._stoppable(self._do(typed))
-                    self._report(last)
+                await step()
             except (EOFError, Quit):
                 break
             except InputCleared as cleared:
-                if not cleared.text:
+                if cleared.was_entered:
+                    self._console.info("[not sent; the up key brings it back]")
+                elif not cleared.text:
                     self._console.info("CTRL-D or /quit ends.")
             except asyncio.CancelledError:
                 self._console.info("[stopped]")
             except MochiError as error:
                 self._complain(error.message, error.code, can_retry=error.retryable)
+                self._advise(error.code)
+            step = self._answer
         await self._say_goodbye()
+
+    async def _follow(self) -> None:
+        """Show the answer that another program gets, which was there first."""
+        self._console.info("[another program gets this answer; CTRL-C stops it]")
+        await self._show(self._conversation.follow())
+
+    async def _answer(self) -> None:
+        typed = await self._stoppable(self._editor.read())
+        if typed.strip():
+            await self._show(self._do(typed))
+
+    async def _show(self, work: Coroutine[Any, Any, Event | None]) -> None:
+        with silent_keyboard():
+            last = await self._stoppable(work)
+        self._report(last)
 
     async def _do(self, typed: str) -> Event | None:
         if is_command(typed):
@@ -90,6 +110,10 @@ class ChatLoop:
         if can_retry:
             self._console.info("/retry tries again.")
 
+    def _advise(self, code: str) -> None:
+        if (advice := ADVICE.get(code)) is not None:
+            self._console.info(advice)
+
     async def _greet(self) -> None:
         session = await self._conversation.session()
         if session is None:
@@ -97,8 +121,9 @@ class ChatLoop:
             return
         self._conversation.model = model = session.metadata.model
         count = len(session.messages)
+        messages = f"{count} message{'' if count == 1 else 's'}"
         self._console.info(
-            f"{model}, session {session.session_id} with {count} messages; /help says more"
+            f"{model}, session {session.session_id} with {messages}; /help says more"
         )
         self._recall(session)
 

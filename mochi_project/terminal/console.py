@@ -4,6 +4,8 @@ import asyncio
 import os
 import sys
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
 from mochi_project.screen_text import printable
@@ -11,6 +13,7 @@ from mochi_project.terminal.keyboard import line_keyboard
 
 DIM, RED, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[0m"
 LINE_BYTES = 4096
+PATIENCE_SECONDS = 2.0
 
 
 class Console:
@@ -51,6 +54,15 @@ class Console:
         line = f"{color}{text}{PLAIN}" if self._has_colors else text
         self.err.write(f"{line}\n")
         self.err.flush()
+
+    @contextmanager
+    def saying(self, text: str, *, after: float = PATIENCE_SECONDS) -> Iterator[None]:
+        """Write a line of information if what is done meanwhile takes that many seconds."""
+        timer = asyncio.get_running_loop().call_later(after, self.info, text)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     async def ask(self, question: str) -> str | None:
         """Ask, and return the line that is typed; None at the end of the input.

@@ -1,13 +1,14 @@
 """Holds one conversation: runs its turns in this process and shows them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from chat.errors import NoActiveTurn
 from chat.service import ChatRequest, OpenTurn
 from chat.start.preparation import TurnRequest
 from chat.stream.events import Done, Event, ToolConfirmationRequired
+from chat.stream.numbered_event import Listener
 from mochi_project.terminal.approvals import Approvals, Questions
 from mochi_project.terminal.console import Console
 from mochi_project.terminal.interrupt import Interrupt
@@ -112,10 +113,11 @@ class Conversation:
             return None
         return await asyncio.to_thread(self._services.sessions.get, self.session_id)
 
-    async def begin_anew(self) -> None:
-        """Leave the session; the next message makes another one."""
-        await self.discard_unanswered()
+    async def begin_anew(self) -> str | None:
+        """Leave the session; the next message makes another one. Return which one was left."""
+        left = None if await self.discard_unanswered() else self.session_id
         self.session_id, self._unsent, self._is_ours = None, None, True
+        return left
 
     async def use_model(self, name: str) -> None:
         """Let another model answer from now on.
@@ -141,32 +143,60 @@ class Conversation:
                 return True
         return False
 
+    async def is_busy(self) -> bool:
+        """Return whether another process runs a turn of the session now."""
+        if self.session_id is None:
+            return False
+        return await self._services.turns.active(self.session_id) is not None
+
+    async def follow(self) -> Event | None:
+        """Show the turn that another process runs, to its end; None if none is there any more.
+
+        CTRL-C stops the turn there. Returns the last event but ``done``.
+        """
+        with self._interrupt.stops(Stop(self._services, self._id())):
+            listener = await self._services.turns.attach(self._id(), None)
+            return None if listener is None else await self._watch(listener, listener.close)
+
     async def _run(self, message: str | None) -> Event:
         """Run a turn and show its events."""
         turn = await self._open(message)
         self.session_id, self._unsent = turn.session_id, None
+        with self._interrupt.stops(Stop(self._services, turn.session_id)):
+            last = await self._watch(turn.listener, turn.leave, turn.committed)
+        if last is None:
+            raise MochiError("The turn ended without a word.")
+        return last
+
+    async def _watch(
+        self,
+        listener: Listener,
+        leave: Callable[[], None],
+        committed: Callable[[], Awaitable[None]] | None = None,
+    ) -> Event | None:
+        """Show a turn's events and ask what it asks; return the last event but ``done``."""
         questions = Questions(
-            self._approvals, self._services.confirmations, turn.session_id, self._console
+            self._approvals, self._services.confirmations, self._id(), self._console
         )
         last: Event | None = None
         try:
-            with self._interrupt.stops(Stop(self._services, turn.session_id)):
-                await turn.committed()
-                while (events := await turn.listener.next()) is not None:
-                    for numbered in events:
-                        # In a thread: a reader that pauses (`| less`) must not stop the turn.
-                        await asyncio.to_thread(self._show, turn.turn_id, numbered)
-                        if numbered.name != Done.event:
-                            last = numbered.decode()
-                            questions.notice(last)
+            if committed is not None:
+                await committed()
+            while (events := await listener.next()) is not None:
+                for numbered in events:
+                    # In a thread: a reader that pauses (`| less`) must not stop the turn.
+                    await asyncio.to_thread(self._show, listener.turn_id, numbered)
+                # After all of them: of two that come at once, one may answer the other.
+                for numbered in events:
+                    if numbered.name != Done.event:
+                        last = numbered.decode()
+                        questions.notice(last)
         finally:
             try:
                 await questions.aclose()
             finally:
-                turn.leave()
+                leave()
         self.unanswered = questions.unanswered
-        if last is None:
-            raise MochiError("The turn ended without a word.")
         return last
 
     async def _open(self, message: str | None) -> OpenTurn:
@@ -181,7 +211,8 @@ class Conversation:
             model=None if self.session_id else self.model,
         )
         opening = asyncio.create_task(self._services.chat.open(request))
-        with self._interrupt.stops(opening.cancel):
+        waiting = self._console.saying("[waiting for the model's server; CTRL-C gives up]")
+        with self._interrupt.stops(opening.cancel), waiting:
             return await opening
 
     def _id(self) -> str:

@@ -1,4 +1,4 @@
-"""Hands CTRL-C, and SIGTERM, to the work that they stop."""
+"""Hands CTRL-C, SIGTERM, and SIGHUP of a closed terminal, to the work that they stop."""
 
 import asyncio
 import signal
@@ -12,7 +12,7 @@ class Interrupt:
     """Stops what runs when CTRL-C is pressed: at first the task that made this.
 
     Attributes:
-        wants_end: Whether the program was asked to end too (SIGTERM).
+        wants_end: Whether the program was asked to end too (SIGTERM, SIGHUP).
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,10 @@ class Interrupt:
         self._pressed = False
         task = asyncio.current_task()
         self._stop: Callable[[], object] | None = task.cancel if task is not None else None
-        for number in STOP_SIGNALS:
+        numbers = [*STOP_SIGNALS]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
             asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
 
     @contextmanager
@@ -43,6 +46,6 @@ class Interrupt:
 
     def _receive(self, number: int) -> None:
         self._pressed = True
-        self.wants_end = self.wants_end or number == signal.SIGTERM
+        self.wants_end = self.wants_end or number != signal.SIGINT
         if self._stop is not None:
             self._stop()

@@ -11,7 +11,9 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
 from mochi_project.terminal.console import Console
 from sessions_app.store.atomic import PRIVATE_FILE
@@ -21,11 +23,17 @@ PROMPT, CONTINUATION = "> ", ". "
 
 
 class InputCleared(Exception):
-    """CTRL-C was pressed; ``text`` is what had been typed."""
+    """CTRL-C was pressed.
 
-    def __init__(self, text: str) -> None:
+    Attributes:
+        text: What had been typed.
+        was_entered: Whether Enter had been pressed, too.
+    """
+
+    def __init__(self, text: str, *, was_entered: bool = False) -> None:
         super().__init__(text)
         self.text = text
+        self.was_entered = was_entered
 
 
 class LineEditor:
@@ -59,7 +67,16 @@ class LineEditor:
             EOFError: CTRL-D was pressed, or the terminal is gone.
         """
         text = await self._session.prompt_async(default=default, handle_sigint=False)
+        if self._is_taken_back():
+            raise InputCleared(text, was_entered=True)
         return _without_fences(text)
+
+    def _is_taken_back(self) -> bool:
+        """Return whether CTRL-C came while Enter was handled: it is no key of the next prompt."""
+        typed = get_typeahead(self._session.input)
+        stops = [index for index, press in enumerate(typed) if press.key == Keys.ControlC]
+        store_typeahead(self._session.input, typed[stops[-1] + 1 :] if stops else typed)
+        return bool(stops)
 
 
 class _Commands(Completer):

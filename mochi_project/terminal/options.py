@@ -76,7 +76,8 @@ async def open_conversation(
             session_id = await _session_of(services, options)
             model = options["model"]
             if session_id is None and model is None:
-                model, why = await choose_model(services.models, configured.default_model)
+                with console.saying("[asking which models there are]"):
+                    model, why = await choose_model(services.models, configured.default_model)
                 console.info(f"model {model} ({why})")
             yield (
                 Conversation(

@@ -62,10 +62,16 @@ class Terminal:
             pass
         return self.process.wait(timeout=SECONDS)
 
+    def hang_up(self) -> None:
+        """Close the terminal, as a window is closed."""
+        os.close(self._ours)
+        self._ours = -1
+
     def close(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
-        os.close(self._ours)
+        if self._ours >= 0:
+            os.close(self._ours)
 
     def _read(self) -> bool:
         readable, _, _ = select.select([self._ours], [], [], SECONDS)

@@ -268,12 +268,122 @@ def test_a_session_that_a_server_is_busy_with_is_told(
         next(lines)
         chat.enter(saying("two"))
         chat.read_until("(SESSION_BUSY)")
+        chat.read_until("/follow shows that answer")
     # The server stops that turn as its client has left.
     deadline = time.monotonic() + 60
     while server.get(f"/api/v1/sessions/{session_id}/status").json()["active_turn"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     chat.enter("/retry")
+    chat.read_until("two\r\n")
+    end(chat)
+
+
+def test_a_session_that_a_server_answers_in_is_followed(
+    person: Person, start: Callable[..., Any]
+) -> None:
+    add_tool(person.data_dir, person.environment)
+    server = serve(person, start)
+    new = {"message": calling(), "model": "qwen3:14b", "selected_tools": ["days_between"]}
+    url = f"{server.url}/api/v1/chat/stream"
+    with httpx.stream("POST", url, json=new, timeout=30, trust_env=False) as answer:
+        lines = answer.iter_lines()
+        while "tool_call_confirmation_required" not in next(lines):
+            pass
+        (session_id,) = person.sessions()
+
+        chat = person.opens(session_id)
+        chat.read_until("[another program gets this answer; CTRL-C stops it]")
+        chat.read_until(f"Run {SHOWN_CALL}? [y/N/a] ")
+        chat.type("y\n")
+        chat.read_until("298 days]")
+        chat.read_until("298.\r\n")
+        assert any("message_complete" in line for line in lines)  # who asked gets it as well
+    chat.enter("/follow")
+    chat.read_until("No other program")
+    chat.enter(saying("Two."))
+    chat.read_until("Two.\r\n")
+    end(chat)
+
+
+def test_ctrl_c_stops_an_answer_that_a_server_gets(
+    person: Person, start: Callable[..., Any]
+) -> None:
+    server = serve(person, start)
+    new = {"message": STALLING, "model": "qwen3:14b"}
+    url = f"{server.url}/api/v1/chat/stream"
+    with httpx.stream("POST", url, json=new, timeout=30, trust_env=False) as answer:
+        lines = answer.iter_lines()
+        while "content_delta" not in next(lines):
+            pass
+        chat = person.opens("--last")
+        chat.read_until("[another program gets this answer; CTRL-C stops it]")
+        chat.type(CONTROL_C)
+        chat.read_until("what there is of the answer is saved")
+        assert any(line == "event: cancelled" for line in lines)
+    end(chat)
+    assert person.said()[-1] == "so far\n\n[cancelled]"
+
+
+def test_a_terminal_that_is_closed_stops_the_answer_and_keeps_it(person: Person) -> None:
+    chat = person.opens()
+    chat.enter(STALLING)
+    chat.read_until("so far")
+    chat.hang_up()
+
+    chat.process.wait(timeout=60)
+    assert person.said()[-1] == "so far\n\n[cancelled]"
+
+
+def test_a_message_is_taken_back_by_ctrl_c_right_after_enter(person: Person) -> None:
+    chat = person.opens()
+    chat.read_until(READY)
+    chat.type(f"Hello\r{CONTROL_C}")  # one write, which an editor of lines reads at once
+    chat.read_until("[not sent; the up key brings it back]")
+    chat.enter(UP)
+    end(chat)
+
+    assert person.said()[0] == "Hello"
+
+
+def test_a_server_that_does_not_answer_is_waited_for_and_given_up(person: Person) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        person.environment |= {"MOCHI_TEST_MODE": "false", "MOCHI_OLLAMA_HOST": address}
+        chat = person.opens("-m", "qwen3:14b")
+        chat.enter("Hello")
+        chat.read_until("[waiting for the model's server; CTRL-C gives up]")
+        chat.type(CONTROL_C)
+        chat.read_until("[stopped]")
+        end(chat)
+
+        asking = person.opens()
+        asking.read_until("[asking which models there are]")
+        asking.type(CONTROL_C)
+        assert asking.wait() == 130
+
+
+def test_the_conversation_that_new_leaves_is_named(person: Person) -> None:
+    chat = person.opens()
+    chat.enter(saying("one"))
+    chat.read_until("one\r\n")
+    chat.enter("/new")
+    (session_id,) = person.sessions()
+    chat.read_until(f"`mochi-server chat {session_id}` goes on")
+    end(chat)
+
+
+def test_a_session_that_was_deleted_meanwhile_is_told(person: Person) -> None:
+    chat = person.opens()
+    chat.enter(saying("one"))
+    chat.read_until("one\r\n")
+    (session_id,) = person.sessions()
+    (person.data_dir / "chat_sessions" / f"{session_id}.json").unlink()
+    chat.enter("Hello?")
+    chat.read_until("(SESSION_NOT_FOUND)")
+    chat.read_until("/new begins another conversation")
+    chat.enter("/new")
+    chat.enter(saying("two"))
     chat.read_until("two\r\n")
     end(chat)
 

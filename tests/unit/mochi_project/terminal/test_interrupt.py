@@ -12,7 +12,7 @@ from mochi_project.terminal.interrupt import Interrupt
 @pytest.fixture
 async def interrupt():
     yield Interrupt()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().remove_signal_handler(number)
 
 
@@ -47,7 +47,19 @@ async def test_a_signal_between_two_pieces_of_work_stops_the_next_one(interrupt)
     assert stopped == ["first", "second"]
 
 
-async def test_sigterm_wants_the_end(interrupt):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_sigterm_and_a_closed_terminal_want_the_end(interrupt, number):
     with interrupt.stops(lambda: None):
-        await receive(signal.SIGTERM)
+        await receive(number)
     assert interrupt.wants_end
+
+
+async def test_a_program_under_nohup_outlives_its_terminal():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Interrupt()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().remove_signal_handler(number)
