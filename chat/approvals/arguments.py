@@ -1,19 +1,24 @@
 """Checks arguments that a person edited against the schema of their tool. Pure."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from sessions_app.errors import ValidationFailed
 
 _MAX_WORDS = 300
+_MAX_STEPS = 20_000
+
+
+class _TooManySteps(Exception):
+    """A schema takes more steps than any that is meant to be answered."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Refuse arguments that do not fit the schema.
 
     Patterns are left to the tool: one of an MCP server's could take for ever. So is a schema that
-    can't be made sense of, which is no fault of the arguments.
+    can't be made sense of, or whose branches multiply: which is no fault of the arguments.
 
     Raises:
         ValidationFailed: ``details.field`` names the argument.
@@ -21,7 +26,8 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     from jsonschema.exceptions import best_match  # noqa: PLC0415 - few approvals are edited
 
     try:
-        fault = best_match(_validator_of()(schema).iter_errors(dict(arguments)))
+        faults = _validator_of(itertools.count())(schema).iter_errors(dict(arguments))
+        fault = best_match(faults)
     except Exception:  # noqa: BLE001 - schemas are foreign: wrong types, references without end
         return
     if fault is None:
@@ -33,9 +39,12 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     raise ValidationFailed(f"{field}: {words}. The call still waits for its approval.", field=field)
 
 
-@cache
-def _validator_of() -> Callable[[Mapping[str, Any]], Any]:
-    """Return a maker of validators that try no patterns and follow no reference to elsewhere."""
+def _validator_of(steps: Iterator[int]) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a maker of validators that try no patterns and follow no reference to elsewhere.
+
+    Args:
+        steps: Counts the keywords that are tried.
+    """
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from jsonschema.validators import extend  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
@@ -49,8 +58,15 @@ def _validator_of() -> Callable[[Mapping[str, Any]], Any]:
     def nothing(*_: Any) -> Iterator[Any]:
         return iter(())
 
-    kind = extend(
-        Draft202012Validator,
-        {"pattern": nothing, "patternProperties": nothing, "additionalProperties": no_others},
-    )
+    def counted(check: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*given: Any) -> Any:
+            if next(steps) >= _MAX_STEPS:
+                raise _TooManySteps
+            return check(*given)
+
+        return counting
+
+    left_out = {"pattern": nothing, "patternProperties": nothing, "additionalProperties": no_others}
+    checks = {**Draft202012Validator.VALIDATORS, **left_out}
+    kind = extend(Draft202012Validator, {name: counted(check) for name, check in checks.items()})
     return lambda schema: kind(schema, registry=EMPTY_REGISTRY)

@@ -58,3 +58,24 @@ def test_what_does_not_fit_is_refused_by_its_name(arguments, field):
 )
 def test_a_schema_that_makes_no_sense_or_never_ends_refuses_nothing(schema):
     check_arguments({"path": "x" * 100, "x" * 100: 1}, schema)
+
+
+@pytest.mark.parametrize("branch", ["anyOf", "allOf", "oneOf"])
+def test_branches_that_multiply_are_left_to_the_tool(branch):
+    levels = {f"a{level}": {branch: [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(60)}
+    schema = {"$ref": "#/$defs/a0", "$defs": {**levels, "a60": {"required": ["missing"]}}}
+    check_arguments({}, schema)  # 2 to the power of 60 ways to fail
+
+
+def test_properties_that_nothing_evaluates_are_left_to_the_tool():
+    deep = {"properties": {"x": {}}}
+    for _ in range(40):
+        deep = {"anyOf": [deep, deep], "unevaluatedProperties": False}
+    check_arguments({"y": 1}, deep)
+
+
+def test_long_lists_of_arguments_are_checked():
+    schema = {"properties": {"rows": {"type": "array", "items": {"type": "integer"}}}}
+    rows = [*range(5000), "x"]
+    with pytest.raises(ValidationFailed):
+        check_arguments({"rows": rows}, schema)
