@@ -22,10 +22,11 @@ from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.session import Session
-from sessions_app.store.atomic import make_private_directory, write_atomically
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory, write_atomically
 
 SESSION_SUFFIX = ".json"
 _MADE_BY_PYTHON = "__pycache__"
+_KEPT_MODE = 0o755  # what others may write they could change, and it may be code
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,17 @@ def copy_entry(entry: Entry, target: Path) -> None:
     make_private_directory(target.parent)
     session = _running_session(entry)
     if session is None:
-        _copy_file(entry.path, target)
+        _copy_file(entry.path, target, PRIVATE_FILE if entry.part.storage else _KEPT_MODE)
     else:
         write_atomically(target, encode(session))
+
+
+def parts_elsewhere(settings: MochiSettings) -> list[str]:
+    """Return the parts of a backup that links lead out of it, to files of who restores it."""
+    data = settings.resolved_data_dir.resolve()
+    return [
+        part.name for part in parts_of(settings) if not part.path.resolve().is_relative_to(data)
+    ]
 
 
 def places(settings: MochiSettings) -> Callable[[Entry], Path]:
@@ -151,10 +160,13 @@ def _can_be_copied(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def _copy_file(source: Path, target: Path) -> None:
+def _copy_file(source: Path, target: Path, mode: int) -> None:
+    """Copy a file with what of its permissions is in ``mode``, or a link as a link."""
     temporary = target.parent / f".{target.name[:64]}.{new_file_tag()}.tmp"
     try:
         shutil.copy2(source, temporary, follow_symlinks=False)
+        if not temporary.is_symlink():
+            temporary.chmod(temporary.stat().st_mode & mode)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from django.core.management import CommandError
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.backup import copy_entry, entries_of, places
 from mochi_project.management.reports import ReportCommand
-from sessions_app.store.atomic import make_private_directory
+from sessions_app.store.atomic import PRIVATE_DIRECTORY, make_private_directory
 
 
 class Command(ReportCommand):
@@ -52,7 +52,8 @@ def _back_up(settings: MochiSettings, target: Path) -> Counter[str]:
     partial = target.with_name(f"{target.name}.partial")
     if partial.exists():
         raise CommandError(f"{partial} is there, of a backup that broke off. Remove it first.")
-    make_private_directory(partial)
+    make_private_directory(partial.parent)
+    partial.mkdir(PRIVATE_DIRECTORY)  # never another user's, who would read it
     try:
         place = places(MochiSettings(data_dir=partial))
         counts: Counter[str] = Counter()

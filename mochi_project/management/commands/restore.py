@@ -10,7 +10,13 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.backup import copy_entry, entries_of, parts_of, places
+from mochi_project.management.backup import (
+    copy_entry,
+    entries_of,
+    parts_elsewhere,
+    parts_of,
+    places,
+)
 from mochi_project.management.reports import ReportCommand
 
 SHOWN_FILES = 5
@@ -39,8 +45,10 @@ class Command(ReportCommand):
         settings = django_settings.MOCHI
         if settings.test_mode:
             raise CommandError("In test mode data are gone afterwards.")
-        place = places(settings)
-        entries = list(entries_of(MochiSettings(data_dir=source)))
+        place, backup = places(settings), MochiSettings(data_dir=source)
+        if linked := parts_elsewhere(backup):
+            raise CommandError(f"{_listed(linked)} of {source}: a link leads out of the backup.")
+        entries = list(entries_of(backup))
         if not entries:
             raise CommandError(f"{source} is no backup: it holds nothing to restore.")
         taken = [path for path in map(place, entries) if path.is_symlink() or path.exists()]

@@ -158,3 +158,61 @@ def test_what_is_no_backup_is_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with pytest.raises(CommandError, match="is no backup"):
         run("restore", tmp_path / "other")
+
+
+@pytest.mark.parametrize("linked", ["workspace", "tools", "docs"])
+def test_a_backup_that_leads_elsewhere_is_refused(
+    tmp_path: Path, settings: Any, linked: str
+) -> None:
+    private, backup = tmp_path / "home", tmp_path / "backup"
+    (private / "agents").mkdir(parents=True)
+    (private / "id_rsa").write_text("secret")
+    (private / "agents" / "agent_prompt_planning.md").write_text("secret")
+    (backup / "profiles").mkdir(parents=True)
+    (backup / "profiles" / "work.json").write_text("{}")
+    (backup / linked).symlink_to(private)
+    settings.MOCHI = MochiSettings(data_dir=tmp_path / "new")
+
+    with pytest.raises(CommandError, match="a link leads out of the backup"):
+        run("restore", backup)
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_restored_is_nobody_elses_to_change(
+    data: Path, tmp_path: Path, settings: Any
+) -> None:
+    (session,) = data.glob("chat_sessions/*.json")
+    run("backup", tmp_path / "backup")
+    for path in (tmp_path / "backup").rglob("*"):
+        path.chmod(0o4777 if path.is_file() else 0o777)
+    settings.MOCHI = MochiSettings(data_dir=tmp_path / "new")
+
+    run("restore", tmp_path / "backup")
+
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode)
+        for path in (tmp_path / "new").rglob("*")
+        if path.is_file()
+    }
+    assert (modes["dates.py"], modes[session.name]) == (0o755, 0o600)
+    assert not any(mode & 0o7022 for mode in modes.values())
+
+
+def test_a_backup_is_not_written_where_another_user_may_wait_for_it(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = tmp_path / "backup.partial"
+    exists = Path.exists
+
+    def made_meanwhile(path: Path, **options: Any) -> bool:
+        there = exists(path, **options)
+        if path == waiting and not there:
+            waiting.mkdir(0o777)
+        return there
+
+    monkeypatch.setattr(Path, "exists", made_meanwhile)
+    with pytest.raises(CommandError, match=r"is there|exists"):
+        run("backup", tmp_path / "backup")
+
+    assert os.listdir(waiting) == []
