@@ -1,5 +1,6 @@
 """The wheel: what is in it, and that its command runs where nothing else is."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,16 @@ from typing import Any
 
 import pytest
 
+from mochi_project.cli import COMMANDS
 from mochi_server import __version__
 
 ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import sys
+import mochi_project.cli as cli
+print(cli.__file__, file=sys.stderr)
+sys.exit(cli.main())
+"""
 PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 
 
@@ -79,19 +87,56 @@ def test_the_data_of_who_runs_the_server_in_a_clone_are_not_packed(tmp_path: Pat
     assert not set(data) & set(names)
 
 
-def test_the_wheel_runs_from_an_empty_folder(
-    wheel: Path, start: Callable[..., Any], tmp_path: Path
-) -> None:
-    installed = tmp_path / "site"
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for PYTHONPATH, which comes first: only the dependencies are from here."""
+    folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture
+def says(
+    installed: Path, run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> Callable[..., str]:
+    """Return what runs the installed command in an empty folder, and returns what it says."""
+
+    def say(*words: str, code: int = 0) -> str:
+        ended = run([sys.executable, "-P", "-c", PROGRAM, *words], PYTHONPATH=str(installed))
+        assert str(installed) in ended.stderr
+        assert ended.returncode == code, ended.stderr
+        assert list(tmp_path.iterdir()) == []
+        return ended.stdout + ended.stderr
+
+    return say
+
+
+def test_help_of_the_wheel_lists_and_explains_every_command(says: Callable[..., str]) -> None:
+    shown = says("--help")
+    for name, line in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.MULTILINE)
+    assert "usage: mochi-server sessions" in says("sessions", "--help")
+    assert "--limit" in says("sessions", "list", "--help")
+    assert "actions:" in says("sessions", code=2)
+    assert says("--version").splitlines()[0] == __version__
+
+
+def test_what_is_misspelt_is_pointed_out_by_the_wheel(says: Callable[..., str]) -> None:
+    assert "did you mean sessions?" in says("sesions", code=2)
+    assert "did you mean list?" in says("sessions", "lst", code=2)
+    assert "did you mean --limit?" in says("sessions", "list", "--limmit", "3", code=2)
+    assert "did you mean --port?" in says("--prot", "9000", code=2)
+
+
+def test_the_wheel_runs_from_an_empty_folder(
+    installed: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    # The dependencies are this environment's, the server is the wheel's: PYTHONPATH comes first.
-    code = "import sys, mochi_project.cli as cli; print(cli.__file__, file=sys.stderr); cli.main()"
 
     server = start(
-        *(sys.executable, "-c", code, "--test-mode", "--port", "0"),
+        *(sys.executable, "-c", PROGRAM, "--test-mode", "--port", "0"),
         cwd=empty,
         PYTHONPATH=str(installed),
     )
