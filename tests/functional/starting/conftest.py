@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.functional.fork_server import Process, run_process, start_process
+from tests.functional.starting.person import Person
 
 ROOT = Path(__file__).parents[3]
 LISTENING = re.compile(r"^mochi-server listening on ((?:http://|unix:)\S+)$")
@@ -96,3 +97,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.wait()
         if process.stdout:
             process.stdout.close()
+
+
+@pytest.fixture
+def person(data_dir: Path) -> Iterator[Person]:
+    somebody = Person(data_dir)
+    yield somebody
+    somebody.leaves()
