@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from chat.stream.events import Cancelled, ClientToolCall, Event, Failed, MessageComplete
 from models_app.call_arguments import INVALID_JSON
+from sessions_app.messages import Usage
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
@@ -75,12 +77,12 @@ def ending_of(event: Event | None, *, calls: int, said_something: bool) -> Endin
     """
     if isinstance(event, MessageComplete):
         reason = "tool_calls" if calls else _REASONS.get(event.done_reason, "stop")
-        return Ending(finish_reason=reason, usage=_usage_of(event))
+        return Ending(finish_reason=reason, usage=_usage_of(event.turn_usage))
     if isinstance(event, Cancelled):
-        return Ending(finish_reason="stop", usage=_usage_of(event))
+        return Ending(finish_reason="stop", usage=_usage_of(event.turn_usage))
     if not isinstance(event, Failed):
         return None
-    usage = _usage_of(event)
+    usage = _usage_of(event.turn_usage)
     if event.code == _REFUSED:
         return Ending(finish_reason="content_filter", usage=usage, refusal=event.message)
     if event.code == _STOPPED_BY_A_LIMIT and said_something:
@@ -95,9 +97,8 @@ def arguments_text(call: ClientToolCall) -> str:
     return msgspec.json.encode(call.arguments).decode()
 
 
-def _usage_of(event: MessageComplete | Cancelled | Failed) -> UsageOut:
-    used = getattr(event, "turn_usage", None)
-    if not used:  # an older journal does not say
+def _usage_of(used: Usage | UnsetType) -> UsageOut:
+    if used is UNSET:  # in an older journal
         return UsageOut()
     request, answer = used.input_tokens or 0, used.output_tokens or 0
     return UsageOut(

@@ -25,9 +25,11 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.projector import ChunkProjector
+from sessions_app.messages import Usage
 
 TURN = "0199f3a2b4c51f2e3d4c"
 MODEL = "qwen3:14b"
+USAGE = Usage(input_tokens=12, output_tokens=30, cached_tokens=4, reasoning_tokens=7)
 
 STARTED = TurnStarted(turn_id=TURN, session_id="a1b2c3d4e5", model=MODEL)
 CONTINUED = ToolContinuationStarted()
@@ -75,13 +77,16 @@ def complete(done_reason: str | None = "stop", **fields: Any) -> MessageComplete
             "turn_id": TURN,
             "done_reason": done_reason,
             "usage": {},
+            "turn_usage": USAGE,
             **fields,
         }
     )
 
 
 def cancelled() -> Cancelled:
-    return Cancelled(content="", thinking=None, model=MODEL, message_id="ab12cd34ef")
+    return Cancelled(
+        content="", thinking=None, model=MODEL, message_id="ab12cd34ef", turn_usage=USAGE
+    )
 
 
 def failed(code: str = "NETWORK_ERROR", message: str = "It broke off.", **details: Any) -> Failed:

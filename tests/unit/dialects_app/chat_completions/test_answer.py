@@ -50,7 +50,7 @@ def test_an_answer_holds_text_reasoning_and_what_it_used():
     assert choice.message.reasoning_content == choice.message.reasoning == "They greet."
     assert choice.message.tool_calls is UNSET
     assert choice.finish_reason == "stop"
-    assert completion.usage.total_tokens == 0
+    assert completion.usage.total_tokens == 42
 
 
 def test_an_answer_of_calls_alone_has_no_text():

@@ -5,9 +5,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.projector import ChunkProjector
+from sessions_app.messages import Usage
 from tests.unit.dialects_app.chat_completions.journals import (
     CONTINUED,
     DONE,
@@ -71,13 +73,21 @@ def test_usage_comes_last_where_it_is_asked_for_and_is_null_before():
     assert [chunk["usage"] for chunk in others] == [None] * len(others)
     assert last["choices"] == []
     assert last["usage"] == {
-        "prompt_tokens": 0,
-        "completion_tokens": 0,
-        "total_tokens": 0,
-        "prompt_tokens_details": {"cached_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0},
+        "prompt_tokens": 12,
+        "completion_tokens": 30,
+        "total_tokens": 42,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 7},
     }
     assert all("usage" not in chunk for chunk in show(said("Hi"), complete()))
+
+
+def test_what_is_not_known_of_the_usage_counts_as_nothing():
+    for usage in (UNSET, Usage(), Usage(input_tokens=5)):
+        told = show(complete(turn_usage=usage), includes_usage=True)[-1]["usage"]
+        assert told["completion_tokens"] == 0
+        assert told["total_tokens"] == told["prompt_tokens"]
+        assert told["prompt_tokens_details"] == {"cached_tokens": 0}
 
 
 def test_a_call_of_the_client_s_tools_is_named_once_and_then_told():
