@@ -21,7 +21,12 @@ from dialects_app.responses.conversations import (
     ItemsIn,
     LabelsIn,
 )
+from dialects_app.responses.ending import COMPLETED
+from dialects_app.responses.kept import ResponseDeletedOut
 from dialects_app.responses.pages import ItemPage
+from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.resource import resource_of, usage_of
+from dialects_app.responses.saved_items import text_item
 
 _PREFIX = "OpenAI"
 """In front of the names of these components: the document has a ``ModelOut`` already."""
@@ -39,6 +44,30 @@ _QWEN: dict[str, Any] = {
     "capabilities": ["completion", "tools", "thinking"],
     "architecture": {"input_modalities": ["text"]},
 }
+
+
+_SAID_ITEM: dict[str, Any] = {
+    "id": "msg_be560667fb0c6c7f0f1d",
+    "type": "message",
+    "role": "user",
+    "status": "completed",
+    "content": [{"type": "input_text", "text": "Hello!"}],
+}
+_RESPONSE: dict[str, Any] = resource_of(
+    ResponseRecord(),
+    session_id="be560667fb",
+    turn_id="0199c7d5e8001f2e3d4c",
+    model="qwen3:14b",
+    ending=COMPLETED,
+    output=[text_item("msg_be560667fb5a1c3e7f90", "Hello! How can I help?")],
+    usage=usage_of(12, 8),
+    completed_at=1760000001,
+)
+_RESPONSE_EVENTS = """event: response.output_text.delta
+data: {"type":"response.output_text.delta","sequence_number":4,\
+"item_id":"msg_be560667fb5a1c3e7f90","output_index":0,"content_index":0,"logprobs":[],"delta":"Hello"}
+
+"""
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +106,7 @@ def _conversations() -> dict[str, Described]:
         "created_at": 1760000000,
         **labels,
     }
-    item = {
-        **said,
-        "id": "msg_be560667fb0c6c7f0f1d",
-        "status": "completed",
-        "content": [{"type": "input_text", "text": "Hello!"}],
-    }
+    item = _SAID_ITEM
     page = {
         "object": "list",
         "data": [item],
@@ -110,6 +134,27 @@ def _conversations() -> dict[str, Described]:
         ),
         "openai_get_conversation_item": Described(example=item),
         "openai_delete_conversation_item": shown,
+    }
+
+
+def _kept_responses() -> dict[str, Described]:
+    return {
+        "openai_get_response": Described(example=_RESPONSE, stream=_RESPONSE_EVENTS),
+        "openai_cancel_response": Described(example={**_RESPONSE, "status": "cancelled"}),
+        "openai_delete_response": Described(
+            answer=ResponseDeletedOut,
+            example={"id": _RESPONSE["id"], "object": "response", "deleted": True},
+        ),
+        "openai_list_input_items": Described(
+            answer=ItemPage,
+            example={
+                "object": "list",
+                "data": [_SAID_ITEM],
+                "first_id": _SAID_ITEM["id"],
+                "last_id": _SAID_ITEM["id"],
+                "has_more": False,
+            },
+        ),
     }
 
 
@@ -154,7 +199,12 @@ def _chat_completions() -> dict[str, Described]:
     }
 
 
-SECTIONS: list[Callable[[], dict[str, Described]]] = [_models, _chat_completions, _conversations]
+SECTIONS: list[Callable[[], dict[str, Described]]] = [
+    _models,
+    _chat_completions,
+    _kept_responses,
+    _conversations,
+]
 """Each returns the operations of a part of the protocol, importing what it needs."""
 
 

@@ -2,7 +2,8 @@
 
 No table is needed: an id holds the session and what in it is meant. Items hold their session, too,
 because clients send items back by id alone (``item_reference``, an approval) with no other word of
-the conversation that they are from: the AI SDK does so unless it is told not to.
+the conversation that they are from: the AI SDK does so unless it is told not to
+(docs/decisions/0062).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Serves the routes of conversations: parses, calls, encodes."""
+"""Serves the routes of kept responses and of conversations: parses, calls, encodes."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,8 +6,10 @@ from typing import Annotated
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
+from chat.http.event_stream import EventStream, EventStreamBody
 from dialects_app.openai.body import read_body
 from dialects_app.responses.conversations import (
     ConversationIn,
@@ -16,6 +18,7 @@ from dialects_app.responses.conversations import (
     LabelsIn,
     session_of,
 )
+from dialects_app.responses.kept import KeptResponses, questions_of
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import SessionNotFound
@@ -25,6 +28,75 @@ router = Router(tags=["OpenAI"])
 After = Annotated[str | None, Query(description="The item after which the page begins")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]
 InOrder = Annotated[Order, Query(description="`desc`: the newest first")]
+
+
+@router.get(
+    "/responses/{response_id}",
+    response={200: None, (400, 404): None},
+    summary="Get a response, or its stream again",
+    operation_id="openai_get_response",
+)
+async def get_response(
+    request: HttpRequest,
+    response_id: str,
+    stream: Annotated[bool, Query(description="Whether its events are sent")] = False,
+    starting_after: Annotated[
+        int | None, Query(ge=0, description="The `sequence_number` of the last event you have")
+    ] = None,
+) -> HttpResponseBase:
+    """Return a response as it is now, or its events after the given one.
+
+    From any worker, after a crash, too. Every turn is a response: `resp_`, the session's id, and
+    the turn's. Its events are kept for ten minutes after its end; then a stream is 400.
+    """
+    if not stream:
+        return _json(await _kept().get(response_id))
+    after = -1 if starting_after is None else starting_after
+    again = await _kept().stream(response_id, after=after)
+    return EventStream(EventStreamBody(again.listener, again.listener.close, again.projector))
+
+
+@router.post(
+    "/responses/{response_id}/cancel",
+    response={200: None, 404: None},
+    summary="Cancel a response",
+    operation_id="openai_cancel_response",
+)
+async def cancel_response(request: HttpRequest, response_id: str) -> HttpResponse:
+    """Stop a response, whoever listens to it, and return it; one that has ended stays as it is."""
+    return _json(await _kept().cancel(response_id))
+
+
+@router.delete(
+    "/responses/{response_id}",
+    response={200: None, (404, 409): None},
+    summary="Delete a response",
+    operation_id="openai_delete_response",
+)
+async def delete_response(request: HttpRequest, response_id: str) -> HttpResponse:
+    """Forget a response, and its session if nothing else is in it; 409 while it is being made.
+
+    What was said stays in a session that has other turns.
+    """
+    return _json(await _kept().delete(response_id))
+
+
+@router.get(
+    "/responses/{response_id}/input_items",
+    response={200: None, (400, 404): None},
+    summary="List what a response was made from",
+    operation_id="openai_list_input_items",
+)
+async def list_input_items(
+    request: HttpRequest,
+    response_id: str,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+    order: InOrder = "desc",
+) -> HttpResponse:
+    """Return a page of the items before a response: its input, and what that followed."""
+    items = await _kept().input_items(response_id)
+    return _json(page_of(items, after=after, limit=limit, order=order))
 
 
 @router.post(
@@ -136,13 +208,21 @@ def _conversations() -> Conversations:
     return Conversations(services.sessions, model=services.settings.default_model)
 
 
+def _kept() -> KeptResponses:
+    services = get_services()
+    return KeptResponses(
+        conversations=services.conversations,
+        forget_session=services.sessions.delete,
+    )
+
+
 async def _questions(session_id: str) -> Mapping[str, str]:
     """Return the confirmations that the session's own calls wait for, by the calls' ids."""
     try:
         pending = await get_services().confirmations.pending(session_id)
     except SessionNotFound:
         return {}  # said by who reads the session
-    return {asked.tool_call_id: asked.confirmation_id for asked in pending if not asked.agent_name}
+    return questions_of(pending)
 
 
 def _json(value: object) -> HttpResponse:

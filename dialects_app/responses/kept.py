@@ -1,0 +1,228 @@
+"""Finds responses that were begun, streams them again, cancels and forgets them."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from chat.approvals.confirmation import Confirmation
+from chat.errors import NoActiveTurn
+from chat.service import Conversations
+from chat.stream.numbered_event import Listener, NumberedEvent
+from dialects_app.openai.ids import ResponseId, read_response_id
+from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
+from dialects_app.responses.projector import ResponseProjector
+from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.resource import Resource
+from dialects_app.responses.saved_items import Item
+from dialects_app.responses.saved_turn import (
+    SavedTurn,
+    empty_turn,
+    find_turn,
+    input_of,
+    saved_resource,
+    turns_of,
+)
+from dialects_app.responses.store import ResponseStore
+from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+
+FindConversations = Callable[[str], Awaitable[Conversations]]
+"""Returns what reaches the turns of a session, saved or not."""
+
+
+class ResponseDeletedOut(msgspec.Struct, kw_only=True):
+    """Says that a response was deleted."""
+
+    id: str
+    object: str = "response"
+    deleted: bool = True
+
+
+class ResponseStream(NamedTuple):
+    """The events of a response from one on: what receives them, and what shows them."""
+
+    listener: Listener
+    projector: ResponseProjector
+
+
+class _Place(NamedTuple):
+    """Holds where a response is, and what is known of it."""
+
+    name: str
+    id: ResponseId
+    conversations: Conversations
+    store: ResponseStore
+    record: ResponseRecord | None
+
+
+class KeptResponses:
+    """Finds the responses of all processes, running or not, by their ids.
+
+    Args:
+        conversations: Where sessions are.
+        forget_session: Deletes a saved session; blocks.
+    """
+
+    def __init__(
+        self,
+        *,
+        conversations: FindConversations,
+        forget_session: Callable[[str], None],
+    ) -> None:
+        self._conversations = conversations
+        self._forget_session = forget_session
+
+    async def get(self, name: str) -> Resource:
+        """Return a response as it is now: from its events, or from its session without them.
+
+        Raises:
+            ResponseNotFound: There is no such response.
+        """
+        place = await self._find(name)
+        events = await self._events(place)
+        if events is not None:
+            return await asyncio.to_thread(_projected, place, events)
+        turn = await self._saved(place)
+        end = await asyncio.to_thread(place.store.end, *place.id)
+        record = place.record or ResponseRecord()
+        return saved_resource(turn, record, end, questions=await self._questions(place))
+
+    async def stream(self, name: str, *, after: int = -1) -> ResponseStream:
+        """Listen to a response; its turn goes on without its first client.
+
+        Args:
+            name: The response.
+            after: The number of the last event that the client has.
+
+        Raises:
+            ResponseNotFound: There is no such response.
+            ResponseNotStreamable: Its events were swept.
+        """
+        place = await self._find(name)
+        try:
+            listener = await place.conversations.turns.listen(*place.id)
+        except SessionNotFound as missing:
+            raise ResponseNotFound(name) from missing
+        if listener is None:
+            await self._saved(place)
+            raise ResponseNotStreamable(name)
+        record = place.record or ResponseRecord()
+        return ResponseStream(listener, ResponseProjector(*place.id, record, after=after))
+
+    async def cancel(self, name: str) -> Resource:
+        """Stop a response, and return it; one that has ended stays as it is.
+
+        Raises:
+            ResponseNotFound: There is no such response.
+        """
+        place = await self._find(name)
+        try:
+            await place.conversations.turns.cancel(*place.id)
+        except NoActiveTurn:
+            pass
+        except SessionNotFound as missing:
+            raise ResponseNotFound(name) from missing
+        return await self.get(name)
+
+    async def delete(self, name: str) -> ResponseDeletedOut:
+        """Forget a response, and with it a session that was made for it and has no other turn.
+
+        Raises:
+            ResponseNotFound: There is no such response.
+            SessionBusy: It is being made.
+        """
+        place = await self._find(name)
+        session_id, turn_id = place.id
+        await self.input_items(name)  # it exists
+        active = await place.conversations.turns.active(session_id)
+        if active is not None and active.turn_id == turn_id:
+            raise SessionBusy(session_id, turn_id)
+        await asyncio.to_thread(self._forget, place)
+        return ResponseDeletedOut(id=name)
+
+    async def input_items(self, name: str) -> Sequence[Item]:
+        """Return the items that a response was made from, oldest first.
+
+        Raises:
+            ResponseNotFound: There is no such response.
+        """
+        place = await self._find(name)
+        is_begun = await self._events(place) is not None
+        turn = await self._saved(place, is_known=is_begun)
+        return await asyncio.to_thread(input_of, turn, questions=await self._questions(place))
+
+    async def _find(self, name: str) -> _Place:
+        named = read_response_id(name)
+        if named is None:
+            raise ResponseNotFound(name)
+        conversations = await self._conversations(named.session_id)
+        store = ResponseStore(conversations.records)
+        if await asyncio.to_thread(store.is_deleted, *named):
+            raise ResponseNotFound(name)
+        record = await asyncio.to_thread(store.known_record, *named)
+        return _Place(name, named, conversations, store, record)
+
+    async def _events(self, place: _Place) -> Sequence[NumberedEvent] | None:
+        """Return the events of a response so far; None if there are none any more, or no such."""
+        conversations = place.conversations
+        try:
+            events = await conversations.remote.events(*place.id)
+            if events:
+                return events
+            active = await conversations.turns.active(place.id.session_id)
+        except SessionNotFound as missing:
+            raise ResponseNotFound(place.name) from missing
+        is_starting = active is not None and active.turn_id == place.id.turn_id
+        return () if is_starting else None
+
+    async def _saved(self, place: _Place, *, is_known: bool = False) -> SavedTurn:
+        """Return what a response's turn left in its session, maybe nothing."""
+        session_id, turn_id = place.id
+        try:
+            session = await asyncio.to_thread(place.conversations.repository.load, session_id)
+        except SessionNotFound as missing:
+            raise ResponseNotFound(place.name) from missing
+        turn = find_turn(session, turn_id)
+        if turn is not None:
+            return turn
+        if not is_known and place.record is None:
+            raise ResponseNotFound(place.name)
+        return empty_turn(session, turn_id)
+
+    async def _questions(self, place: _Place) -> Mapping[str, str]:
+        try:
+            pending = await place.conversations.confirmations.pending(place.id.session_id)
+        except MochiError:  # deleted meanwhile; what is left can be shown
+            return {}
+        return questions_of(pending)
+
+    def _forget(self, place: _Place) -> None:
+        session_id, turn_id = place.id
+        record = place.record
+        is_first = (
+            record is not None
+            and record.echo.get("conversation") is None
+            and record.echo.get("previous_response_id") is None
+            and record.echo.get("store", True)
+        )
+        session = place.conversations.repository.load(session_id)
+        if is_first and turns_of(session) <= {turn_id}:
+            self._forget_session(session_id)
+        else:
+            place.store.delete(session_id, turn_id)
+
+
+def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:
+    """Return the questions about a session's own calls, by the calls' ids; agents' are theirs."""
+    return {
+        asked.tool_call_id: asked.confirmation_id for asked in pending if asked.agent_name is None
+    }
+
+
+def _projected(place: _Place, events: Sequence[NumberedEvent]) -> Resource:
+    """Return a response after these events; nothing is encoded."""
+    projector = ResponseProjector(*place.id, place.record or ResponseRecord(), after=sys.maxsize)
+    projector.feed(events)
+    return projector.resource()

@@ -1,0 +1,243 @@
+"""Makes a response of what its turn left in the session, once its events are gone. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dialects_app.openai.ids import item_id
+from dialects_app.responses.ending import (
+    CANCELLED,
+    COMPLETED,
+    Ending,
+    ending_of_answer,
+    ending_of_error,
+)
+from dialects_app.responses.projector import agent_call
+from dialects_app.responses.record import NO_END, NO_RECORD, ResponseEnd, ResponseRecord
+from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
+from dialects_app.responses.saved_items import (
+    Item,
+    answer_items,
+    function_item,
+    items_of,
+    request_item,
+    server_call_item,
+    unique_name,
+)
+from sessions_app.calls import results_of
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from sessions_app.session import Session
+from tools_app.toolset import AGENT_TOOL
+
+
+class SavedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages that a turn made, and those before them.
+
+    Attributes:
+        session: The session.
+        turn_id: The turn.
+        before: What the turn went on from, its own input included.
+        made: What its model and tools said.
+    """
+
+    session: Session
+    turn_id: str
+    before: Sequence[Message]
+    made: Sequence[Message]
+
+    @property
+    def answer(self) -> AssistantMessage | None:
+        """The last answer of its model, if there is one."""
+        return next((m for m in reversed(self.made) if isinstance(m, AssistantMessage)), None)
+
+
+def find_turn(session: Session, turn_id: str) -> SavedTurn | None:
+    """Return what a turn made, be it replaced since; None if nothing of it is there."""
+    for before, messages in _histories(session):
+        asked_here = _calls_of_server([*before, *messages])
+        made = [message for message in messages if _is_made_by(message, turn_id, asked_here)]
+        if made:
+            start = next(i for i, each in enumerate(messages) if each is made[0])
+            return SavedTurn(
+                session=session, turn_id=turn_id, before=[*before, *messages[:start]], made=made
+            )
+    return None
+
+
+def empty_turn(session: Session, turn_id: str) -> SavedTurn:
+    """Return a turn that left nothing but its input, or not even that."""
+    told = [at for at, each in enumerate(session.messages) if each.turn_id == turn_id]
+    end = told[-1] + 1 if told else len(session.messages)
+    return SavedTurn(session=session, turn_id=turn_id, before=session.messages[:end], made=())
+
+
+def turns_of(session: Session) -> set[str]:
+    """Return the turns of whose messages a session has some, replaced answers included."""
+    return {
+        turn_id
+        for _, messages in _histories(session)
+        for message in messages
+        if (turn_id := message.turn_id)
+    }
+
+
+def saved_resource(
+    turn: SavedTurn,
+    record: ResponseRecord = NO_RECORD,
+    end: ResponseEnd = NO_END,
+    *,
+    questions: Mapping[str, str],
+) -> Resource:
+    """Return the resource of a response from what its turn left.
+
+    Args:
+        turn: The turn.
+        record: What the response's client asked for.
+        end: What is known of its end.
+        questions: The confirmations that the session's calls wait for, by the calls' ids.
+    """
+    questions = {**questions, **end.questions}
+    answer = turn.answer
+    return resource_of(
+        record,
+        session_id=turn.session.session_id,
+        turn_id=turn.turn_id,
+        model=answer.model if answer else turn.session.metadata.model,
+        ending=_ending(turn, end, questions),
+        output=output_of(turn, record, questions=questions),
+        usage=_usage(turn),
+        completed_at=seconds_of(answer.timestamp) if answer else None,
+    )
+
+
+def input_of(turn: SavedTurn, *, questions: Mapping[str, str]) -> list[Item]:
+    """Return the items that a response was made from, oldest first."""
+    return items_of(turn.before, turn.session.session_id, questions=questions)
+
+
+def output_of(
+    turn: SavedTurn, record: ResponseRecord = NO_RECORD, *, questions: Mapping[str, str]
+) -> list[Item]:
+    """Return the items that a response made, in the order in which its stream has them."""
+    session_id = turn.session.session_id
+    items = list(_resumed_items(turn, record))
+    for index, message in enumerate(turn.made):
+        if isinstance(message, AssistantMessage):
+            items += answer_items(message, session_id)
+            results = results_of(turn.made, index)
+            items += _call_items(message.tool_calls, results, session_id, questions)
+    names: Counter[str] = Counter()
+    return [{**item, "id": unique_name(names, item["id"])} for item in items]
+
+
+def _resumed_items(turn: SavedTurn, record: ResponseRecord) -> Iterator[Item]:
+    """Yield the items of calls that an earlier turn left open."""
+    asked = {
+        call.id: call
+        for message in turn.before
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    }
+    for message in turn.made:
+        if not isinstance(message, ToolMessage):
+            break
+        call = asked.get(message.tool_call_id or "")
+        if call is None:
+            continue
+        known = record.resumed.get(call.id)
+        question = known.confirmation_id if known is not None else None
+        yield server_call_item(
+            _shown(call),
+            message,
+            turn.session.session_id,
+            approval_request_id=question and item_id("mcpr", turn.session.session_id, question),
+        )
+
+
+def _call_items(
+    calls: Sequence[ToolCall],
+    results: Sequence[ToolMessage | None],
+    session_id: str,
+    questions: Mapping[str, str],
+) -> Iterator[Item]:
+    pairs = [
+        (call, result) for call, result in zip(calls, results, strict=True) if not call.client_side
+    ]
+    asked = [call for call, result in pairs if result is None and call.id in questions]
+    for call in asked:
+        yield request_item(_shown(call), questions[call.id], session_id)
+    for call, result in pairs:
+        if call not in asked:
+            yield server_call_item(_shown(call), result, session_id)
+    for call in calls:
+        if call.client_side:
+            yield function_item(call, session_id)
+
+
+def _shown(call: ToolCall) -> ToolCall:
+    """Return a call as it is shown: of an agent, with its name."""
+    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
+    if call.name != AGENT_TOOL or not isinstance(agent, str):
+        return call
+    return agent_call(call.id, agent, instruction if isinstance(instruction, str) else "")
+
+
+def _ending(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> Ending:
+    answer = turn.answer
+    if answer is not None and answer.cancelled:
+        return CANCELLED
+    if end.error_code is not None or answer is None or answer.interrupted:
+        return ending_of_error(end.error_code, end.error_message)
+    if not answer.tool_calls:
+        return ending_of_answer(answer.done_reason)
+    index = next(i for i, each in enumerate(turn.made) if each is answer)
+    open_calls = [
+        call
+        for call, result in zip(answer.tool_calls, results_of(turn.made, index), strict=True)
+        if result is None
+    ]
+    waits = any(call.client_side or call.id in questions for call in open_calls)
+    return COMPLETED if waits else ending_of_error(None, "")
+
+
+def _usage(turn: SavedTurn) -> dict[str, Any] | None:
+    used = [m.usage for m in turn.made if isinstance(m, AssistantMessage) and m.usage]
+    if not used:
+        return None
+    return usage_of(
+        sum(each.input_tokens or 0 for each in used),
+        sum(each.output_tokens or 0 for each in used),
+        cached_tokens=sum(each.cached_tokens or 0 for each in used),
+        reasoning_tokens=sum(each.reasoning_tokens or 0 for each in used),
+    )
+
+
+def _histories(session: Session) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
+    """Yield the messages, and each replaced answer after the messages before it."""
+    yield (), session.messages
+    for index, message in enumerate(session.messages):
+        if isinstance(message, AssistantMessage):
+            for variant in message.variants:
+                yield session.messages[:index], variant
+
+
+def _calls_of_server(messages: Sequence[Message]) -> set[str]:
+    """Return the calls that turns asked this server to run, not those that clients told of."""
+    return {
+        call.id
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.turn_id
+        for call in message.tool_calls
+        if not call.client_side
+    }
+
+
+def _is_made_by(message: Message, turn_id: str, asked_here: set[str]) -> bool:
+    """Return whether a turn made a message; results that its client sent are its input."""
+    if message.turn_id != turn_id:
+        return False
+    if isinstance(message, ToolMessage):
+        return message.tool_call_id in asked_here
+    return isinstance(message, AssistantMessage)

@@ -1,0 +1,195 @@
+"""One turn, followed in every protocol at once: the same text, the same calls, the same end."""
+
+import json
+import threading
+
+import pytest
+
+from tests.functional.conftest import block
+from tests.functional.dialects.connecting import client_at
+
+TOOLS = '''
+"""Two tools."""
+
+__all__ = ["add", "note"]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: One.
+        b: The other.
+    """
+    return a + b
+
+
+def note(text: str) -> str:
+    """Write a line down.
+
+    Args:
+        text: The line.
+    """
+    return f"noted {text}"
+'''
+CONFIRM = "tool_call_confirmation_required"
+SCRIPT = block(
+    {
+        "tool_call": [
+            {"name": "add", "args": {"a": 1, "b": 2}},
+            {"name": "note", "args": {"text": "three"}},
+        ]
+    },
+    {"text_message": {"text": ["It is ", "3, and ", "noted."], "reasoning": ["Bo", "th."]}},
+    per_request=True,
+)
+
+
+@pytest.fixture(scope="module")
+def server(start_once):
+    server = start_once("--workers", "2")
+    folder = server.data_dir / "tools"
+    folder.mkdir(exist_ok=True)
+    (folder / "pair.py").write_text(TOOLS)
+    return server
+
+
+class Following(threading.Thread):
+    """Reads a stream in a thread, and tells what it saw."""
+
+    def __init__(self, read, is_question):
+        super().__init__(daemon=True)
+        self.asked = threading.Event()
+        self.seen = []
+        self._read = read
+        self._is_question = is_question
+        self.start()
+
+    def run(self):
+        try:
+            for event in self._read():
+                self.seen.append(event)
+                if self._is_question(event):
+                    self.asked.set()
+        finally:
+            self.asked.set()
+
+    def to_the_end(self):
+        self.join(timeout=60)
+        assert not self.is_alive()
+        return self.seen
+
+
+def follow(client, name):
+    return Following(
+        lambda: client.responses.retrieve(name, stream=True),
+        lambda event: (
+            event.type == "response.output_item.done" and event.item.type == "mcp_approval_request"
+        ),
+    )
+
+
+def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, connect):
+    chat = server.chat()
+    policies = {"tools": ["add", "note"], "tool_policies": {"add": "never_confirm"}}
+    session_id = chat.new_session(tool_settings=policies)
+    with chat.stream(session_id, message=SCRIPT, think=True) as events:
+        started = next(events)
+        name = f"resp_{session_id}{started.data['turn_id']}"
+        native = Following(lambda: events, lambda event: event.name == CONFIRM)
+        followers = [follow(client_at(server, worker, connect), name) for worker in (0, 1)]
+        for follower in (native, *followers):
+            assert follower.asked.wait(60)
+        [question] = [event.data for event in native.seen if event.name == CONFIRM]
+        answer = server.chat().http.post(
+            f"/chat/{session_id}/confirm-tool",
+            json={"confirmation_id": question["confirmation_id"], "approved": True},
+        )
+        assert answer.status_code == 200, answer.text
+        seen = native.to_the_end()
+    expected = told_natively(seen)
+    assert expected["text"] == "It is 3, and noted."
+    assert [call["output"] for call in expected["calls"]] == ["3", "noted three"]
+    streams = [as_sent(follower.to_the_end()) for follower in followers]
+    client = connect(server)
+    streams.append(as_sent(client.responses.retrieve(name, stream=True)))  # a late joiner
+    assert streams[0] == streams[1] == streams[2]
+    final = streams[0][-1]["response"]
+    assert told_by(final) == expected
+    assert told_by_deltas(streams[0]) == (expected["thinking"], expected["text"])
+    assert client.responses.retrieve(name).to_dict() == final
+    late = chat.reattach(session_id)
+    assert told_natively(late) == expected
+    assert told_by_messages(server.session_file(session_id)["messages"]) == expected
+
+
+def as_sent(events):
+    return [event.to_dict() for event in events]
+
+
+def told_natively(events):
+    by_name = {}
+    for event in events:
+        by_name.setdefault(event.name, []).append(event.data)
+    [complete] = by_name["message_complete"]
+    assert "".join(data["content"] for data in by_name["content_delta"]) == complete["content"]
+    assert "".join(data["content"] for data in by_name["thinking_delta"]) == complete["thinking"]
+    return {
+        "thinking": complete["thinking"],
+        "text": complete["content"],
+        "status": "completed",
+        "calls": [
+            {"name": call["tool_name"], "arguments": call["arguments"], "output": call["result"]}
+            for call in complete["tool_calls"]
+        ],
+    }
+
+
+def told_by(response):
+    items = response["output"]
+    [reasoning] = [item for item in items if item["type"] == "reasoning"]
+    [message] = [item for item in items if item["type"] == "message"]
+    ran = {item["name"]: item for item in items if item["type"] == "mcp_call"}
+    return {
+        "thinking": reasoning["summary"][0]["text"],
+        "text": message["content"][0]["text"],
+        "status": response["status"],
+        "calls": [
+            {
+                "name": name,
+                "arguments": json.loads(ran[name]["arguments"]),
+                "output": ran[name]["output"],
+            }
+            for name in ("add", "note")
+        ],
+    }
+
+
+def told_by_deltas(events):
+    deltas = {"response.reasoning_summary_text.delta": "", "response.output_text.delta": ""}
+    for event in events:
+        if event["type"] in deltas:
+            deltas[event["type"]] += event["delta"]
+    return tuple(deltas.values())
+
+
+def told_by_messages(messages):
+    [asking, answer] = [message for message in messages if message["role"] == "assistant"]
+    outputs = {
+        message["tool_call_id"]: message["content"]
+        for message in messages
+        if message["role"] == "tool"
+    }
+    return {
+        "thinking": answer["thinking"],
+        "text": answer["content"],
+        "status": "completed" if answer["done_reason"] == "stop" else answer["done_reason"],
+        "calls": [
+            {
+                "name": call["function"]["name"],
+                "arguments": call["function"]["arguments"],
+                "output": outputs[call["id"]],
+            }
+            for call in asking["tool_calls"]
+        ],
+    }

@@ -1,0 +1,364 @@
+"""Responses are found by their ids: while they run, after that, and when their events are gone."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from chat.start.preparation import TurnRequest
+from dialects_app.openai.ids import conversation_id, read_item_id, response_id
+from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
+from dialects_app.responses.kept import KeptResponses
+from dialects_app.responses.record import ResponseRecord
+from dialects_app.responses.store import ResponseStore
+from models_app.errors import ModelError, ModelNotFound, NetworkError
+from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta
+from sessions_app.errors import SessionBusy
+from sessions_app.messages import ToolCall, ToolSpec
+from tests.unit.chat.conftest import House, NoTools
+from tests.unit.dialects_app.responses.streams import check_resource, shown
+from tools_app.toolset import Tool, ToolListing, ToolResult
+
+HELLO = TurnRequest(message="Hello!", approvals="suspend")
+GO_ON = TurnRequest(approvals="suspend")
+DONE = Finished(done_reason="stop", prompt_eval_count=10, eval_count=2)
+
+
+class Notes:
+    """A toolset with one tool."""
+
+    async def listing(self, selection=None):
+        spec = ToolSpec(name="note", description="", parameters={})
+        return ToolListing(tools={"note": Tool(spec=spec)})
+
+    async def call_tool(self, invocation):
+        text = invocation.arguments["text"]
+        if text == "nothing":
+            return ToolResult(success=False, error_message="There is nothing to note.")
+        return ToolResult(success=True, result=f"noted {text}")
+
+
+def noted(*texts):
+    return [
+        CallDelta(ToolCall(id=f"c{number}", name="note", arguments={"text": text}))
+        for number, text in enumerate(texts)
+    ]
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+@pytest.fixture
+async def house(data_dir):
+    house = House(data_dir, Notes())
+    yield house
+    with suppress(ModelError):
+        await house.turns.shutdown(grace_seconds=0)
+
+
+@pytest.fixture
+def store(house):
+    return ResponseStore(house.conversations.records)
+
+
+@pytest.fixture
+def kept(house):
+    return kept_in(house)
+
+
+def kept_in(house):
+    async def conversations(_):
+        return house.conversations
+
+    return KeptResponses(conversations=conversations, forget_session=house.sessions.delete)
+
+
+async def run(house, session_id=None, request=HELLO, **session):
+    """Have a turn, and return the name of its response."""
+    session_id = session_id or await house.new_session(**session)
+    turn = await house.turns.start(session_id, request)
+    async with asyncio.timeout(20):
+        await turn.finished()
+    return response_id(session_id, turn.turn_id)
+
+
+async def read(stream):
+    """Return everything that a stream sends."""
+    data = b""
+    async with asyncio.timeout(20):
+        while (events := await stream.listener.next()) is not None:
+            data += stream.projector.feed(events)
+    stream.listener.close()
+    return shown(data)
+
+
+def sweep(house, name):
+    house.journal.discard(name[5:15], name[15:])
+
+
+async def as_saved(house, kept, name):
+    """Return a response from its session alone."""
+    await asyncio.to_thread(sweep, house, name)
+    return await kept.get(name)
+
+
+# --- With and without events -------------------------------------------------------------------
+
+SCRIPTS = {
+    "an answer": [[[ThinkingDelta("Hm")], [TextDelta("Hel"), TextDelta("lo")], [DONE]]],
+    "an answer that is too long": [[[TextDelta("Hel")], [Finished(done_reason="length")]]],
+    "tools": [
+        [[ThinkingDelta("Hm")], [TextDelta("Noting.")], noted("one", "nothing"), [DONE]],
+        [noted("two"), [DONE]],
+        [[TextDelta("All is noted.")], [DONE]],
+    ],
+    "an unknown tool": [
+        [[CallDelta(ToolCall(id="c1", name="nope", arguments={}))], [DONE]],
+        [[TextDelta("Sorry.")], [DONE]],
+    ],
+    "an error after some text": [[[TextDelta("Hel")], NetworkError("gone")]],
+    "an error after tools": [[noted("one"), [DONE]], [NetworkError("gone")]],
+}
+
+
+@pytest.mark.parametrize("what", SCRIPTS)
+async def test_a_response_is_the_same_with_and_without_its_events(house, kept, what):
+    for script in SCRIPTS[what]:
+        house.model.say(*script)
+    name = await run(house, tools=["note"])
+    found = await kept.get(name)
+    check_resource(found)
+    saved = await as_saved(house, kept, name)
+    if found["status"] == "failed":  # of its error, the session knows nothing
+        assert saved.pop("error")["code"] == found.pop("error")["code"]
+    assert saved == found
+
+
+async def test_a_response_that_asks_is_the_same_with_and_without_its_events(house, kept):
+    house.model.say([TextDelta("May I?")], noted("one", "two"), [DONE])
+    name = await run(house, tools=["note"], policy="always_confirm")
+    found = await kept.get(name)
+    check_resource(found)
+    assert [item["type"] for item in found["output"]] == [
+        "message",
+        *["mcp_approval_request"] * 2,
+    ]
+    assert found["status"] == "completed"
+    assert await as_saved(house, kept, name) == found
+    for item in found["output"][1:]:
+        asked = read_item_id(item["id"])
+        await house.confirmations.decide(asked.session_id, asked.name, approved=True)
+    house.model.say([TextDelta("All is noted.")], [DONE])
+    after = await run(house, name[5:15], GO_ON)
+    resumed = await kept.get(after)
+    assert [item["type"] for item in resumed["output"]] == ["mcp_call", "mcp_call", "message"]
+    saved = await as_saved(house, kept, after)
+    assert without_arguments(saved) == without_arguments(resumed)
+
+
+def without_arguments(resource):
+    """Leave out what only the record of the response that resumes a call knows."""
+    output = [
+        {key: value for key, value in item.items() if key != "arguments"}
+        for item in resource["output"]
+    ]
+    return {**resource, "output": output}
+
+
+async def test_what_was_asked_is_repeated_with_and_without_events(house, kept, store):
+    house.model.say_text("Hello")
+    name = await run(house)
+    record = ResponseRecord(echo={"model": "profile:x", "temperature": 0.5}, background=True)
+    await asyncio.to_thread(store.keep, name[5:15], name[15:], record)
+    found = await kept.get(name)
+    assert (found["model"], found["temperature"], found["background"]) == ("profile:x", 0.5, True)
+    assert await as_saved(house, kept, name) == found
+
+
+# --- While it runs -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def speaking(house):
+    """The name of a response that has said a word, and goes on when it is told."""
+    house.model.say([TextDelta("Hello ")], ..., [TextDelta("there")], [DONE])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    async with asyncio.timeout(20):
+        await house.model.asked.wait()
+        await turn.committed()
+    yield response_id(session_id, turn.turn_id)
+    house.model.go_on.set()
+    async with asyncio.timeout(20):
+        await turn.finished()
+
+
+async def test_a_running_response_is_in_progress_here_and_elsewhere(
+    house, kept, speaking, data_dir
+):
+    elsewhere = kept_in(House(data_dir, NoTools()))
+    for place in (kept, elsewhere):
+        found = await place.get(speaking)
+        check_resource(found)
+        assert (found["status"], found["completed_at"]) == ("in_progress", None)
+        [said] = await place.input_items(speaking)
+        assert said["content"][0]["text"] == "Hello!"
+
+
+async def test_a_stream_from_a_number_on_is_the_rest_of_the_whole_one(
+    house, kept, speaking, data_dir
+):
+    elsewhere = kept_in(House(data_dir, NoTools()))
+    live = asyncio.create_task(read(await kept.stream(speaking)))
+    remote = asyncio.create_task(read(await elsewhere.stream(speaking)))
+    house.model.go_on.set()
+    whole = await live
+    assert await remote == whole
+    assert [event["sequence_number"] for event in whole] == [*range(len(whole))]
+    for number in range(len(whole)):
+        for place in (kept, elsewhere):
+            assert await read(await place.stream(speaking, after=number)) == whole[number + 1 :]
+    assert whole[-1]["response"] == await kept.get(speaking)
+
+
+async def test_who_listens_again_lets_a_response_go_on(house, kept, speaking):
+    stream = await kept.stream(speaking)
+    turn = house.turns.get(speaking[5:15])
+    turn.leave(turn.first_subscription)
+    stream.listener.close()
+    house.model.go_on.set()
+    await turn.finished()
+    assert (await kept.get(speaking))["status"] == "completed"
+
+
+async def test_a_response_is_cancelled_once_and_for_all(house, kept, speaking, data_dir):
+    elsewhere = kept_in(House(data_dir, NoTools()))
+    async with asyncio.timeout(20):
+        cancelled = await elsewhere.cancel(speaking)
+    check_resource(cancelled)
+    assert cancelled["status"] == "cancelled"
+    assert await kept.cancel(speaking) == cancelled
+    assert await as_saved(house, kept, speaking) == cancelled
+
+
+async def test_a_response_that_has_ended_is_not_cancelled(house, kept):
+    house.model.say_text("Hello")
+    name = await run(house)
+    assert (await kept.cancel(name))["status"] == "completed"
+
+
+async def test_cancelling_a_response_leaves_the_next_one_alone(house, kept):
+    house.model.say_text("Hello")
+    first = await run(house)
+    house.model.say([TextDelta("Hello ")], ..., [TextDelta("again")], [DONE])
+    turn = await house.turns.start(first[5:15], HELLO)
+    async with asyncio.timeout(20):
+        await house.model.asked.wait()
+    assert (await kept.cancel(first))["status"] == "completed"
+    assert not turn.state.is_final
+    house.model.go_on.set()
+    await turn.finished()
+
+
+async def test_a_running_response_is_not_deleted(kept, speaking):
+    with pytest.raises(SessionBusy):
+        await kept.delete(speaking)
+    assert (await kept.get(speaking))["status"] == "in_progress"
+
+
+# --- What is gone ------------------------------------------------------------------------------
+
+
+async def test_without_its_events_a_response_can_not_be_streamed(house, kept):
+    house.model.say_text("Hello")
+    name = await run(house)
+    await asyncio.to_thread(sweep, house, name)
+    with pytest.raises(ResponseNotStreamable, match="can no longer be streamed"):
+        await kept.stream(name)
+
+
+async def test_a_response_that_left_nothing_but_its_record_failed(house, kept, store):
+    house.model.say(ModelNotFound("gone"))
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    with suppress(ModelError):
+        await turn.committed()
+    await turn.finished()
+    name = response_id(session_id, turn.turn_id)
+    with pytest.raises(ResponseNotFound):
+        await kept.get(name)
+    await asyncio.to_thread(store.keep, session_id, turn.turn_id, ResponseRecord())
+    found = await kept.get(name)
+    assert (found["status"], found["output"]) == ("failed", [])
+
+
+NAMELESS = ["", "resp_", "resp_0000000000", "chatcmpl-" + "0" * 20, "resp_" + "0" * 30, "../../x"]
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+async def test_what_is_no_response_is_not_found(kept, name):
+    for call in (kept.get, kept.stream, kept.cancel, kept.delete, kept.input_items):
+        with pytest.raises(ResponseNotFound):
+            await call(name)
+
+
+async def test_a_turn_of_another_session_is_no_response_of_this_one(house, kept):
+    house.model.say_text("Hello")
+    name = await run(house)
+    other = response_id(await house.new_session(), name[15:])
+    for call in (kept.get, kept.stream, kept.cancel, kept.delete, kept.input_items):
+        with pytest.raises(ResponseNotFound):
+            await call(other)
+
+
+# --- Deleting ----------------------------------------------------------------------------------
+
+
+async def is_gone(kept, name):
+    for call in (kept.get, kept.stream, kept.cancel, kept.delete, kept.input_items):
+        with pytest.raises(ResponseNotFound):
+            await call(name)
+
+
+async def test_a_response_takes_a_session_along_that_was_made_for_it(house, kept, store):
+    house.model.say_text("Hello")
+    name = await run(house)
+    await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
+    assert (await kept.delete(name)).deleted
+    assert (await asyncio.to_thread(house.sessions.list_sessions)) == ()
+    await is_gone(kept, name)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        ResponseRecord(echo={"conversation": {"id": conversation_id("0" * 10)}}),
+        ResponseRecord(echo={"previous_response_id": "resp_1"}),
+    ],
+)
+async def test_a_session_that_was_there_before_stays(house, kept, store, record):
+    house.model.say_text("Hello")
+    name = await run(house)
+    if record is not None:
+        await asyncio.to_thread(store.keep, name[5:15], name[15:], record)
+    await kept.delete(name)
+    assert [message.content for message in await house.messages(name[5:15])] == ["Hello!", "Hello"]
+    await is_gone(kept, name)
+
+
+async def test_a_session_with_other_turns_stays(house, kept, store):
+    house.model.say_text("Hello")
+    first = await run(house)
+    await asyncio.to_thread(store.keep, first[5:15], first[15:], ResponseRecord())
+    house.model.say_text("Again")
+    second = await run(house, first[5:15])
+    await kept.delete(first)
+    await is_gone(kept, first)
+    assert (await kept.get(second))["status"] == "completed"
+    assert [said["content"][0]["text"] for said in await kept.input_items(second)] == [
+        *("Hello!", "Hello", "Hello!"),
+    ]
