@@ -5,15 +5,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
 from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached
+from chat.live_turn import LiveTurn, abandon
 from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
-from chat.start.claiming import TurnClaimer
+from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.client_turns import call_at_end
 from chat.start.places import TurnPlaces
 from chat.start.preparation import ChatPreparation, TurnPreparer, TurnRequest
@@ -21,7 +21,6 @@ from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
 from chat.storage.signals import Signals
 from chat.stream.numbered_event import Listener
-from chat.stream.turn_stream import Subscription, TurnStream
 from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
@@ -29,51 +28,11 @@ from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from chat.work_threads import InThread
 from sessions_app.errors import MochiError
-from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import unmark_cancelled
 from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, kw_only=True)
-class LiveTurn:
-    """A turn that runs in this process, as its listeners see it."""
-
-    turn_id: str
-    session_id: str
-    started_at: str
-    detached: bool
-    engine: TurnEngine
-    stream: TurnStream
-    first_subscription: Subscription
-    task: asyncio.Task[Outcome]
-    keep: bool
-
-    @property
-    def state(self) -> State:
-        """The state of the turn."""
-        return self.engine.state
-
-    @property
-    def was_refused(self) -> bool:
-        """Return whether the turn ended as a plain error, without a single event."""
-        return self.stream.ended and self.stream.last_number == 0
-
-    async def committed(self) -> None:
-        """Wait for the first event; raises the turn's error when it ended before that."""
-        await asyncio.shield(self.engine.committed)
-
-    async def finished(self) -> Outcome:
-        """Wait for the end of the turn."""
-        return await asyncio.shield(self.task)
-
-    def leave(self, subscription: Subscription) -> None:
-        """Stop listening. A turn that is not detached ends with its last listener."""
-        subscription.close()
-        if not self.detached and self.stream.subscriber_count == 0:
-            self.engine.stop(Input.CANCEL_REQUESTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,13 +270,29 @@ class TurnRegistry:
         new: Session | None,
         keep: bool,
     ) -> LiveTurn:
-        request = preparation.request
         claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
-        job, stream, turn_id = claimed.job, claimed.stream, claimed.job.turn_id
         self._inbox.open()
-        engine = TurnEngine(
+        turn = LiveTurn.begin(
+            self._engine_of(session_id, claimed, preparation.request),
+            claimed.stream,
+            session_id=session_id,
+            detached=preparation.request.detached,
+            keep=keep,
+        )
+        self._live[session_id] = turn
+        limit = asyncio.get_running_loop().call_later(
+            self._limits.seconds, turn.engine.stop, Input.ERROR, _over_time(self._limits.seconds)
+        )
+        turn.task.add_done_callback(partial(self._ended, turn, limit))
+        self._inbox.ready(turn.turn_id)
+        return turn
+
+    def _engine_of(self, session_id: str, claimed: ClaimedTurn, request: TurnRequest) -> TurnEngine:
+        """Return what drives a turn of a client: its tools, and who is asked about them."""
+        job = claimed.job
+        return TurnEngine(
             job,
-            stream=stream,
+            stream=claimed.stream,
             recorder=claimed.recorder,
             tools=ToolCallRunner(
                 self._preparer.toolset,
@@ -328,31 +303,13 @@ class TurnRegistry:
             approver=Approver(
                 self._confirmations,
                 session_id=session_id,
-                turn_id=turn_id,
+                turn_id=job.turn_id,
                 available_tools=job.available_tools,
                 mode=request.approvals,
                 keep_digests=claimed.recorder.keep_digests,
             ),
             observer=self._observer,
         )
-        turn = LiveTurn(
-            turn_id=turn_id,
-            session_id=session_id,
-            started_at=utc_now(),
-            detached=request.detached,
-            engine=engine,
-            stream=stream,
-            first_subscription=stream.subscribe(),
-            task=engine.start(),
-            keep=keep,
-        )
-        self._live[session_id] = turn
-        limit = asyncio.get_running_loop().call_later(
-            self._limits.seconds, engine.stop, Input.ERROR, _over_time(self._limits.seconds)
-        )
-        turn.task.add_done_callback(partial(self._ended, turn, limit))
-        self._inbox.ready(turn_id)
-        return turn
 
     def _ended(self, turn: LiveTurn, limit: asyncio.TimerHandle, _: asyncio.Task[Outcome]) -> None:
         limit.cancel()
@@ -386,11 +343,3 @@ class TurnRegistry:
 
 def _over_time(seconds: float) -> TurnLimitReached:
     return TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
-
-
-def abandon(starting: asyncio.Task[Any]) -> None:
-    """Leave a turn whose client had gone before it was started: a task's done callback."""
-    if not starting.cancelled() and starting.exception() is None:
-        turn = starting.result()
-        if isinstance(turn, LiveTurn):  # else it was another request's, and goes on
-            turn.leave(turn.first_subscription)

@@ -8,7 +8,8 @@ from functools import partial
 import msgspec
 
 from chat.approvals.service import ConfirmationService
-from chat.registry import LiveTurn, TurnRegistry, abandon
+from chat.live_turn import LiveTurn, abandon
+from chat.registry import TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
 from chat.start.preparation import TurnRequest

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TooManyTurnsOfClient
-from chat.registry import LiveTurn
+from chat.live_turn import LiveTurn
 from chat.service import ChatRequest, ChatService
 from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnRequest

@@ -1,0 +1,75 @@
+"""Holds a turn that runs in this process, as its listeners see it: listen, wait, leave."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from chat.stream.turn_stream import Subscription, TurnStream
+from chat.turn.engine import TurnEngine
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import Input, State
+from sessions_app.ids_and_clock import utc_now
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveTurn:
+    """A turn that runs in this process, as its listeners see it."""
+
+    turn_id: str
+    session_id: str
+    started_at: str
+    detached: bool
+    engine: TurnEngine
+    stream: TurnStream
+    first_subscription: Subscription
+    task: asyncio.Task[Outcome]
+    keep: bool
+
+    @classmethod
+    def begin(
+        cls, engine: TurnEngine, stream: TurnStream, *, session_id: str, detached: bool, keep: bool
+    ) -> "LiveTurn":
+        """Start a turn, whose starter listens to it before it has said a word."""
+        return cls(
+            turn_id=stream.turn_id,
+            session_id=session_id,
+            started_at=utc_now(),
+            detached=detached,
+            engine=engine,
+            stream=stream,
+            first_subscription=stream.subscribe(),
+            task=engine.start(),
+            keep=keep,
+        )
+
+    @property
+    def state(self) -> State:
+        """The state of the turn."""
+        return self.engine.state
+
+    @property
+    def was_refused(self) -> bool:
+        """Return whether the turn ended as a plain error, without a single event."""
+        return self.stream.ended and self.stream.last_number == 0
+
+    async def committed(self) -> None:
+        """Wait for the first event; raises the turn's error when it ended before that."""
+        await asyncio.shield(self.engine.committed)
+
+    async def finished(self) -> Outcome:
+        """Wait for the end of the turn."""
+        return await asyncio.shield(self.task)
+
+    def leave(self, subscription: Subscription) -> None:
+        """Stop listening. A turn that is not detached ends with its last listener."""
+        subscription.close()
+        if not self.detached and self.stream.subscriber_count == 0:
+            self.engine.stop(Input.CANCEL_REQUESTED)
+
+
+def abandon(starting: asyncio.Task[Any]) -> None:
+    """Leave a turn whose client had gone before it was started: a task's done callback."""
+    if not starting.cancelled() and starting.exception() is None:
+        turn = starting.result()
+        if isinstance(turn, LiveTurn):  # else it was another request's, and goes on
+            turn.leave(turn.first_subscription)
