@@ -33,7 +33,7 @@ from chat.http.schemas import (
 from chat.http.sse import read_event_id
 from chat.http.status import offered_tools, status_of
 from chat.service import ChatRequest
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from mochi_project.http.clients import client_of

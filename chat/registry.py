@@ -16,7 +16,8 @@ from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.client_turns import call_at_end
 from chat.start.places import TurnPlaces
-from chat.start.preparation import ChatPreparation, TurnPreparer, TurnRequest
+from chat.start.preparation import ChatPreparation, TurnPreparer
+from chat.start.turn_request import TurnRequest
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
 from chat.storage.signals import Signals

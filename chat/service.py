@@ -12,7 +12,7 @@ from chat.live_turn import LiveTurn, abandon
 from chat.registry import TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
 from chat.start.fingerprint import fingerprint_of_request
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.storage.records import Records
 from chat.stream.numbered_event import Listener

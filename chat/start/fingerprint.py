@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import fingerprint_of
 
 _MADE_FOR_IT = frozenset(

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from dialects_app.openai.ids import conversation_id
 from dialects_app.openai.labels import read_labels
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from chat.errors import NoActiveTurn
 from chat.service import ChatRequest, OpenTurn
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.stream.events import Done, Event, ToolConfirmationRequired
 from chat.stream.numbered_event import Listener
 from mochi_project.terminal.approvals import Approvals, Questions

@@ -7,7 +7,7 @@ import pytest
 
 from chat.errors import MissingToolResult, NothingToContinue
 from chat.service import ChatRequest, ChatService
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound, ServiceUnavailable
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.language_model import CallDelta, Finished
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from tests.unit.chat.approvals.test_approver import Watched

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from chat.errors import MissingToolResult
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
 from models_app.errors import ServiceUnavailable, ToolsNotSupported
 from models_app.language_model import CallArgumentsDelta, Finished, TextDelta

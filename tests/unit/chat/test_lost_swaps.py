@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import INTERRUPTED_RESULT, ToolCall, ToolSpec
 from sessions_app.store.file_repository import FileSessionRepository

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.language_model import TextDelta
 from sessions_app.service import SessionManager
 from sessions_app.store.file_repository import FileSessionRepository

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
 from models_app.errors import OllamaError, OllamaUnreachable
 from models_app.language_model import CallDelta, Finished, TextDelta, ThinkingDelta

@@ -13,7 +13,7 @@ from chat.errors import (
     TooManyTurns,
     TurnLimitReached,
 )
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.files.journal_file import FileJournalWriter
 from chat.stream import turn_stream
 from chat.turn.state_machine import State

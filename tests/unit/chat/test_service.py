@@ -7,7 +7,7 @@ import pytest
 
 from chat.errors import ShuttingDown
 from chat.service import ChatRequest, ChatService
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from models_app.errors import ThinkingNotSupported
 from sessions_app.errors import ValidationFailed

@@ -8,7 +8,7 @@ import pytest
 from chat.errors import (
     TurnLimitReached,
 )
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
 from models_app.language_model import (
     CallArgumentsDelta,

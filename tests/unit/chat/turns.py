@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.language_model import CallDelta
 from sessions_app.messages import ToolCall, ToolSpec
 from tests.unit.chat.listening import read_all

@@ -11,7 +11,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationNotFound, NoActiveTurn
 from chat.remote.outcome import outcome_of
 from chat.remote.replay import replay
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec

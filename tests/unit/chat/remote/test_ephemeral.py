@@ -11,7 +11,7 @@ from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns, TooManyTurnsOf
 from chat.live_turn import LiveTurn
 from chat.service import ChatRequest, ChatService
 from chat.start.places import TurnPlaces
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn.state_machine import State
 from models_app.errors import OllamaError, ThinkingNotSupported

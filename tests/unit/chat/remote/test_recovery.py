@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from chat.remote.recovery import TurnRecovery
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.actions import TurnActions
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta

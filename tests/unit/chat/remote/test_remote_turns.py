@@ -7,7 +7,7 @@ import pytest
 
 from chat.errors import NoActiveTurn
 from chat.remote import journal_follower
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.journal import line
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionNotFound

@@ -7,7 +7,8 @@ import pytest
 
 from chat.errors import NothingToContinue
 from chat.start.claiming import MOST_LOOK_UPS, TurnClaimer
-from chat.start.preparation import ChatPreparation, TurnRequest
+from chat.start.preparation import ChatPreparation
+from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound
 from sessions_app.errors import SessionBusy, SessionNotFound
 from sessions_app.messages import UserMessage

@@ -7,7 +7,7 @@ import pytest
 from chat.errors import TooManyTurnsOfClient
 from chat.start.client_turns import ClientTurns
 from chat.start.places import TurnPlaces
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionNotFound
 

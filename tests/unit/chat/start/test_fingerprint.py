@@ -7,7 +7,7 @@ import pytest
 
 from chat.service import ChatRequest
 from chat.start.fingerprint import fingerprint_of_request
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from sessions_app.messages import AssistantMessage, SystemMessage, ToolCall, ToolSpec, UserMessage
 from sessions_app.session import append_messages, make_session
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from chat.start.offered_tools import offered_tools
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.language_model import Finished
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec

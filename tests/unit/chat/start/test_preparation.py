@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.errors import ToolsNotSupported
 from sessions_app.messages import ToolSpec
 from sessions_app.session import AgentSettings, ToolSettings

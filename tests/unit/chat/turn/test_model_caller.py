@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta, ThinkingDelta
 from models_app.ollama.language_model import OllamaLanguageModel

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.turn.observer import TurnEnd, TurnLog, TurnStart
 from chat.turn.state_machine import Input, State
 from models_app.errors import OllamaError

@@ -8,7 +8,7 @@ import pytest
 
 from chat.remote.outcome import outcome_of
 from chat.remote.replay import replay
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.journal import whole_journal
 from chat.stream.events import MessageComplete, TurnUsage
 from chat.turn.state_machine import State

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chat.service import ChatRequest
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.config import load_settings
 from mochi_project.management.backup import entries_of
 from mochi_project.wiring.services import build_services

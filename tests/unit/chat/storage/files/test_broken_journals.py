@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from chat.remote.replay import is_sound, replay
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from chat.storage.files import unreadable as aside
 from chat.storage.files.journal_file import TakenOverJournal
 from chat.storage.files.journals import FileTurnJournal
