@@ -12,11 +12,20 @@ import storage
 import turns
 from measures import Load, percentile
 from results import Samples
-from subjects import Direct, Ours, Server, Subject, Yardstick, running
+from subjects import (
+    ChatCompletions,
+    Direct,
+    Ours,
+    Responses,
+    Server,
+    Subject,
+    Yardstick,
+    running,
+)
 
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "history", "crowd", "listing", "saving",
+    "history", "crowd", "dialects", "listing", "saving",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
@@ -63,13 +72,16 @@ class Bench:
             self._start(upstream_url)
         direct = Direct(upstream_url)
         await measures.check(direct)
-        if not {"start", "listing", "saving", "turns"} >= set(self.only):
+        if not {"start", "dialects", "listing", "saving", "turns"} >= set(self.only):
             with (
                 running(Ours, upstream_url) as (ours, our_server, _),
                 running(Yardstick, upstream_url) as (yardstick, its_server, _),
             ):
                 field = Field(upstream_url, direct, ours, our_server, yardstick, its_server)
                 await self._with_servers(field)
+        if self._wants("dialects"):
+            for _ in range(self.rounds):
+                await self._dialects(upstream_url)
         if self._wants("turns"):
             with running(Ours, upstream_url) as (ours, our_server, _):
                 await settle(ours, our_server)
@@ -220,6 +232,24 @@ class Bench:
             await self._beside(
                 field, "crowd", crowd, without_r=streams not in self.load.crowds_of_r
             )
+
+    async def _dialects(self, upstream_url: str) -> None:
+        """Measure the streams of each protocol on a server of its own, whose memory is fresh."""
+        for kind in (Ours, ChatCompletions, Responses, Yardstick):
+            with running(kind, upstream_url) as (subject, server, _):
+                if isinstance(subject, Ours):
+                    await settle(subject, server)
+                await measures.check(subject)
+                times = await measures.first_tokens(subject, self.load, on_the_fly=True)
+                held = await measures.held_streams(subject, server, self.load)
+                share = R_SHARE if isinstance(subject, Yardstick) else 1
+                cost = await measures.saturated(subject, server, self.load, share)
+            figures = {
+                "dialect_first_token": median(times),
+                "dialect_memory": held["rss_per_stream"],
+                "dialect_token": cost["cpu_us_per_token"],
+            }
+            self.samples.note("dialects", subject.name, figures)
 
     def _listing(self) -> None:
         for sessions in self.load.stored:

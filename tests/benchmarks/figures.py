@@ -66,6 +66,33 @@ FIGURES = (
 )  # fmt: skip
 
 
+DIALECT_FIGURES = (
+    Figure("CPU per token, saturated", "dialect_token", "us", 1, "1.25 native"),
+    Figure("time to first token in a new session, p50", "dialect_first_token", "ms", 1e3,
+           "native + 0.3 ms"),
+    Figure("memory per open stream", "dialect_memory", "KiB", 1 / 1024, "1.2 native"),
+)  # fmt: skip
+DIALECTS = {"ours": "native", "chat completions": "chat completions", "responses": "responses",
+            "R": "R"}  # fmt: skip
+DIALECT_HEADINGS = ("figure", *DIALECTS.values(), "must")
+
+
+def dialect_rows(results: Results) -> list[list[str]]:
+    """Return what the streams of each protocol cost, as the lines of a table."""
+    return [
+        [
+            figure.label,
+            *(
+                number(_scaled(results.of(figure.key, who), figure.factor), figure.unit)
+                for who in DIALECTS
+            ),
+            figure.must,
+        ]
+        for figure in DIALECT_FIGURES
+        if results.of(figure.key) is not None
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the table; values are ours and R's, in the figure's unit."""

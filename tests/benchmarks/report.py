@@ -5,7 +5,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
 
-from figures import CURVES, HEADINGS, Curve, harness, number, rows, values
+from figures import (
+    CURVES,
+    DIALECT_HEADINGS,
+    HEADINGS,
+    Curve,
+    dialect_rows,
+    harness,
+    number,
+    rows,
+    values,
+)
 from results import Measured, Results
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
@@ -20,10 +30,16 @@ def page(results: Results) -> str:
         "where": where(most),
         "others": other_runs(results, most),
         "table": markdown_table(HEADINGS, [row.cells for row in rows(results)]),
+        "dialects": _dialects(results),
         "harness": harness(results) or "The harness's own cost was not measured.",
         **{f"curve_{curve.name}": chart_and_table(curve, results) for curve in CURVES},
     }
     return Template(TEMPLATE.read_text("utf-8")).substitute(sections)
+
+
+def _dialects(results: Results) -> str:
+    found = dialect_rows(results)
+    return markdown_table(DIALECT_HEADINGS, found) if found else NOT_MEASURED
 
 
 def where(measured: Measured) -> str:

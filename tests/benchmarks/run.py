@@ -19,7 +19,16 @@ from datetime import UTC, datetime
 
 import uvloop
 from bench import MEASURES, ON_REQUEST, Bench
-from figures import CURVES, HEADINGS, harness, number, rows, values
+from figures import (
+    CURVES,
+    DIALECT_HEADINGS,
+    HEADINGS,
+    dialect_rows,
+    harness,
+    number,
+    rows,
+    values,
+)
 from measures import Load
 from report import PAGE, page
 from results import Results, load, save
@@ -53,6 +62,13 @@ def show(results: Results, console: Console) -> None:
     for row in rows(results):
         table.add_row(*row.cells)
     console.print(table)
+    if found := dialect_rows(results):
+        table = Table(title="Streams of other protocols")
+        for heading in DIALECT_HEADINGS:
+            table.add_column(heading, justify="left" if heading == "figure" else "right")
+        for line in found:
+            table.add_row(*line)
+        console.print(table)
     for curve in CURVES:
         if found := values(curve, results):
             table = Table(title=curve.title)

@@ -185,6 +185,36 @@ class Ours(Subject):
         (folder / "tools" / "echoing.py").write_text(TOOL)
 
 
+class ChatCompletions(Ours):
+    """``mochi-server`` as a client of OpenAI's chat completions has it: nothing is saved."""
+
+    name = "chat completions"
+    marker = b'"delta":{"content":'
+    path = "/v1/chat/completions"
+
+    async def prepare(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        return [connection.request_bytes("POST", self.path, self.body(model))] * replies
+
+    async def prepare_new(self, connection: Connection, model: str, replies: int) -> list[bytes]:
+        return await self.prepare(connection, model, replies)
+
+    def body(self, model: str) -> dict[str, object]:
+        """Return the body of a request."""
+        messages = [{"role": "user", "content": MESSAGE}]
+        return {"model": model, "messages": messages, "stream": True}
+
+
+class Responses(ChatCompletions):
+    """``mochi-server`` as a client of OpenAI's Responses has it: each begins a session."""
+
+    name = "responses"
+    marker = b"event: response.output_text.delta"
+    path = "/v1/responses"
+
+    def body(self, model: str) -> dict[str, object]:
+        return {"model": model, "input": MESSAGE, "stream": True}
+
+
 class Yardstick(Subject):
     """R: FastAPI, sse-starlette, ``ollama.AsyncClient``; keeps nothing."""
 
