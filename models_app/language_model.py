@@ -74,6 +74,10 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return not self.capabilities or "tools" in self.capabilities
 
 
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+"""The ``answer_schema`` of an answer that may be any JSON object."""
+
+
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a model.
 

@@ -17,7 +17,7 @@ from chat.start.turn_request import ToolChoice, TurnRequest
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import AskedTools, read_tools
-from models_app.language_model import ModelInfo, Think
+from models_app.language_model import ANY_OBJECT, ModelInfo, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
 from sessions_app.messages import NO_EXTRA
@@ -36,7 +36,6 @@ _THINK: Mapping[str, Think] = {
     "max": "high",
 }
 _NEAREST = frozenset({"minimal", "xhigh", "max"})
-_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 _POLICY_OF_NAMED_TOOLS = "confirm_destructive"
 """A client that names a tool wants it to run; nobody can be asked here (docs/decisions/0060)."""
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
@@ -240,7 +239,7 @@ def _answer_schema(body: CompletionIn, tools: AskedTools) -> Mapping[str, Any] |
             "response_format", "A form of the answer and tools can't be asked for together."
         )
     if form.type == "json_object":
-        return _ANY_OBJECT
+        return ANY_OBJECT
     if form.json_schema is None:
         raise _refusal(
             "response_format.json_schema",

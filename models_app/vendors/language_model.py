@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from models_app.errors import ModelError
-from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying
+from models_app.language_model import ANY_OBJECT, Delta, ModelInfo, ModelRequest, Retrying
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
@@ -147,6 +147,9 @@ class VendorLanguageModel:
                 model = clients.make_model(request.model)
                 settings = self._settings(request, model)
                 takes_schemas = model.profile.get("supports_json_schema_output", False)
+                # Vendors close objects: that of any object would leave only the empty one.
+                if request.answer_schema == ANY_OBJECT:
+                    takes_schemas = False
                 parameters = request_parameters(
                     request.tools, request.answer_schema if takes_schemas else None
                 )

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from models_app.language_model import CallArgumentsDelta
+from models_app.language_model import ANY_OBJECT, CallArgumentsDelta
 from models_app.scripted.server import ScriptedModelServer
 from sessions_app.messages import AssistantMessage, Message, SystemMessage, ToolCall
 from tests.contract.language_model.cases import (
@@ -141,6 +141,17 @@ async def test_an_answer_fits_the_schema_that_is_sent(
     deltas = await ask(open_model(provider), provider, user("Where?"), answer_schema=schema)
 
     assert json.loads(text_of(deltas)).keys() == {"city"}
+
+
+@every_provider
+async def test_no_provider_is_told_that_any_object_is_the_empty_one(
+    provider: Provider, open_model: Opener, scripted: ScriptedModelServer
+) -> None:
+    await ask(open_model(provider), provider, user("Where?"), answer_schema=ANY_OBJECT)
+
+    sent = json.dumps(scripted.requests[-1])
+    assert "additionalProperties" not in sent
+    assert "schema" not in sent
 
 
 @every_thinker
