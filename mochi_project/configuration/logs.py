@@ -5,11 +5,14 @@ the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn
 of users and models are logged at DEBUG only, keys and tokens never.
 """
 
+import io
 import logging
 import sys
-from typing import Any, Literal
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Literal, TextIO
 
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.screen_text import printable, steering_escaped
 
 
 class StructuredFormatter(logging.Formatter):
@@ -100,12 +103,26 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
         ]
     else:
         rendering = [
+            _on_one_line,
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(),
-                exception_formatter=structlog.dev.plain_traceback,
-            )
+                colors=sys.stderr.isatty(), exception_formatter=_write_traceback
+            ),
         ]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=foreign,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
     )
+
+
+def _on_one_line(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Escape what could end the line or steer the terminal: words of strangers may be in it."""
+    text = steering_escaped(str(record.get("event", ""))).replace("\n", "\\n")
+    return {**record, "event": text}
+
+
+def _write_traceback(out: TextIO, found: Any) -> None:
+    import structlog  # noqa: PLC0415 - see StructuredFormatter
+
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, found)
+    out.write(printable(text.getvalue()))

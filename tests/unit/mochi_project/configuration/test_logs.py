@@ -43,6 +43,25 @@ def test_text_lines_are_readable_and_without_colours_outside_a_terminal() -> Non
 
 
 @pytest.mark.parametrize("output", ["json", "text"])
+def test_nothing_that_is_logged_makes_a_line_of_its_own_or_steers_the_terminal(
+    output: str,
+) -> None:
+    hostile = "lost\n2026-01-01 [info] all is well\x1b[2J\x9b"
+    line = line_of(output, msg=hostile, reason=hostile)
+
+    assert line.isprintable()
+    assert line.count("all is well") == 2
+
+
+def test_no_error_in_a_traceback_steers_the_terminal() -> None:
+    error = LookupError("lost\x1b[2J\x9b")
+    line = line_of("text", exc_info=(type(error), error, None))
+
+    assert "LookupError: lost[2J" in line
+    assert line.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("output", ["json", "text"])
 def test_a_traceback_is_part_of_the_line(output: str) -> None:
     try:
         raise LookupError("lost")
