@@ -88,6 +88,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         last: Its last message; None if it said nothing at all.
         requested: Tokens of all its model's requests; None if it counted none.
         answered: Tokens of all the answers.
+        cached: Tokens of the requests that the provider had cached, where it says so.
+        reasoning: Tokens of the answers that were reasoning, where it says so.
     """
 
     plan: str
@@ -95,6 +97,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     last: AssistantMessage | None
     requested: int | None
     answered: int | None
+    cached: int | None
+    reasoning: int | None
 
     @property
     def is_complete(self) -> bool:
@@ -132,12 +136,15 @@ def said_since_instruction(messages: Sequence[Message]) -> Said:
         begin -= 1
     answers = [each for each in messages[begin:] if isinstance(each, AssistantMessage)]
     texts = [unmark_cancelled(answer.content) for answer in answers]
+    usages = [answer.usage for answer in answers if answer.usage is not None]
     return Said(
         plan=texts[0] if texts else "",
         text="\n\n".join(text for text in texts[1:] if text),
         last=answers[-1] if answers else None,
         requested=_sum([answer.prompt_eval_count for answer in answers]),
         answered=_sum([answer.eval_count for answer in answers]),
+        cached=_sum([usage.cached_tokens for usage in usages]),
+        reasoning=_sum([usage.reasoning_tokens for usage in usages]),
     )
 
 

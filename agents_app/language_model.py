@@ -100,8 +100,9 @@ class AgentLanguageModel:
         yield [TextDelta(said.text or said.plan or failure or "")]
         if failure is not None:
             raise AgentStopped(agent.name, failure)
-        done_reason = said.last.done_reason if said.last else None
-        yield [Finished(done_reason or "stop", said.requested, said.answered)]
+        done_reason = (said.last.done_reason if said.last else None) or "stop"
+        tokens = (said.requested, said.answered, said.cached, said.reasoning)
+        yield [Finished(done_reason, *tokens)]
 
     def recall(self, model: str) -> ModelInfo | None:
         """Return the cached result of ``describe``, or None. Thread-safe."""

@@ -22,7 +22,7 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama.language_model import OllamaLanguageModel
-from sessions_app.messages import AssistantMessage, ToolMessage, UserMessage
+from sessions_app.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from sessions_app.session import append_messages
 from sessions_app.store.file_repository import FileSessionRepository
 from tools_app.toolset import ToolInvocation
@@ -162,12 +162,18 @@ async def test_what_the_agent_said_becomes_the_answer_with_its_plan_as_reasoning
     _, report = await ran(
         user("Note milk."),
         assistant("1. Note it.", prompt_eval_count=5, eval_count=2),
-        assistant("Noted.", prompt_eval_count=7, eval_count=3, done_reason="stop"),
+        assistant(
+            "Noted.",
+            prompt_eval_count=7,
+            eval_count=3,
+            done_reason="stop",
+            usage=Usage(input_tokens=7, output_tokens=3, cached_tokens=4, reasoning_tokens=1),
+        ),
     )
     assert await answer(model, request(user("Note milk."), result(report))) == [
         ThinkingDelta("1. Note it."),
         TextDelta("Noted."),
-        Finished("stop", 12, 5),
+        Finished("stop", 12, 5, 4, 1),
     ]
 
 
