@@ -26,6 +26,10 @@ test-newest *arguments:
     uv pip install --quiet --no-config --python .venv/newest --editable . --group dev
     .venv/newest/bin/python -m pytest -m conformance {{ arguments }}
 
+# The clients of OpenAI's protocol that tests run: Node.js, npm packages, Python packages
+install-clients:
+    tests/functional/openai_clients/install
+
 # Linter and formatter, mending what they can
 lint:
     uv run ruff check --fix .

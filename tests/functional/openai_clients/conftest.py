@@ -1,0 +1,36 @@
+"""Where the clients are that nobody here wrote: ``install`` beside this file puts them there."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CLIENTS = Path(__file__).parents[3] / ".clients"
+
+
+@pytest.fixture
+def client_program(tmp_path: Path) -> Callable[[str], str]:
+    """Return how to find a program among the clients; CI must have them.
+
+    Programs for Node.js find its modules when they run in ``tmp_path``.
+    """
+
+    def find(name: str) -> str:
+        found = CLIENTS / ("node" if name == "node" else "python") / "bin" / name
+        if not found.exists():
+            assert os.environ.get("CI") != "true", "CI has to install the clients"
+            pytest.skip(f"{found} is not there: tests/functional/openai_clients/install")
+        modules = tmp_path / "node_modules"
+        if name == "node" and not modules.is_symlink():
+            modules.symlink_to(CLIENTS / "node_modules")
+        return str(found)
+
+    return find
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a client's program: no proxy, and settings of its own."""
+    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    return kept | {"LLM_USER_PATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
