@@ -8,6 +8,7 @@ import pytest
 
 from chat.remote.outcome import outcome_of
 from chat.remote.replay import replay
+from chat.remote.sealing import closing_lines
 from chat.start.turn_request import TurnRequest
 from chat.storage.journal import whole_journal
 from chat.stream.events import MessageComplete, TurnUsage
@@ -184,6 +185,18 @@ async def test_the_result_that_is_sealed_for_a_lost_call_has_its_turn(make_house
     result = (await next_one.messages(session_id))[-1]
     assert (type(result), result.turn_id) == (ToolMessage, turn.turn_id)
     await house.turns.cancel(session_id)
+
+
+async def test_a_turn_that_dies_while_it_is_suspended_gets_the_same_end(calculating):
+    session_id = await calculating.new_session(tools=["add"], policy="always_confirm")
+    turn = await calculating.turns.start(session_id, ASK)
+    await turn.finished()
+    session = await asyncio.to_thread(calculating.sessions.get, session_id)
+    *entries, done = await asyncio.to_thread(
+        lambda: list(whole_journal(calculating.journal, session_id, turn.turn_id))
+    )
+    end = json.loads(closing_lines(session, replay(entries), turn.turn_id))
+    assert (end["n"], end["event"], end["data"]) == (done.n, "done", done.value())
 
 
 def test_events_of_journals_without_a_cost_are_read():
