@@ -24,7 +24,9 @@ MOST_VALUES = 200_000
 
 Body = TypeVar("Body")
 
-_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_TEXT_PIECE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,4096}', re.DOTALL)
+"""A piece of a text: matches at once, whatever comes. Longer ones would keep the interpreter."""
+
 _PLACE = re.compile(r" - at (?:`(?P<what>key|key of)` in )?`\$(?P<path>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]+)`")
 
@@ -69,12 +71,27 @@ def _has_too_many_values(data: bytes) -> bool:
         return False
     values = end = 0
     # Text by text, so that other threads get their turn: the event loop's above all.
-    for text in _TEXTS.finditer(data):
-        values += _values_in(data[end : text.start()])
+    while (begin := data.find(b'"', end)) >= 0:
+        values += _values_in(data[end:begin])
         if values > MOST_VALUES:
             return True
-        end = text.end()
+        end = _end_of_text(data, begin + 1)
     return values + _values_in(data[end:]) > MOST_VALUES
+
+
+def _end_of_text(data: bytes, begin: int) -> int:
+    """Return where a text ends, behind its quote; the end of the data if it has none."""
+    end = data.find(b'"', begin)
+    if end >= 0 and data.find(b"\\", begin, end) < 0:  # as most do
+        return end + 1
+    end = begin
+    while found := _TEXT_PIECE.match(data, end):
+        if data[found.end() : found.end() + 1] == b'"':
+            return found.end() + 1
+        if found.end() == end:
+            break
+        end = found.end()
+    return len(data)
 
 
 def _values_in(structure: bytes) -> int:

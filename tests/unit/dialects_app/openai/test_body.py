@@ -136,6 +136,22 @@ def test_a_body_of_nothing_but_brackets_is_refused_before_it_fills_the_memory(da
         decode_body(data, Body)
 
 
+@pytest.mark.parametrize("piece", [rb"\"", b"\\\n", rb"\\"])
+@pytest.mark.parametrize("end", [b"", b"\\", b'\\"'])
+def test_a_text_that_never_ends_is_no_json_and_takes_no_time(piece: bytes, end: bytes) -> None:
+    with pytest.raises(MalformedBodyError):
+        decode_body(b'"' + b"," * (MOST_VALUES + 1) + piece * 500_000 + end, Body)
+
+
+@pytest.mark.parametrize("length", [0, 1, 4095, 4096, 4097, 9000])
+def test_texts_end_where_they_do_however_much_is_escaped(length: int) -> None:
+    text, commas = '"' * length + ",", [1] * (MOST_VALUES - 100)
+
+    assert decode(messages=[{"role": "user", "content": text}], x=commas).model == "m"
+    with pytest.raises(ValidationFailed, match="more than 200,000 values"):
+        decode(messages=[{"role": "user", "content": text}], x=[*commas, *range(200)])
+
+
 def test_commas_and_brackets_in_texts_are_no_values() -> None:
     text = 'a, [b], {c}, \\ "d", ' * MOST_VALUES
 
