@@ -14,6 +14,7 @@ from dialects_app.chat_completions.answer import CompletionOut
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.models_list import ModelListOut, ModelOut
 from dialects_app.openai.errors import error_answer
+from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import (
     ConversationDeletedOut,
     ConversationIn,
@@ -137,8 +138,14 @@ def _conversations() -> dict[str, Described]:
     }
 
 
-def _kept_responses() -> dict[str, Described]:
+def _responses() -> dict[str, Described]:
     return {
+        "openai_create_response": Described(
+            body=ResponseIn,
+            body_example={"model": "qwen3:14b", "input": "Hello!"},
+            example=_RESPONSE,
+            stream=_RESPONSE_EVENTS,
+        ),
         "openai_get_response": Described(example=_RESPONSE, stream=_RESPONSE_EVENTS),
         "openai_cancel_response": Described(example={**_RESPONSE, "status": "cancelled"}),
         "openai_delete_response": Described(
@@ -202,7 +209,7 @@ def _chat_completions() -> dict[str, Described]:
 SECTIONS: list[Callable[[], dict[str, Described]]] = [
     _models,
     _chat_completions,
-    _kept_responses,
+    _responses,
     _conversations,
 ]
 """Each returns the operations of a part of the protocol, importing what it needs."""
@@ -234,6 +241,9 @@ def _describe(operation: dict[str, Any], entry: Described) -> None:
     answers = operation["responses"]
     if entry.answer is not None:
         answers[200]["content"] = {"application/json": _content(entry.answer, entry.example)}
+    elif entry.example is not None:
+        content = {"schema": {"type": "object"}, "example": entry.example}
+        answers[200]["content"] = {"application/json": content}
     if entry.stream:
         answers[200].setdefault("content", {})["text/event-stream"] = {"example": entry.stream}
     for status, code, message in _ERRORS:

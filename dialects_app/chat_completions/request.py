@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from chat.service import ChatRequest
-from chat.start.turn_request import ToolChoice, TurnRequest
+from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import AskedTools, read_tools
-from models_app.language_model import ANY_OBJECT, ModelInfo, Think
+from models_app.language_model import ANY_OBJECT, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
 from sessions_app.messages import NO_EXTRA
@@ -115,13 +115,6 @@ def read_request(
         includes_usage=bool(body.stream_options and body.stream_options.include_usage),
         warnings=_warnings(body, tools),
     )
-
-
-def note_on_tool_choice(choice: ToolChoice, info: ModelInfo | None) -> str | None:
-    """Return a note where a call was demanded that the model's provider can't force."""
-    if choice in ("auto", "none") or (info is not None and info.forces_tools):
-        return None
-    return "tool_choice: the model is told to call a tool, and may not"
 
 
 def session_of_chat(chat_id: str, model: str) -> str:

@@ -15,13 +15,11 @@ from dialects_app.chat_completions.projector import ChunkProjector
 from dialects_app.chat_completions.request import (
     Asked,
     name_field,
-    note_on_tool_choice,
     read_request,
     session_of_chat,
 )
-from dialects_app.openai.warnings import warning_headers
+from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
-from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionNotFound
 
 SESSION_HEADER = "x-mochi-session-id"
@@ -58,10 +56,7 @@ async def complete(
         answer = await (_streamed(asked, turn) if asked.streams else _whole(asked, turn))
     if not asked.chat.ephemeral:
         answer[SESSION_HEADER] = turn.session_id
-    notes = [*asked.warnings]
-    choice = asked.chat.turn.tool_choice
-    if choice != "auto" and (note := note_on_tool_choice(choice, _recall(models, asked.model))):
-        notes.append(note)
+    notes = [*asked.warnings, *notes_on_choice(asked.chat.turn.tool_choice, asked.model, models)]
     for name, value in warning_headers(notes).items():
         answer[name] = value
     return answer
@@ -109,12 +104,6 @@ def _fields_named(asked: Asked) -> Iterator[None]:
     except MochiError as error:
         name_field(error, asked.paths)
         raise
-
-
-def _recall(models: ModelCatalogue, model: str) -> ModelInfo | None:
-    """Return the facts about a model that its turn has looked up."""
-    language_model, name = models.resolve(model)
-    return language_model.recall(name)
 
 
 async def _streamed(asked: Asked, turn: OpenTurn) -> HttpResponseBase:

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+from chat.start.turn_request import ToolChoice
+from models_app.catalogue import ModelCatalogue
+
 WARNING_HEADER = "x-mochi-warning"
 MOST_CHARACTERS = 1000
 
@@ -17,3 +20,20 @@ def warning_headers(sentences: Sequence[str]) -> dict[str, str]:
     shown = line.encode("ascii", "replace").decode()
     printable = "".join(each if each.isprintable() else "?" for each in shown)
     return {WARNING_HEADER: printable[:MOST_CHARACTERS]}
+
+
+def notes_on_choice(choice: ToolChoice, model: str, models: ModelCatalogue) -> Sequence[str]:
+    """Return a note where a call was demanded that the model's provider can't force.
+
+    Args:
+        choice: Which tools the model has to call.
+        model: The model, which the turn has looked up.
+        models: What is known of it.
+    """
+    if choice in ("auto", "none"):
+        return ()
+    language_model, name = models.resolve(model)
+    info = language_model.recall(name)
+    if info is not None and info.forces_tools:
+        return ()
+    return ("tool_choice: the model is told to call a tool, and may not",)

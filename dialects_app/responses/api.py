@@ -7,10 +7,11 @@ from typing import Annotated
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Query, Router
+from ninja import Header, Query, Router
 
 from chat.http.event_stream import EventStream, EventStreamBody
 from dialects_app.openai.body import read_body
+from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import (
     ConversationIn,
     Conversations,
@@ -19,12 +20,24 @@ from dialects_app.responses.conversations import (
     session_of,
 )
 from dialects_app.responses.kept import KeptResponses, questions_of
+from dialects_app.responses.maker import ResponseMaker
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
+from dialects_app.responses.view import respond
+from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import SessionNotFound
 
 router = Router(tags=["OpenAI"])
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the same turn, however often they are sent.",
+    ),
+]
 After = Annotated[str | None, Query(description="The item after which the page begins")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]
 InOrder = Annotated[Order, Query(description="`desc`: the newest first")]
@@ -97,6 +110,27 @@ async def list_input_items(
     """Return a page of the items before a response: its input, and what that followed."""
     items = await _kept().input_items(response_id)
     return _json(page_of(items, after=after, limit=limit, order=order))
+
+
+@router.post(
+    "/responses",
+    response={200: None, (400, 404, 408, 409, 429, 502, 503, 507): None},
+    summary="Make a response",
+    operation_id="openai_create_response",
+)
+async def create_response(
+    request: HttpRequest, idempotency_key: IdempotencyKey = None
+) -> HttpResponseBase:
+    """Answer an input, whole, as a stream of events, or in the background.
+
+    It is kept, unless `store` is false: `previous_response_id` and `conversation` go on from what
+    is kept; an older response is forked. Functions in `tools` are the client's to run. Tools of
+    this server are those of the MCP server `mochi` (`{"type": "mcp", "server_label": "mochi"}`):
+    they run here, and where one needs an approval, the response ends with a question that the next
+    request answers. What is asked for and not obeyed is noted in `x-mochi-warning`.
+    """
+    body = await read_body(request, ResponseIn)
+    return await respond(_maker(), body, key=idempotency_key, client=client_of(request))
 
 
 @router.post(
@@ -201,6 +235,17 @@ async def get_item(request: HttpRequest, conversation_id: str, item_id: str) -> 
 async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
     """Delete an item, a call with its result; 409 while a response is being made."""
     return _json(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))
+
+
+def _maker() -> ResponseMaker:
+    services = get_services()
+    return ResponseMaker(
+        chat=services.chat,
+        sessions=services.sessions,
+        tools=services.tools,
+        models=services.models,
+        default_model=services.settings.default_model,
+    )
 
 
 def _conversations() -> Conversations:

@@ -62,8 +62,14 @@ class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Any] | None = None
     strict: bool | None = None
     server_label: str | None = None
-    allowed_tools: Any = None
-    require_approval: Any = None
+    allowed_tools: Sequence[str] | Mapping[str, Any] | None = None
+    require_approval: str | Mapping[str, Any] | None = None
+
+
+class ConversationRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Names a conversation."""
+
+    id: str
 
 
 class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,11 +105,11 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
         prompt: Prompts that OpenAI keeps are refused.
     """
 
-    input: Any = None
+    input: str | Sequence[Mapping[str, Any]] | None = None
     model: str | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
-    conversation: Any = None
+    conversation: str | ConversationRef | None = None
     store: bool | None = None
     background: bool | None = None
     stream: bool | None = None

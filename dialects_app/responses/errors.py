@@ -5,6 +5,7 @@ The tree::
     MochiError
       * ResponseNotFound        RESPONSE_NOT_FOUND
       * ResponseNotStreamable   RESPONSE_NOT_STREAMABLE
+      * PreviousResponseNotFound  PREVIOUS_RESPONSE_NOT_FOUND
       * ConversationNotFound    CONVERSATION_NOT_FOUND
       * ItemNotFound            ITEM_NOT_FOUND
 """
@@ -34,6 +35,18 @@ class ResponseNotStreamable(MochiError):
             "`stream`.",
             field="stream",
             response_id=response_id,
+        )
+
+
+class PreviousResponseNotFound(MochiError):
+    """The response that a new one shall follow is not there, or was not stored."""
+
+    code = "PREVIOUS_RESPONSE_NOT_FOUND"
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"Previous response with id '{response_id[:100]}' not found.",
+            field="previous_response_id",
         )
 
 

@@ -193,7 +193,7 @@ class ResponseProjector:
         self._frames.add(self.ending.event, response=self.resource())
 
     def _count(self, event: MessageComplete | Cancelled | Failed | Done) -> None:
-        usage = getattr(event, "turn_usage", UNSET)
+        usage = event.turn_usage
         if usage is not UNSET:
             self._usage = usage_of(
                 usage.input_tokens,

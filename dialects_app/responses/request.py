@@ -15,7 +15,7 @@ from dialects_app.openai.labels import read_labels
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
-from models_app.language_model import Think
+from models_app.language_model import ANY_OBJECT, Think
 from sessions_app.errors import MochiError
 
 _THINK: Mapping[str, Think] = {
@@ -28,7 +28,7 @@ _THINK: Mapping[str, Think] = {
     "max": "high",
 }
 _NEAREST = frozenset({"minimal", "xhigh", "max"})
-_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
 _REPEATED = (
     "instructions",
     "previous_response_id",
@@ -130,7 +130,7 @@ def _answer_schema(body: ResponseIn, tools: OfferedTools) -> Mapping[str, Any] |
     if tools.has_some:
         refuse("text.format", "A form of the answer and tools can't be asked for together.")
     if form.type == "json_object":
-        return _ANY_OBJECT
+        return ANY_OBJECT
     for name in ("name", "schema"):
         if getattr(form, name) is None:
             path = f"text.format.{name}"

@@ -54,6 +54,17 @@ REFUSALS = [
         r"form of the answer and tools|parameter: '(tools|response_format|messages)",
         "fields that need each other",
     ),
+    (
+        "VALIDATION_ERROR",
+        r"Prompts that OpenAI keeps|only MCP server|offered once|'always' and|names of tools",
+        "what OpenAI has and this server does not is refused with a sentence that says so",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"can't be used together|There is nothing to answer|parameter: '(input|model|tools|text)",
+        "fields that need each other, or exclude each other",
+    ),
+    ("PREVIOUS_RESPONSE_NOT_FOUND", r"", "which responses there are"),
     ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]

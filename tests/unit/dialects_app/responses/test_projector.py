@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from chat.stream.events import (
     ThinkingContentDelta,
     ToolContinuationStarted,
     TurnStarted,
+    TurnUsage,
 )
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord, ResumedCall
@@ -267,6 +269,25 @@ def test_what_is_not_whole_says_so(ending, last, status):
     [item] = response["output"]
     assert (item["status"], item["content"][0]["text"]) == ("incomplete", "Hi")
     check_resource(response)
+
+
+def test_usage_is_the_turns_and_only_known_at_its_end():
+    usage = TurnUsage(input_tokens=30, output_tokens=7, cached_tokens=20, reasoning_tokens=3)
+    whole, last = complete("Hi")
+    counted = msgspec.structs.replace(whole, turn_usage=usage)
+    events = projected([started(), *said("Hi"), counted, last])
+    assert events[0]["response"]["usage"] is None
+    assert events[-1]["response"]["usage"] == {
+        "input_tokens": 30,
+        "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 0},
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 3},
+        "total_tokens": 37,
+    }
+    asking = projected(
+        [started(), asked("c1", "a"), msgspec.structs.replace(done(), turn_usage=usage)]
+    )
+    assert asking[-1]["response"]["usage"]["total_tokens"] == 37
 
 
 def test_a_limit_and_an_error_are_told_in_openais_words():

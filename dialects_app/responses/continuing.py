@@ -1,0 +1,90 @@
+"""Finds what a new response continues: its session, up to where it follows. Blocks."""
+
+import msgspec
+
+from dialects_app.openai.ids import ResponseId, read_response_id
+from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.conversations import session_of
+from dialects_app.responses.errors import ConversationNotFound, PreviousResponseNotFound
+from dialects_app.responses.store import ResponseStore
+from sessions_app.errors import SessionNotFound
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+
+
+class Continued(msgspec.Struct, frozen=True, kw_only=True):
+    """Names the session that a new response continues, and up to where.
+
+    Attributes:
+        session: The session.
+        length: How many of its messages come before the response.
+        is_conversation: Whether it was named as a conversation.
+    """
+
+    session: Session
+    length: int
+    is_conversation: bool = False
+
+    @property
+    def is_old(self) -> bool:
+        """Return whether the session has gone on since: then a copy of it is continued."""
+        return self.length < len(self.session.messages)
+
+
+def find_continued(
+    body: ResponseIn, sessions: SessionManager, store: ResponseStore
+) -> Continued | None:
+    """Return what a response continues; None for one that begins a session.
+
+    Raises:
+        PreviousResponseNotFound, ConversationNotFound: It is not there.
+    """
+    if body.previous_response_id is not None:
+        return _after_response(body.previous_response_id, sessions, store)
+    if body.conversation is None:
+        return None
+    named = body.conversation
+    name = named if isinstance(named, str) else named.id
+    try:
+        session = sessions.get(session_of(name, field="conversation"))
+    except SessionNotFound as missing:
+        raise ConversationNotFound(name, field="conversation") from missing
+    return Continued(session=session, length=len(session.messages), is_conversation=True)
+
+
+def end_of_turn(session: Session, turn_id: str) -> int | None:
+    """Return how many messages a session had when a turn ended; None where it had no such turn.
+
+    Turns' ids sort by time, so what comes after it is what later ones said.
+    """
+    later = [
+        index
+        for index, message in enumerate(session.messages)
+        if message.turn_id is not None and message.turn_id > turn_id
+    ]
+    end = later[0] if later else len(session.messages)
+    return end if any(each.turn_id == turn_id for each in session.messages[:end]) else None
+
+
+def _after_response(name: str, sessions: SessionManager, store: ResponseStore) -> Continued:
+    named = read_response_id(name)
+    if named is None or store.is_deleted(*named):
+        raise PreviousResponseNotFound(name)
+    try:
+        session = sessions.get(named.session_id)
+    except SessionNotFound as missing:
+        raise PreviousResponseNotFound(name) from missing
+    length = end_of_turn(session, named.turn_id)
+    if length is None:
+        length = _end_of_silent_turn(session, named, store)
+    if length is None:
+        raise PreviousResponseNotFound(name)
+    return Continued(session=session, length=length)
+
+
+def _end_of_silent_turn(session: Session, named: ResponseId, store: ResponseStore) -> int | None:
+    """Return where a turn of which nothing was saved ended: one that only ran approved calls."""
+    if store.known_record(*named) is None:
+        return None
+    said = [message.turn_id for message in session.messages if message.turn_id is not None]
+    return len(session.messages) if not said or max(said) < named.turn_id else None

@@ -1,0 +1,347 @@
+"""Makes responses: finds what they continue, answers questions, starts their turns."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from chat.service import ChatRequest, ChatService, OpenTurn
+from chat.start.turn_request import TurnRequest
+from chat.turn.outcome import Outcome
+from chat.turn.state_machine import State
+from dialects_app.openai.ids import item_id
+from dialects_app.openai.warnings import notes_on_choice
+from dialects_app.responses.answers import Answers, resumed_calls
+from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.content import refuse
+from dialects_app.responses.continuing import Continued, find_continued
+from dialects_app.responses.conversations import NO_MODEL
+from dialects_app.responses.conversations import Conversations as ConversationItems
+from dialects_app.responses.errors import ItemNotFound
+from dialects_app.responses.items import ParsedInput, parse_input
+from dialects_app.responses.projector import ResponseProjector
+from dialects_app.responses.record import ResponseEnd, ResponseRecord
+from dialects_app.responses.request import Asked, name_field, read_request, shown_conversation
+from dialects_app.responses.resource import Resource
+from dialects_app.responses.store import ResponseStore
+from dialects_app.responses.tools import ServerTools
+from models_app.catalogue import ModelCatalogue
+from sessions_app.calls import open_calls
+from sessions_app.errors import MochiError, SessionNotFound, StorageError
+from sessions_app.ids_and_clock import new_session_id, utc_now
+from sessions_app.messages import Message, ToolMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import (
+    AgentSettings,
+    Session,
+    ToolSettings,
+    fork,
+    make_session,
+)
+from sessions_app.settings import change_settings
+from tools_app.catalogue import ToolCatalogue
+
+logger = logging.getLogger(__name__)
+
+_WITH_OWN_TOOLS = ("profile:", "agent:")
+
+
+class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A response whose turn has started.
+
+    Attributes:
+        turn: The turn, as the client of the request sees it.
+        record: What was asked for.
+        warnings: What is not obeyed.
+        store: Where more is kept of it; None where nothing is.
+    """
+
+    turn: OpenTurn
+    record: ResponseRecord
+    warnings: Sequence[str]
+    store: ResponseStore | None
+
+    def projector(self) -> ResponseProjector:
+        """Return what shows its events to a new client."""
+        return ResponseProjector(self.turn.session_id, self.turn.turn_id, self.record)
+
+    def resource(self) -> Resource:
+        """Return the response as it is before anything of it was seen."""
+        return self.projector().resource()
+
+
+class ResponseMaker:
+    """Makes responses.
+
+    Args:
+        chat: Runs their turns.
+        sessions: The sessions that they continue.
+        tools: The tools of this server.
+        models: The models.
+        default_model: The model of a session for which none is named.
+    """
+
+    def __init__(
+        self,
+        *,
+        chat: ChatService,
+        sessions: SessionManager,
+        tools: ToolCatalogue,
+        models: ModelCatalogue,
+        default_model: str | None = None,
+    ) -> None:
+        self._chat = chat
+        self._sessions = sessions
+        self._tools = tools
+        self._models = models
+        self._default_model = default_model
+
+    async def start(
+        self, body: ResponseIn, *, key: str | None = None, client: str | None = None
+    ) -> StartedResponse:
+        """Start a response. Nothing is saved of one that is refused.
+
+        Args:
+            body: The request.
+            key: Its ``Idempotency-Key``, if it came with one.
+            client: The client, where the turns of clients are counted.
+
+        Raises:
+            MochiError: It is refused, in the names of this protocol.
+        """
+        asked = read_request(body)
+        try:
+            return await self._start(body, asked, key, client)
+        except MochiError as error:
+            name_field(error)
+            raise
+
+    async def finish(self, started: StartedResponse) -> Resource:
+        """Wait for the end of a response and return it.
+
+        Raises:
+            MochiError: It failed.
+        """
+        outcome = await started.turn.finished()
+        if outcome.error is not None:
+            raise outcome.error
+        projector = started.projector()
+        while (events := await started.turn.listener.next()) is not None:
+            projector.feed(events)
+        return projector.resource()
+
+    async def note_end(self, started: StartedResponse) -> None:
+        """Wait for the end of a response, and keep of it what its session does not say."""
+        turn, store = started.turn, started.store
+        end = _end_of(await turn.finished())
+        if end is None or store is None:
+            return
+        try:
+            await asyncio.to_thread(store.keep_end, turn.session_id, turn.turn_id, end)
+        except (StorageError, OSError) as error:  # it is shown without its reason
+            logger.warning("the end of a response could not be kept", exc_info=error)
+
+    async def _start(
+        self, body: ResponseIn, asked: Asked, key: str | None, client: str | None
+    ) -> StartedResponse:
+        continued, parsed = await asyncio.to_thread(self._read, body)
+        answers = None
+        if parsed.approvals:
+            answers = await self._answers(parsed, continued)
+            continued = answers.continued
+        turn = await self._turn(body, asked, parsed, continued, answers)
+        request = self._request(body, asked, turn, continued, answers)
+        record = _record(body, asked, continued)
+        if answers is not None:
+            record = msgspec.structs.replace(record, resumed=await answers.give())
+        is_kept = not request.ephemeral or request.keep
+        store = ResponseStore(self._chat.conversations_of(request).records)
+        opened = await self._chat.open(
+            request,
+            key,
+            client=client,
+            asked=_fingerprint(body),
+            announce=partial(_keep, store if is_kept else None, record),
+        )
+        if key is not None:
+            kept = await asyncio.to_thread(store.known_record, opened.session_id, opened.turn_id)
+            record = kept or record
+        model = self._model(body, continued)
+        notes = notes_on_choice(asked.turn.tool_choice, model, self._models)
+        return StartedResponse(
+            turn=opened,
+            record=record,
+            warnings=[*asked.warnings, *notes],
+            store=store if is_kept else None,
+        )
+
+    def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
+        """Return what is continued, and the input. Blocks."""
+        saved = self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
+        continued = find_continued(body, self._sessions, ResponseStore(saved.records))
+        if body.input is None:
+            if continued is None:
+                refuse("input", "Missing required parameter: 'input'.")
+            return continued, ParsedInput(messages=(), approvals=(), new_from=0)
+        history = continued.session.messages[: continued.length] if continued else ()
+        find = ConversationItems(self._sessions).finder(body.input)
+        return continued, parse_input(body.input, history=history, find=find)
+
+    async def _answers(self, parsed: ParsedInput, continued: Continued | None) -> Answers:
+        """Return the answers to questions, with the session that asked them."""
+        first = parsed.approvals[0]
+        session_id = first.session_id
+        if continued is not None and continued.session.session_id != session_id:
+            refuse(first.path, "This approval was asked for in another conversation.")
+        if any(each.session_id != session_id for each in parsed.approvals):
+            refuse(first.path, "Approvals are given to one response at a time.")
+        if continued is not None and any(
+            not isinstance(message, ToolMessage) for message in parsed.messages
+        ):
+            refuse("input", "Approvals come alone: say more when the calls have run.")
+        conversations = await self._chat.conversations(session_id)
+        try:
+            session = await asyncio.to_thread(conversations.repository.load, session_id)
+        except SessionNotFound as missing:
+            raise ItemNotFound(
+                item_id("mcpr", session_id, first.confirmation_id), field=first.path
+            ) from missing
+        return Answers(
+            conversations=conversations,
+            approvals=parsed.approvals,
+            continued=Continued(
+                session=session,
+                length=len(session.messages),
+                is_conversation=continued is not None and continued.is_conversation,
+            ),
+        )
+
+    async def _turn(
+        self,
+        body: ResponseIn,
+        asked: Asked,
+        parsed: ParsedInput,
+        continued: Continued | None,
+        answers: Answers | None,
+    ) -> TurnRequest:
+        """Return the turn that is wanted, but for settings of its session."""
+        messages: Sequence[Message] = parsed.messages
+        if answers is not None:
+            messages = answers.outputs(parsed)
+        elif not messages and not open_calls(continued.session.messages if continued else ()):
+            refuse("input", "There is nothing to answer: 'input' is empty.")
+        return replace(
+            asked.turn,
+            messages=messages,
+            selected_tools=await self._selected(asked.tools.server, self._model(body, continued)),
+        )
+
+    async def _selected(self, server: ServerTools | None, model: str) -> Sequence[str] | None:
+        """Return the tools of this server that are offered; None leaves it to the model's own."""
+        if server is None:
+            return None if model.startswith(_WITH_OWN_TOOLS) else ()
+        if server.names is not None:
+            return server.names
+        listing = await self._tools.listing()
+        return tuple(name for name, tool in listing.tools.items() if not tool.delegated)
+
+    def _model(self, body: ResponseIn, continued: Continued | None) -> str:
+        known = None if continued is None else continued.session.metadata.model
+        model = body.model or (None if known == NO_MODEL else known) or self._default_model
+        if model is None:
+            refuse("model", "Missing required parameter: 'model'.")
+        return model
+
+    def _request(
+        self,
+        body: ResponseIn,
+        asked: Asked,
+        turn: TurnRequest,
+        continued: Continued | None,
+        answers: Answers | None,
+    ) -> ChatRequest:
+        model, now = self._model(body, continued), utc_now()
+        wants_ephemeral = body.store is False
+        keep = wants_ephemeral and bool(body.background)
+        if continued is None:
+            new = make_session(new_session_id(), model, now=now)
+            settings = _settings(new, model, asked.tools.server)
+            new = change_settings(new, settings, now=now)
+            return ChatRequest(turn=turn, new=new, ephemeral=wants_ephemeral, keep=keep)
+        session = continued.session
+        settings = _settings(session, model, asked.tools.server)
+        if answers is None and (continued.is_old or wants_ephemeral):
+            index = continued.length - 1 if continued.is_old else None
+            copy = fork(session, session_id=new_session_id(), now=now, message_index=index)
+            copy = change_settings(copy, settings, now=now)
+            return ChatRequest(turn=turn, new=copy, ephemeral=wants_ephemeral, keep=keep)
+        is_ephemeral = answers is not None and answers.conversations is self._chat.conversations_of(
+            ChatRequest(turn=turn, ephemeral=True)
+        )
+        return ChatRequest(
+            turn=replace(turn, settings=settings),
+            session_id=session.session_id,
+            ephemeral=is_ephemeral,
+            keep=keep,
+        )
+
+
+def _settings(session: Session, model: str, server: ServerTools | None) -> dict[str, Any]:
+    """Return the settings of the session that the request changes."""
+    settings: dict[str, Any] = {}
+    if model != session.metadata.model:
+        settings["model"] = model
+    if server is None:
+        return settings
+    if server.policy is not None or server.policies:
+        known = session.metadata.tool_settings or ToolSettings()
+        settings["tool_settings"] = msgspec.structs.replace(
+            known,
+            execution_policy=server.policy or known.execution_policy,
+            tool_policies={**known.tool_policies, **server.policies},
+        )
+    if server.agents is not None:
+        settings["agent_settings"] = AgentSettings(enabled_agents=server.agents)
+    return settings
+
+
+def _record(body: ResponseIn, asked: Asked, continued: Continued | None) -> ResponseRecord:
+    echo = dict(asked.echo)
+    if continued is not None and continued.is_conversation:
+        echo["conversation"] = shown_conversation(continued.session.session_id)
+    return ResponseRecord(
+        echo=echo,
+        background=bool(body.background),
+        include=tuple(body.include or ()),
+        resumed={} if continued is None else resumed_calls(continued),
+    )
+
+
+def _fingerprint(body: ResponseIn) -> Mapping[str, Any]:
+    """Return what a key knows a request by: whether it is streamed makes no other one of it."""
+    return {"responses": {**msgspec.to_builtins(body), "stream": None}}
+
+
+def _keep(
+    store: ResponseStore | None, record: ResponseRecord, session_id: str, turn_id: str
+) -> None:
+    if store is not None:
+        store.keep(session_id, turn_id, record)
+
+
+def _end_of(outcome: Outcome) -> ResponseEnd | None:
+    """Return what a session does not say of the end of a turn; None if it says all."""
+    if outcome.error is not None:
+        return ResponseEnd(error_code=outcome.error.code, error_message=outcome.error.message)
+    if outcome.state is State.SUSPENDED:
+        questions = {
+            asked.tool_call_id: asked.confirmation_id
+            for asked in outcome.confirmations
+            if asked.agent_name is None
+        }
+        return ResponseEnd(questions=questions)
+    return None

@@ -1,0 +1,65 @@
+"""Answers requests for responses: as a stream, whole, or at once with one that goes on."""
+
+import asyncio
+
+import msgspec
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+
+from chat.http.event_stream import EventStream, EventStreamBody
+from dialects_app.openai.warnings import warning_headers
+from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.maker import ResponseMaker, StartedResponse
+from dialects_app.responses.resource import Resource
+
+SESSION_HEADER = "x-mochi-session-id"
+
+_ends: set[asyncio.Task[None]] = set()
+"""Tasks that keep the ends of responses; asyncio itself would forget them."""
+
+
+async def respond(
+    maker: ResponseMaker, body: ResponseIn, *, key: str | None = None, client: str | None = None
+) -> HttpResponseBase:
+    """Return the answer to a request.
+
+    Raises:
+        MochiError: The response could not begin; without a stream also: an error ended it.
+    """
+    started = await maker.start(body, key=key, client=client)
+    if started.store is not None:
+        task = asyncio.create_task(maker.note_end(started))
+        _ends.add(task)
+        task.add_done_callback(_ends.discard)
+    if body.stream:
+        answer: HttpResponseBase = await _streamed(started)
+    elif body.background:
+        answer = _json(started.resource())
+        started.turn.leave()  # it is detached
+    else:
+        answer = _json(await _whole(maker, started))
+    if body.store is not False:
+        answer[SESSION_HEADER] = started.turn.session_id
+    for name, value in warning_headers(started.warnings).items():
+        answer[name] = value
+    return answer
+
+
+async def _streamed(started: StartedResponse) -> HttpResponseBase:
+    turn = started.turn
+    body = EventStreamBody(turn.listener, turn.leave, started.projector())
+    stream = EventStream(body, turn.committed)
+    await stream.ready()
+    return stream
+
+
+async def _whole(maker: ResponseMaker, started: StartedResponse) -> Resource:
+    try:
+        return await maker.finish(started)
+    finally:
+        started.turn.leave()
+
+
+def _json(resource: Resource) -> HttpResponse:
+    data = msgspec.json.encode(resource, enc_hook=dict)
+    return HttpResponse(data, content_type="application/json")
