@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mochi_project.flags import check_flags, flags_of
+from mochi_project.screen_text import printable
 from mochi_project.version import VERSION
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"mochi-server: {text}", file=sys.stderr)  # noqa: T201 - the interface of a command
+    print(printable(f"mochi-server: {text}"), file=sys.stderr)  # noqa: T201 - the interface of a command
 
 
 if __name__ == "__main__":

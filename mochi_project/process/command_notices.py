@@ -7,6 +7,7 @@ from mochi_project.configuration.config import load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import names_at_start, variable_warnings
 from mochi_project.process.trust_question import ask_at_start
+from mochi_project.screen_text import printable
 from mochi_project.trust.decision import off_sentence
 
 _ASKS = "runserver"
@@ -34,4 +35,4 @@ def warn_before(command: str = "") -> None:
 
 
 def _say(warning: str) -> None:
-    print(f"mochi-server: warning: {warning}", file=sys.stderr)  # noqa: T201 - the interface of a command
+    print(printable(f"mochi-server: warning: {warning}"), file=sys.stderr)  # noqa: T201 - the interface of a command

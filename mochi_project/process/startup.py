@@ -12,6 +12,7 @@ from mochi_project.configuration.secrets import (
 )
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.file_systems import check_file_systems
+from mochi_project.screen_text import printable
 from mochi_project.trust.own_files import UnsafeFileError
 from mochi_project.trust.records import make_state_home
 from models_app.ollama.host import parse_host
@@ -107,7 +108,7 @@ def announce(settings: MochiSettings, url: str) -> None:
         lines.append(f"  token   {token}  (kept in {path})")
     lines.append("  stop    CTRL-C")
     try:
-        print("\n".join(lines), flush=True)  # noqa: T201 - the interface of a command
+        print(printable("\n".join(lines)), flush=True)  # noqa: T201 - the interface of a command
     except BrokenPipeError:  # a script that read the first line: no reason to stop
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mochi_project.configuration.config import start_here
 from mochi_project.configuration.variables import parse_file
+from mochi_project.screen_text import printable
 from mochi_project.trust.contents import ENV, MCP, PART_NAMES, FolderLayout, Part
 from mochi_project.trust.decision import (
     TrustDecision,
@@ -114,4 +115,4 @@ def _servers(path: Path) -> list[str]:
 
 def _say(line: str) -> None:
     end = "" if line.endswith("] ") else "\n"
-    print(line, file=sys.stderr, end=end, flush=True)  # noqa: T201 - the interface of a command
+    print(printable(line), file=sys.stderr, end=end, flush=True)  # noqa: T201 - the interface of a command
