@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from sessions_app.errors import ValidationFailed
 
-_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 _NOT_TAKEN = {
     "input_image": "Images can't be sent to this server yet.",
     "computer_screenshot": "Images can't be sent to this server yet.",
@@ -17,7 +17,7 @@ _SHOWN = 40
 
 
 def text_of(content: Any, path: str, *, between: str = "\n") -> str:
-    """Return the text of a content, which may be null.
+    """Return the text of a content.
 
     Args:
         content: The text itself, or a list of parts.
@@ -28,7 +28,7 @@ def text_of(content: Any, path: str, *, between: str = "\n") -> str:
         ValidationFailed: It holds something else.
     """
     if content is None:
-        return ""
+        refuse(path, f"Missing required parameter: '{path}'.")
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -37,16 +37,14 @@ def text_of(content: Any, path: str, *, between: str = "\n") -> str:
 
 
 def _part(part: Any, path: str) -> str:
-    if isinstance(part, str):
-        return part
     if not isinstance(part, dict):
         refuse(path, "A content part is an object.")
     kind = part.get("type", "input_text")
-    if kind in _NOT_TAKEN:
+    if isinstance(kind, str) and kind in _NOT_TAKEN:
         refuse(f"{path}.type", _NOT_TAKEN[kind])
     if kind == "refusal":
         return required(part, "refusal", path)
-    if kind not in _TEXT_PARTS:
+    if not isinstance(kind, str) or kind not in TEXT_PARTS:
         refuse(f"{path}.type", f"Content parts of the type {shown(kind)} are not taken.")
     return required(part, "text", path)
 

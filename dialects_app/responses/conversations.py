@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from dialects_app.openai.ids import ItemId, conversation_id, read_conversation_id, read_item_id
 from dialects_app.openai.labels import read_labels
 from dialects_app.responses.content import refuse
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
+from dialects_app.responses.item_schemas import Labels, items_schema, or_null
 from dialects_app.responses.items import FindItem, parse_input, referenced_sessions
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, Item, items_of
@@ -34,6 +36,8 @@ LABELS = "metadata"
 NO_MODEL = "none"
 """The model of a conversation that no response has been made in: each response names one."""
 
+_ITEMS = items_schema(MOST_AT_ONCE)
+
 
 class ConversationIn(msgspec.Struct, kw_only=True):
     """The beginning of a new conversation.
@@ -43,20 +47,20 @@ class ConversationIn(msgspec.Struct, kw_only=True):
         metadata: Up to 16 pairs of text.
     """
 
-    items: Any = None
-    metadata: Any = None
+    items: Annotated[Any, Meta(extra_json_schema=or_null(_ITEMS))] = None
+    metadata: Labels = None
 
 
 class LabelsIn(msgspec.Struct, kw_only=True):
-    """The new metadata of a conversation."""
+    """The new metadata of a conversation; null removes it."""
 
-    metadata: Any = None
+    metadata: Labels
 
 
 class ItemsIn(msgspec.Struct, kw_only=True):
     """Items that are added to a conversation, 20 at most."""
 
-    items: Any
+    items: Annotated[Any, Meta(extra_json_schema=_ITEMS)]
 
 
 class ConversationOut(msgspec.Struct, kw_only=True):

@@ -161,6 +161,8 @@ class _Reader:
             if not isinstance(entry, Round):
                 messages.append(entry)
                 continue
+            if entry.is_empty:
+                continue
             if needs_outputs is not None:
                 entry.require_outputs(needs_outputs)
                 entry.give_up_questions()
@@ -196,9 +198,7 @@ class _Reader:
                 f"Invalid value: {shown(role)}. Supported values are: 'assistant', 'system', "
                 "'developer', and 'user'.",
             )
-        if item.get("content") is None:
-            refuse(f"{path}.content", f"Missing required parameter: '{path}.content'.")
-        text = text_of(item["content"], f"{path}.content")
+        text = text_of(item.get("content"), f"{path}.content")
         self._round = None
         self._entries.append(kind(content=text, message_id=new_message_id(), timestamp=self._now))
 
@@ -214,9 +214,7 @@ class _Reader:
 
     def function_call_output(self, item: Item, path: str) -> None:
         call_id = required(item, "call_id", path)
-        if item.get("output") is None:
-            refuse(f"{path}.output", f"Missing required parameter: '{path}.output'.")
-        output = text_of(item["output"], f"{path}.output")
+        output = text_of(item.get("output"), f"{path}.output")
         asked_by = self._calls.get(call_id)
         if asked_by is not None:
             asked_by.results.setdefault(call_id, Outcome(output))

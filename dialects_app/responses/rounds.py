@@ -29,6 +29,11 @@ class Round(msgspec.Struct):
     results: dict[str, Outcome] = {}
     closed: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was said: clients send reasoning back that they can't read."""
+        return not (any(self.text) or any(self.thinking) or self.calls)
+
     def require_outputs(self, field: str) -> None:
         """Raise ``MissingToolResult`` if a call of a client has no output; name the parameter."""
         for call in self.calls:

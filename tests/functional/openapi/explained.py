@@ -43,6 +43,7 @@ REFUSALS = [
         r"role 'tool' must|two results|Two calls have|Two tools have|expected a string, got null",
         "which messages and tools belong together",
     ),
+    ("VALIDATION_ERROR", r"No tool call found", "which calls wait for an output"),
     ("MISSING_TOOL_RESULT", r"No tool output found", "which messages belong together"),
     (
         "VALIDATION_ERROR",

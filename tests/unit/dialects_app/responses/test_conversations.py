@@ -53,7 +53,7 @@ def test_the_time_and_the_metadata_are_those_of_the_session(sessions, conversati
     assert only(sessions).metadata.extra == {"metadata": {"topic": "rain"}}
     created_at = datetime.fromisoformat(only(sessions).metadata.created_at)
     assert made.created_at == int(created_at.timestamp())
-    assert conversations.set_labels(made.id, LabelsIn()).metadata == {}
+    assert conversations.set_labels(made.id, LabelsIn(metadata=None)).metadata == {}
     assert only(sessions).metadata.extra == {}
 
 
@@ -221,7 +221,7 @@ def test_what_is_no_conversation_is_not_found(conversations, name):
     for call in (
         lambda: conversations.get(name),
         lambda: conversations.items(name),
-        lambda: conversations.set_labels(name, LabelsIn()),
+        lambda: conversations.set_labels(name, LabelsIn(metadata=None)),
         lambda: conversations.add(name, ItemsIn(items=[])),
         lambda: conversations.remove(name, "msg_1"),
         lambda: conversations.delete(name),

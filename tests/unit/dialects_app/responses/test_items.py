@@ -140,6 +140,14 @@ def test_a_model_may_count_its_calls_anew_in_every_round() -> None:
     assert said(parse_input(items).messages) == said(parsed.messages)
 
 
+def test_reasoning_that_says_nothing_is_no_answer() -> None:
+    encrypted = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    hello = {"role": "user", "content": "Hello!"}
+    assert len(parse_input([hello, encrypted, hello]).messages) == 2
+    said_more = parse_input([encrypted, {"role": "assistant", "content": "Hi"}])
+    assert said(said_more.messages) == [("AssistantMessage", "Hi", None)]
+
+
 def test_two_texts_of_the_assistant_are_two_answers() -> None:
     answers = [{"role": "assistant", "content": "One"}, {"role": "assistant", "content": "Two"}]
     assert [message.content for message in parse_input(answers).messages] == ["One", "Two"]
@@ -291,6 +299,8 @@ USER = {"role": "user", "content": "Hi"}
             "input[0].content[0].type",
         ),
         ([{"role": "user", "content": [{"type": "input_file"}]}], "input[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": {}, "text": ""}]}], "input[0].content[0].type"),
+        ([{"role": ["user"], "content": ""}], "input[0].role"),
         ([{"role": "user", "content": [{"type": "odd", "text": ""}]}], "input[0].content[0].type"),
         ([{"type": "function_call", "name": "f"}], "input[0].call_id"),
         ([{"type": "function_call", "call_id": "c", "arguments": "{}"}], "input[0].name"),

@@ -1,0 +1,102 @@
+"""Describes input items and metadata in JSON schemas, for the OpenAPI document alone."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from dialects_app.openai.labels import MAX_KEY, MAX_PAIRS, MAX_VALUE
+from dialects_app.responses.content import TEXT_PARTS
+
+_TEXT = {"type": "string"}
+_NULL = {"type": "null"}
+
+
+def _item(kind: str, *required: str, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["type", *(required or properties)],
+        "properties": {"type": {"const": kind}, **properties},
+    }
+
+
+_TEXT_PARTS = sorted(TEXT_PARTS)
+_PARTS = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            {
+                "type": "object",
+                "required": ["text"],
+                "properties": {"type": {"enum": _TEXT_PARTS}, "text": _TEXT},
+            },
+            {
+                "type": "object",
+                "required": ["type", "refusal"],
+                "properties": {"type": {"const": "refusal"}, "refusal": _TEXT},
+            },
+        ]
+    },
+}
+_SUMMARY = {
+    "type": "array",
+    "items": {"type": "object", "required": ["text"], "properties": {"text": _TEXT}},
+}
+ITEM: dict[str, Any] = {
+    "description": "What is sent back of an answer may have more fields; they are ignored.",
+    "anyOf": [
+        {
+            "type": "object",
+            "required": ["role", "content"],
+            "properties": {
+                "type": {"enum": ["message", None]},
+                "role": {"enum": ["user", "assistant", "system", "developer"]},
+                "content": {"anyOf": [_TEXT, _PARTS]},
+            },
+        },
+        _item("function_call", *("call_id", "name"), call_id=_TEXT, name=_TEXT, arguments=_TEXT),
+        _item("function_call_output", call_id=_TEXT, output={"anyOf": [_TEXT, _PARTS]}),
+        {
+            "type": "object",
+            "required": ["type"],
+            "properties": {
+                "type": {"const": "reasoning"},
+                "summary": {"anyOf": [_SUMMARY, _NULL]},
+                "content": {"anyOf": [_SUMMARY, _NULL]},
+            },
+        },
+        _item(
+            "mcp_call",
+            *("id", "name"),
+            id=_TEXT,
+            name=_TEXT,
+            arguments=_TEXT,
+            output={"anyOf": [_TEXT, _NULL]},
+        ),
+        _item("item_reference", id=_TEXT),
+    ],
+}
+_LABELS: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "maxProperties": MAX_PAIRS,
+            "propertyNames": {"minLength": 1, "maxLength": MAX_KEY},
+            "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
+        },
+        _NULL,
+    ]
+}
+
+
+def items_schema(most: int) -> dict[str, Any]:
+    """Return the schema of a list of so many items at most."""
+    return {"type": "array", "maxItems": most, "items": ITEM}
+
+
+def or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a value that may be null."""
+    return {"anyOf": [schema, _NULL]}
+
+
+Labels = Annotated[Any, Meta(extra_json_schema=_LABELS)]
+"""Metadata, as ``labels.read_labels`` reads it."""
