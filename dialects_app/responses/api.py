@@ -244,6 +244,7 @@ def _maker() -> ResponseMaker:
         sessions=services.sessions,
         tools=services.tools,
         models=services.models,
+        find_agent=services.agents.usable,
         default_model=services.settings.default_model,
     )
 

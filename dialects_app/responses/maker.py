@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -82,6 +82,7 @@ class ResponseMaker:
         sessions: The sessions that they continue.
         tools: The tools of this server.
         models: The models.
+        find_agent: Raises if there is no agent of a name that works.
         default_model: The model of a session for which none is named.
     """
 
@@ -92,12 +93,14 @@ class ResponseMaker:
         sessions: SessionManager,
         tools: ToolCatalogue,
         models: ModelCatalogue,
+        find_agent: Callable[[str], Awaitable[object]],
         default_model: str | None = None,
     ) -> None:
         self._chat = chat
         self._sessions = sessions
         self._tools = tools
         self._models = models
+        self._find_agent = find_agent
         self._default_model = default_model
 
     async def start(
@@ -117,7 +120,7 @@ class ResponseMaker:
         try:
             return await self._start(body, asked, key, client)
         except MochiError as error:
-            name_field(error)
+            name_field(error, body)
             raise
 
     async def finish(self, started: StartedResponse) -> Resource:
@@ -244,6 +247,8 @@ class ResponseMaker:
         """Return the tools of this server that are offered; None leaves it to the model's own."""
         if server is None:
             return None if model.startswith(_WITH_OWN_TOOLS) else ()
+        for agent in server.agents or ():
+            await self._find_agent(agent)
         if server.names is not None:
             return server.names
         listing = await self._tools.listing()

@@ -4,6 +4,7 @@ What would change the meaning of the answer and can't be done is refused, naming
 can't be promised is noted in ``x-mochi-warning``; everything else that is unknown is ignored.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ _REPEATED = (
     "prompt_cache_key",
     "store",
 )
+_FUNCTION = re.compile(r"client_tools\[(\d+)\]")
 _PARAMETERS = {
     "message": "input",
     "messages": "input",
@@ -102,12 +104,18 @@ def read_request(body: ResponseIn) -> Asked:
     return Asked(turn=turn, tools=tools, echo=_echo(body), warnings=_warnings(body, tools))
 
 
-def name_field(error: MochiError) -> None:
+def name_field(error: MochiError, body: ResponseIn) -> None:
     """Give the field of an error of the turn the name by which clients of this protocol know it."""
     field = error.details.get("field")
-    if isinstance(field, str):
-        beginning = field.partition("[")[0].partition(".")[0]
-        error.details["field"] = _PARAMETERS.get(beginning, field)
+    if not isinstance(field, str):
+        return
+    function = _FUNCTION.match(field)
+    if function is not None:
+        places = [at for at, tool in enumerate(body.tools or ()) if tool.type == "function"]
+        error.details["field"] = f"tools[{places[int(function[1])]}]{field[function.end() :]}"
+        return
+    beginning = field.partition("[")[0].partition(".")[0]
+    error.details["field"] = _PARAMETERS.get(beginning, field)
 
 
 def _options(body: ResponseIn) -> Mapping[str, Any]:

@@ -27,6 +27,12 @@ def wipe(path: str) -> str:
     """Remove a file."""
     return f"wiped {path}"
 '''
+SKILL = """\
+---
+description: Takes notes.
+---
+You take notes.
+"""
 OURS: Any = {"type": "mcp", "server_label": "mochi", "require_approval": "never"}
 ASKING: Any = {**OURS, "require_approval": "always", "allowed_tools": ["wipe"]}
 WEATHER: Any = {
@@ -52,6 +58,11 @@ def shared(serve_once: ServeOnce) -> MochiServer:
     server = serve_once()
     (server.data_dir / "tools").mkdir(exist_ok=True)
     (server.data_dir / "tools" / "own.py").write_text(TOOLS)
+    clerk = server.data_dir / "agents" / "clerk"
+    clerk.mkdir(parents=True)
+    (clerk / "SKILL.md").write_text(SKILL)
+    (clerk / "__init__.py").write_text('from .clerk import add\n\n__all__ = ["add"]\n')
+    (clerk / "clerk.py").write_text(TOOLS)
     return server
 
 
@@ -286,6 +297,31 @@ def test_the_form_of_an_answer_reaches_the_model(server, client):
         response = stream.get_final_response()
     assert isinstance(response.output_parsed, Person)
     assert server.model_requests[-1]["format"]["required"] == ["name", "age"]
+
+
+def test_a_name_that_client_and_server_offer_is_refused(server, client):
+    with pytest.raises(openai.BadRequestError) as refused:
+        respond(client, tools=[OURS, {**WEATHER, "name": "add"}])
+    assert refused.value.param == "tools[1].name"
+
+
+def test_an_agent_is_one_call_with_its_name(server, client):
+    use = ToolCall("agent", {"agent": "clerk", "instruction": "Note it."})
+    server.script(Reply(tool_calls=[use]), "1. Note it.", "I begin.", "Noted.", "The clerk did it.")
+    tools = [{**OURS, "allowed_tools": ["agent:clerk"]}]
+    with client.responses.stream(
+        model=MODEL, input="Note it.", tools=tools, include=["mochi.agent_events"]
+    ) as stream:
+        kinds = [event.type for event in stream]
+        response = stream.get_final_response()
+    call, answer = response.output
+    assert (call.type, call.name, call.status) == ("mcp_call", "clerk", "completed")
+    assert call.arguments == '{"instruction":"Note it."}'
+    assert "Noted." in call.output
+    assert answer.content[0].text == "The clerk did it."
+    assert "mochi.agent.planning" in kinds
+    with pytest.raises(openai.NotFoundError):
+        respond(client, tools=[{**OURS, "allowed_tools": ["agent:nobody"]}])
 
 
 def test_a_choice_that_can_not_be_forced_is_told_and_noted(server, client):

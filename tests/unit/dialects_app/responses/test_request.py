@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dialects_app.openai.body import convert_body
-from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.body import ResponseIn, ToolIn
 from dialects_app.responses.request import Asked, name_field, read_request
 from sessions_app.errors import ValidationFailed
 
@@ -17,6 +17,7 @@ WEATHER = {
     "strict": True,
 }
 OURS = {"type": "mcp", "server_label": "mochi"}
+BODY = ResponseIn(tools=[ToolIn(type=kind, name="x") for kind in ("function", "mcp", "function")])
 SCHEMA = {"type": "json_schema", "name": "person", "schema": {"type": "object"}}
 
 
@@ -202,6 +203,7 @@ def test_parameters_are_repeated():
 
 def test_errors_of_a_turn_name_the_parameters_of_this_protocol():
     for field, parameter in {
+        "client_tools[1].name": "tools[2].name",
         "messages[0].content": "input",
         "think": "reasoning.effort",
         "selected_tools": "tools",
@@ -209,5 +211,5 @@ def test_errors_of_a_turn_name_the_parameters_of_this_protocol():
         "input[2].call_id": "input[2].call_id",
     }.items():
         error = ValidationFailed("No.", field=field)
-        name_field(error)
+        name_field(error, BODY)
         assert error.details["field"] == parameter
