@@ -10,8 +10,10 @@ _MOST_BYTES = 200
 class RootPath:
     """Notes in requests the path that links have to begin with.
 
-    It is what a trusted proxy says in ``X-Forwarded-Prefix``, or else ``MOCHI_ROOT_PATH``. The
-    proxy may leave that path in the requests or take it away.
+    It is what a trusted proxy says in ``X-Forwarded-Prefix``, or else ``MOCHI_ROOT_PATH``. A proxy
+    may leave that of the setting in the requests or take it away. What the header says has always
+    been taken away: a header that a proxy only passes on, because a client sent it, must not turn
+    a path that the proxy lets everybody use into another one.
 
     Args:
         configured: The path, or "".
@@ -28,7 +30,8 @@ class RootPath:
         if not prefix:
             return scope
         path = scope["path"]
-        if path != prefix and not path.startswith(f"{prefix}/"):
+        is_left_in = path == prefix or path.startswith(f"{prefix}/")
+        if not is_left_in or prefix != self._configured:
             path = prefix + path
         return {**scope, "path": path, "root_path": prefix + scope.get("root_path", "")}
 

@@ -24,7 +24,20 @@ def applied(
 @pytest.mark.parametrize("path", ["/api/v1/docs", "/mochi/api/v1/docs"])
 def test_a_proxy_may_leave_the_path_in_or_take_it_away(path: str) -> None:
     assert applied(path, configured="/mochi") == ("/mochi/api/v1/docs", "/mochi")
-    assert applied(path, "/mochi/") == ("/mochi/api/v1/docs", "/mochi")
+    assert applied(path, "/mochi/", configured="/mochi") == ("/mochi/api/v1/docs", "/mochi")
+
+
+def test_a_header_makes_no_path_another_one() -> None:
+    """A proxy that lets everybody use /public may pass on a client's header."""
+    assert applied("/api/v1/docs", "/mochi/") == ("/mochi/api/v1/docs", "/mochi")
+    assert applied("/public/api/v1/sessions", "/public") == (
+        "/public/public/api/v1/sessions",
+        "/public",
+    )
+    assert applied("/public/api/v1/sessions", "/public", configured="/mochi") == (
+        "/public/public/api/v1/sessions",
+        "/public",
+    )
 
 
 def test_a_longer_name_is_not_that_path() -> None:
