@@ -7,6 +7,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -89,6 +90,13 @@ class Chat:
 
     def cancel(self, session_id: str) -> httpx.Response:
         return self.http.post(f"/chat/{session_id}/cancel")
+
+    def wait_for_tool(self, name: str) -> None:
+        """Wait until there is a tool: of an MCP server that starts longer than a turn waits."""
+        deadline = time.monotonic() + 60
+        while self.http.get(f"/tools/{name}").status_code == 404:
+            assert time.monotonic() < deadline, f"there is no tool {name!r}"
+            time.sleep(0.05)
 
 
 def read_events(answer: httpx.Response) -> Iterator[Event]:

@@ -385,6 +385,7 @@ def test_neither_an_agents_shell_nor_a_tool_nor_a_server_of_mcp_sees_the_keys(st
     )
     scribe = Scribe(server, script)
     scribe.chat.http.headers["Authorization"] = "Bearer canary"
+    scribe.chat.wait_for_tool("mcp__environment")
     session_id = scribe.chat.new_session(
         agent_settings={"enabled_agents": ["scribe"]},
         tool_settings={"tools": ["show", "mcp__environment"], "execution_policy": "never_confirm"},

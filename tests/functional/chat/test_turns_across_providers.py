@@ -275,6 +275,7 @@ def test_a_history_processor_is_applied_to_what_is_sent(chat, script, calls, ask
 
 @pytest.mark.parametrize("model", [MODELS[0], MODELS[1]], ids=["ollama", "anthropic"])
 def test_tools_of_mcp_servers_are_attached(chat, script, calls, asked, model):
+    chat.wait_for_tool("sums__add")
     session_id = with_tools(chat, "sums__add", model=model)
     message = script(calls(("sums__add", {"a": 20, "b": 22})), "42.", per_request=True)
 

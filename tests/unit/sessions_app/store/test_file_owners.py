@@ -38,8 +38,12 @@ def test_a_process_that_lost_its_liveness_file_was_given_up_and_takes_a_new_id(
 def test_liveness_is_not_inherited_by_started_processes(tmp_path: Path) -> None:
     owner = FileOwners(tmp_path).mine()
     with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as child:
+        assert child.stdout
+        child.stdout.readline()  # it is up, and opens and closes nothing more
         descriptors = {
             os.readlink(path)
             for path in Path(f"/proc/{child.pid}/fd").glob("*")
