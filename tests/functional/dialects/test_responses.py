@@ -1,5 +1,7 @@
 """``POST /v1/responses`` as the official package speaks it, against a real server."""
 
+import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -408,3 +410,36 @@ def test_what_is_refused_says_why_and_nothing_is_saved(server, client, fields, s
     if param is not None:
         assert refused.value.param == param
     assert sessions(server) == before
+
+
+def sweep(server: MochiServer, response: Any) -> None:
+    """Remove the events of a response, once all that is kept of it is there."""
+    turn_id = response.id[-20:]
+    if response.error is not None:
+        end = server.data_dir / "responses" / session_of(response) / f"{turn_id}.end"
+        deadline = time.monotonic() + 30
+        while not end.exists():
+            assert time.monotonic() < deadline, "its end was not kept"
+            time.sleep(0.01)
+    shutil.rmtree(server.data_dir / ".mochi" / "turns" / session_of(response))
+
+
+@pytest.mark.parametrize(
+    ("replies", "fields"),
+    [
+        ([Reply(["Hel", "lo!"], reasoning="They greet.")], {"reasoning": {"effort": "low"}}),
+        ([Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "3."], {"tools": [OURS]}),
+        ([Reply(tool_calls=[ToolCall("add", {"a": "x"})]), "No."], {"tools": [OURS]}),
+        ([CALL_WIPE], {"tools": [ASKING], "metadata": {"a": "b"}}),
+        ([CALL_WEATHER], {"tools": [WEATHER]}),
+        ([" ".join(["word"] * 50)], {"max_output_tokens": 5}),
+        ([Reply(["Hel", "lo!"], error_line="runner died")], {}),
+    ],
+    ids=["text", "tool", "failed tool", "question", "function", "limit", "error"],
+)
+def test_a_response_is_the_same_when_its_events_are_gone(server, client, replies, fields):
+    server.script(*replies)
+    final = list(respond(client, stream=True, **fields))[-1].response
+    assert client.responses.retrieve(final.id).to_dict() == final.to_dict()
+    sweep(server, final)
+    assert client.responses.retrieve(final.id).to_dict() == final.to_dict()
