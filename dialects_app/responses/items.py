@@ -138,6 +138,7 @@ class _Reader:
         self._calls: dict[str, Round] = {}
         self._approvals: dict[str, ApprovalAnswer] = {}
         self._referred: set[str] = set()
+        self._open_questions: dict[str, str] = {}
         self._now = utc_now()
 
     def read(self, item: Any, path: str) -> None:
@@ -155,6 +156,9 @@ class _Reader:
 
     def parsed(self, needs_outputs: str | None) -> ParsedInput:
         """Return what was read; the parameter is named whose calls must have their outputs."""
+        for name, path in self._open_questions.items():  # the AI SDK refers to what it answers
+            if name not in self._approvals:
+                raise ItemNotFound(name, field=path)
         messages: list[Message] = []
         new_from = 0
         for entry in self._entries:
@@ -181,9 +185,13 @@ class _Reader:
             return
         self._referred.add(name)
         found = self._find(name)
-        if found is None:
+        if found is not None:
+            self.read(found, path)
+            return
+        named = read_item_id(name)
+        if named is None or named.kind != "mcpr":
             raise ItemNotFound(name, field=path)
-        self.read(found, path)
+        self._open_questions[name] = path
 
     def message(self, item: Item, path: str) -> None:
         role = required(item, "role", path)

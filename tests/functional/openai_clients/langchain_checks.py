@@ -180,4 +180,4 @@ RESPONSES = [
 ]
 
 if __name__ == "__main__":
-    run(CHAT)
+    run([*CHAT, *RESPONSES])

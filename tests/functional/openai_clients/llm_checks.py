@@ -111,4 +111,4 @@ CHAT = [an_answer, a_conversation, tools, a_form, usage, an_agent, the_command]
 RESPONSES = [responses, responses_with_tools]
 
 if __name__ == "__main__":
-    run(CHAT)
+    run([*CHAT, *RESPONSES])

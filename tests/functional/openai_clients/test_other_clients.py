@@ -38,7 +38,9 @@ def server(start_once: Any) -> Any:
     "program",
     [
         "openai_chat.mjs",
+        "openai_responses.mjs",
         "ai_sdk_chat.mjs",
+        "ai_sdk_responses.mjs",
         "langchain_checks.py",
         "llm_checks.py",
     ],

@@ -274,6 +274,14 @@ def test_a_reference_to_nothing_is_refused() -> None:
     assert referenced_sessions("Hi") == set()
 
 
+def test_a_question_that_is_open_is_referred_to_where_it_is_answered_and_nowhere_else() -> None:
+    reference = {"type": "item_reference", "id": REQUEST}
+    assert len(parse_input([reference, answered()]).approvals) == 1
+    with pytest.raises(ItemNotFound) as info:
+        parse_input([reference])
+    assert info.value.details["field"] == "input[0]"
+
+
 # --- Refusals ----------------------------------------------------------------------------------
 
 USER = {"role": "user", "content": "Hi"}
