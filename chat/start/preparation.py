@@ -14,8 +14,7 @@ from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import NothingToContinue
 from chat.start.offered_tools import first_call, offered_tools
-from chat.start.turn_request import ToolChoice as ToolChoice  # noqa: PLC0414 - as others know it
-from chat.start.turn_request import TurnRequest as TurnRequest  # noqa: PLC0414 - as others know it
+from chat.start.turn_request import TurnRequest
 from chat.summaries.prompt import bare_name
 from chat.turn.delegation import Delegate
 from chat.turn.job import TurnJob

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from chat.start.preparation import TurnRequest
+from chat.start.turn_request import TurnRequest
 from dialects_app.openai.ids import conversation_id, read_item_id, response_id
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
 from dialects_app.responses.kept import KeptResponses
