@@ -24,6 +24,7 @@ from dialects_app.responses.conversations import (
 )
 from dialects_app.responses.ending import COMPLETED
 from dialects_app.responses.kept import ResponseDeletedOut
+from dialects_app.responses.maker import InputTokensOut
 from dialects_app.responses.pages import ItemPage
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.resource import resource_of, usage_of
@@ -145,6 +146,12 @@ def _responses() -> dict[str, Described]:
             body_example={"model": "qwen3:14b", "input": "Hello!"},
             example=_RESPONSE,
             stream=_RESPONSE_EVENTS,
+        ),
+        "openai_count_input_tokens": Described(
+            body=ResponseIn,
+            body_example={"model": "qwen3:14b", "input": "Hello!"},
+            answer=InputTokensOut,
+            example={"object": "response.input_tokens", "input_tokens": 12},
         ),
         "openai_get_response": Described(example=_RESPONSE, stream=_RESPONSE_EVENTS),
         "openai_cancel_response": Described(example={**_RESPONSE, "status": "cancelled"}),

@@ -20,7 +20,7 @@ from dialects_app.responses.conversations import (
     session_of,
 )
 from dialects_app.responses.kept import KeptResponses, questions_of
-from dialects_app.responses.maker import ResponseMaker
+from dialects_app.responses.maker import InputTokensOut, ResponseMaker
 from dialects_app.responses.pages import DEFAULT_LIMIT, MAX_LIMIT, Order, page_of
 from dialects_app.responses.view import respond
 from mochi_project.http.clients import client_of
@@ -41,6 +41,23 @@ IdempotencyKey = Annotated[
 After = Annotated[str | None, Query(description="The item after which the page begins")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many items at most")]
 InOrder = Annotated[Order, Query(description="`desc`: the newest first")]
+
+
+@router.post(
+    "/responses/input_tokens",
+    response={200: None, (400, 404): None},
+    summary="Count the tokens of a request for a response",
+    operation_id="openai_count_input_tokens",
+)
+async def count_input_tokens(request: HttpRequest) -> HttpResponse:
+    """Estimate the tokens that a response's first model request would have. No model is called.
+
+    The body is that of `POST /v1/responses`. What comes before it is counted, too, and so are
+    instructions and tools. Nothing is saved.
+    """
+    body = await read_body(request, ResponseIn)
+    tokens = await _maker().count(body, get_services().preparer)
+    return _json(InputTokensOut(input_tokens=tokens))
 
 
 @router.get(

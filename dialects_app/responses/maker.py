@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from chat.service import ChatRequest, ChatService, OpenTurn
+from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
+from chat.turn.turn_ids import new_turn_id
 from dialects_app.openai.ids import item_id
 from dialects_app.openai.warnings import notes_on_choice
 from dialects_app.responses.answers import Answers, resumed_calls
@@ -74,6 +76,13 @@ class StartedResponse(msgspec.Struct, frozen=True, kw_only=True):
         return self.projector().resource()
 
 
+class InputTokensOut(msgspec.Struct, kw_only=True):
+    """Says how many tokens a request would have, as far as that can be estimated."""
+
+    object: str = "response.input_tokens"
+    input_tokens: int
+
+
 class ResponseMaker:
     """Makes responses.
 
@@ -123,6 +132,26 @@ class ResponseMaker:
             name_field(error, body)
             raise
 
+    async def count(self, body: ResponseIn, preparer: TurnPreparer) -> int:
+        """Estimate how many tokens the first model request of a response would have.
+
+        Nothing is saved, no question is answered, and no model is called.
+
+        Raises:
+            MochiError: The response would be refused.
+        """
+        asked = read_request(body)
+        try:
+            request, continued, _ = await self._wanted(body, asked)
+            session = request.new if continued is None else request.new or continued.session
+            assert session is not None  # noqa: S101 - a request makes a session or continues one
+            prepare = await ChatPreparation(preparer, request.turn).look_up(session)
+            job = await asyncio.to_thread(prepare, new_turn_id(), session)
+        except MochiError as error:
+            name_field(error, body)
+            raise
+        return job.plan.estimate.tokens if job.plan else 0
+
     async def finish(self, started: StartedResponse) -> Resource:
         """Wait for the end of a response and return it.
 
@@ -151,13 +180,7 @@ class ResponseMaker:
     async def _start(
         self, body: ResponseIn, asked: Asked, key: str | None, client: str | None
     ) -> StartedResponse:
-        continued, parsed = await asyncio.to_thread(self._read, body)
-        answers = None
-        if parsed.approvals:
-            answers = await self._answers(parsed, continued)
-            continued = answers.continued
-        turn = await self._turn(body, asked, parsed, continued, answers)
-        request = self._request(body, asked, turn, continued, answers)
+        request, continued, answers = await self._wanted(body, asked)
         record = _record(body, asked, continued)
         if answers is not None:
             record = msgspec.structs.replace(record, resumed=await answers.give())
@@ -181,6 +204,18 @@ class ResponseMaker:
             warnings=[*asked.warnings, *notes],
             store=store if is_kept else None,
         )
+
+    async def _wanted(
+        self, body: ResponseIn, asked: Asked
+    ) -> tuple[ChatRequest, Continued | None, Answers | None]:
+        """Return the turn that is wanted, what it continues, and the answers that it brings."""
+        continued, parsed = await asyncio.to_thread(self._read, body)
+        answers = None
+        if parsed.approvals:
+            answers = await self._answers(parsed, continued)
+            continued = answers.continued
+        turn = await self._turn(body, asked, parsed, continued, answers)
+        return self._request(body, asked, turn, continued, answers), continued, answers
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
         """Return what is continued, and the input. Blocks."""
