@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from checks import MODEL, URL, calls, rounds, run, script, thinking
@@ -82,17 +80,6 @@ def an_agent():
     assert llm.get_model("scribe").prompt(asked).text() == "Noted."
 
 
-def the_command():
-    """the command, with the key that it wants"""
-    ended = subprocess.run(
-        [Path(sys.executable).with_name("llm"), "-m", "mochi", "--key", "any", script("Hello!")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (0, "Hello!\n"), ended.stderr
-
-
 def responses():
     """responses: an answer after reasoning"""
     model = llm.get_model("mochi-responses")
@@ -107,7 +94,7 @@ def responses_with_tools():
     assert model.chain(asked, tools=[get_weather]).text() == "Sunny."
 
 
-CHAT = [an_answer, a_conversation, tools, a_form, usage, an_agent, the_command]
+CHAT = [an_answer, a_conversation, tools, a_form, usage, an_agent]
 RESPONSES = [responses, responses_with_tools]
 
 if __name__ == "__main__":
