@@ -85,11 +85,11 @@ def _chosen(
 
     Calls that are open may run all the same. An agent that answers the session is not a choice.
     """
-    names = [*tools.tools, *tools.client_tools]
+    names = dict.fromkeys([*tools.tools, *tools.client_tools])
     if not isinstance(choice, str):
-        names = list(choice)
+        names = dict.fromkeys(choice)
     elif choice == "none":
-        names = []
+        names = {}
     if choice != "none" and not names:
         raise ValidationFailed("No tool is offered that could be called.", field="tool_choice")
     for name in names:

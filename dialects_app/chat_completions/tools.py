@@ -5,6 +5,7 @@ where a header names them, and never show as calls: a client would try to run th
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -91,36 +92,39 @@ def read_tools(body: CompletionIn, own_tools: str | None = None) -> AskedTools:
 def _chosen(choice: _Choice, offered: AskedTools) -> AskedTools:
     """Return the tools with the choice of an object: one function, or some that are allowed."""
     if choice.type == "function" and choice.function is not None:
-        names = [_known(choice.function.name, offered, "tool_choice.function.name")]
-        return msgspec.structs.replace(offered, choice=names)
+        path, name = "tool_choice.function.name", choice.function.name
+        _require_known(name, offered, {tool.name for tool in offered.client}, path)
+        return msgspec.structs.replace(offered, choice=[name])
     allowed = choice.allowed_tools
     if choice.type == "allowed_tools" and allowed is not None:
         path = "tool_choice.allowed_tools"
         if allowed.mode not in {"auto", "required"}:
             raise _refusal(f"{path}.mode", "Supported values are: 'auto' and 'required'.")
-        names = [
-            _allowed(tool, offered, f"{path}.tools[{index}]")
-            for index, tool in enumerate(allowed.tools)
-        ]
+        names = _allowed(allowed.tools, offered, f"{path}.tools")
         return AskedTools(
             client=[tool for tool in offered.client if tool.name in names],
             own=None if offered.own is None else [name for name in offered.own if name in names],
-            choice="auto" if allowed.mode == "auto" else names,
+            choice="auto" if allowed.mode == "auto" else [*names],
         )
     raise _refusal("tool_choice", f"Choices of the type {choice.type[:40]!r} are not taken.")
 
 
-def _allowed(tool: _NamedTool, offered: AskedTools, path: str) -> str:
-    if tool.type != "function" or tool.function is None:
-        raise _refusal(f"{path}.type", f"Tools of the type {tool.type[:40]!r} are not taken.")
-    return _known(tool.function.name, offered, f"{path}.function.name")
+def _allowed(tools: Sequence[_NamedTool], offered: AskedTools, path: str) -> dict[str, None]:
+    """Return the names of the tools that are allowed, in order: as keys, there may be thousands."""
+    client = {tool.name for tool in offered.client}
+    names: dict[str, None] = {}
+    for index, tool in enumerate(tools):
+        place = f"{path}[{index}]"
+        if tool.type != "function" or tool.function is None:
+            raise _refusal(f"{place}.type", f"Tools of the type {tool.type[:40]!r} are not taken.")
+        _require_known(tool.function.name, offered, client, f"{place}.function.name")
+        names[tool.function.name] = None
+    return names
 
 
-def _known(name: str, offered: AskedTools, path: str) -> str:
-    known = {tool.name for tool in offered.client}
-    if name not in known and offered.own is not None and name not in offered.own:
+def _require_known(name: str, offered: AskedTools, client: AbstractSet[str], path: str) -> None:
+    if name not in client and offered.own is not None and name not in offered.own:
         raise _refusal(path, f"There is no function {name[:100]!r} in 'tools'.")
-    return name
 
 
 def _convert(choice: Mapping[str, Any]) -> _Choice:

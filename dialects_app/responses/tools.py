@@ -6,6 +6,7 @@ run here, and show as calls of that server.
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -161,7 +162,7 @@ def _chosen(offered: OfferedTools, choice: str | Mapping[str, Any] | None) -> Of
         )
     if choice.get("type") == "allowed_tools":
         return _allowed(offered, choice)
-    names = _named(offered, choice, "tool_choice")
+    names = _named(offered, {spec.name for spec in offered.client}, choice, "tool_choice")
     return msgspec.structs.replace(offered, choice=names or "required")
 
 
@@ -172,11 +173,12 @@ def _allowed(offered: OfferedTools, choice: Mapping[str, Any]) -> OfferedTools:
         refuse("tool_choice.mode", "Supported values are: 'auto' and 'required'.")
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         refuse("tool_choice.tools", "A list of tools is wanted here.")
-    names = [
+    client_names = {spec.name for spec in offered.client}
+    names = {
         name
         for index, tool in enumerate(tools)
-        for name in _named(offered, tool, f"tool_choice.tools[{index}]")
-    ]
+        for name in _named(offered, client_names, tool, f"tool_choice.tools[{index}]")
+    }
     server = offered.server
     if server is not None and not any(tool.get("type") == "mcp" for tool in tools):
         server = None
@@ -189,7 +191,9 @@ def _allowed(offered: OfferedTools, choice: Mapping[str, Any]) -> OfferedTools:
     )
 
 
-def _named(offered: OfferedTools, tool: Mapping[str, Any], path: str) -> Sequence[str]:
+def _named(
+    offered: OfferedTools, client: AbstractSet[str], tool: Mapping[str, Any], path: str
+) -> Sequence[str]:
     """Return the names of a choice: one, or none for all tools of this server."""
     kind, name = tool.get("type"), tool.get("name")
     if kind == "mcp" and offered.server is not None:
@@ -198,6 +202,6 @@ def _named(offered: OfferedTools, tool: Mapping[str, Any], path: str) -> Sequenc
         return (name,) if isinstance(name, str) else offered.server.names or ()
     if kind != "function":
         refuse(f"{path}.type", f"Choices of the type {shown(kind)} are not taken.")
-    if name not in {spec.name for spec in offered.client}:
+    if not isinstance(name, str) or name not in client:
         refuse(f"{path}.name", f"There is no function {shown(name)} in 'tools'.")
     return (name,)

@@ -2,7 +2,10 @@
 
 import pytest
 
+from dialects_app.chat_completions.body import CompletionIn, FunctionIn, MessageIn, ToolIn
+from dialects_app.chat_completions.tools import read_tools
 from tests.unit.dialects_app.chat_completions.bodies import asked, function, refused
+from tests.unit.dialects_app.counted_name import CountedName
 
 TOOLS = [function("left"), function("right")]
 ALLOWED = {"type": "allowed_tools"}
@@ -125,3 +128,18 @@ def test_a_tool_of_this_server_may_be_the_one_to_call():
     allowed = {**ALLOWED, "allowed_tools": {"mode": "auto", "tools": [named("add")]}}
     turn = asked(tool_choice=allowed, tools=TOOLS, where={"own_tools": "add,multiply"}).chat.turn
     assert (turn.client_tools, turn.selected_tools) == ([], ["add"])
+
+
+def test_a_thousand_tools_and_a_thousand_allowed_ones_are_compared_once_each(monkeypatch):
+    names = [f"tool{number}" for number in range(1000)]
+    functions = [FunctionIn(name=CountedName(name)) for name in names]
+    choice = {**ALLOWED, "allowed_tools": {"mode": "auto", "tools": [named(it) for it in names]}}
+    body = CompletionIn(
+        model="some",
+        messages=[MessageIn(role="user", content="Hello!")],
+        tools=[ToolIn(type="function", function=each) for each in functions],
+        tool_choice=choice,
+    )
+    monkeypatch.setattr(CountedName, "looks", 0)
+    assert len(read_tools(body).client) == 1000
+    assert CountedName.looks < 20_000
