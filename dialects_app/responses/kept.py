@@ -27,6 +27,7 @@ from dialects_app.responses.saved_turn import (
 )
 from dialects_app.responses.store import ResponseStore
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
+from sessions_app.session import Session
 
 FindConversations = Callable[[str], Awaitable[Conversations]]
 """Returns what reaches the turns of a session, saved or not."""
@@ -208,7 +209,7 @@ class KeptResponses:
             and record.echo.get("store", True)
         )
         session = place.conversations.repository.load(session_id)
-        if is_first and turns_of(session) <= {turn_id}:
+        if is_first and _is_all_there_is(session, turn_id):
             self._forget_session(session_id)
         else:
             place.store.delete(session_id, turn_id)
@@ -219,6 +220,12 @@ def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:
     return {
         asked.tool_call_id: asked.confirmation_id for asked in pending if asked.agent_name is None
     }
+
+
+def _is_all_there_is(session: Session, turn_id: str) -> bool:
+    """Return whether a session has nothing but one turn; what is added to it is of no turn."""
+    is_last = not session.messages or session.messages[-1].turn_id == turn_id
+    return is_last and turns_of(session) <= {turn_id}
 
 
 def _projected(place: _Place, events: Sequence[NumberedEvent]) -> Resource:

@@ -7,6 +7,7 @@ import pytest
 
 from chat.start.turn_request import TurnRequest
 from dialects_app.openai.ids import conversation_id, read_item_id, response_id
+from dialects_app.responses.conversations import Conversations, ItemsIn
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
 from dialects_app.responses.kept import KeptResponses
 from dialects_app.responses.record import ResponseRecord
@@ -362,3 +363,16 @@ async def test_a_session_with_other_turns_stays(house, kept, store):
     assert [said["content"][0]["text"] for said in await kept.input_items(second)] == [
         *("Hello!", "Hello", "Hello!"),
     ]
+
+
+async def test_a_session_to_which_items_were_added_stays(house, kept, store):
+    house.model.say_text("Hello")
+    name = await run(house)
+    await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
+    items = ItemsIn(items=[{"role": "user", "content": "By hand"}])
+    conversations = Conversations(house.sessions)
+    await asyncio.to_thread(conversations.add, conversation_id(name[5:15]), items)
+    await kept.delete(name)
+    said = [message.content for message in await house.messages(name[5:15])]
+    assert said == ["Hello!", "Hello", "By hand"]
+    await is_gone(kept, name)
