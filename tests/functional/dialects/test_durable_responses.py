@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 
 import openai as package
 import pytest
@@ -196,3 +197,91 @@ def sweep(server):
     """Remove all journals, as the server does ten minutes after a turn."""
     for journals in (server.data_dir / ".mochi").glob("*turns*"):
         shutil.rmtree(journals)
+
+
+def test_while_a_response_is_made_its_conversation_is_not_changed(speech, first, second):
+    made = first.conversations.create()
+    name, _ = begin(first, background=True, conversation=made.id)
+    hello = {"role": "user", "content": "Hello!"}
+    for change in (
+        lambda: second.conversations.delete(made.id),
+        lambda: second.conversations.items.create(made.id, items=[hello]),
+        lambda: second.responses.delete(name),
+        lambda: second.responses.create(model=MODEL, input="Now!", conversation=made.id),
+    ):
+        with pytest.raises(package.ConflictError) as refusal:
+            change()
+        assert refusal.value.response.headers["retry-after"] == "1"
+    with second.responses.retrieve(name, stream=True) as stream:
+        speech.go_on()
+        assert list(stream)[-1].response.output_text == "One two three four"
+    assert [item.role for item in first.conversations.items.list(made.id, order="asc")] == [
+        *("user", "assistant"),
+    ]
+
+
+def test_a_deleted_response_is_gone_and_a_conversation_stays(speech, first, second):
+    speech.go_on()
+    alone = first.responses.create(model=MODEL, input="Count!")
+    made = first.conversations.create()
+    within = first.responses.create(model=MODEL, input="Count!", conversation=made.id)
+    for response in (alone, within):
+        second.responses.delete(response.id)
+        for call in (
+            lambda name=response.id: first.responses.retrieve(name),
+            lambda name=response.id: first.responses.retrieve(name, stream=True),
+            lambda name=response.id: first.responses.cancel(name),
+            lambda name=response.id: first.responses.delete(name),
+            lambda name=response.id: first.responses.input_items.list(name),
+        ):
+            with pytest.raises(package.NotFoundError):
+                call()
+    with pytest.raises(package.NotFoundError):
+        first.conversations.retrieve(f"conv_{session_of(alone.id)}")
+    assert len(first.conversations.items.list(made.id).data) == 2
+
+
+def test_a_response_that_is_not_stored_is_gone_with_its_turn(speech, first, second):
+    speech.go_on()
+    whole = first.responses.create(model=MODEL, input="Count!", store=False)
+    deadline = time.monotonic() + 60
+    while is_there(second, whole.id):  # it goes a moment after its last listener
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_there(client, name):
+    try:
+        client.responses.retrieve(name)
+    except package.NotFoundError:
+        return False
+    return True
+
+
+def test_a_response_in_the_background_that_is_not_stored_can_be_followed(speech, first, second):
+    name, seen = begin(first, background=True, store=False)
+    last = seen[-1].sequence_number
+    with second.responses.retrieve(name, stream=True, starting_after=last) as rest:
+        speech.go_on()
+        [*_, end] = rest
+    assert (end.type, end.response.output_text) == ("response.completed", "One two three four")
+    assert second.responses.retrieve(name).to_dict() == end.response.to_dict()
+
+
+def test_nothing_is_shown_without_the_token(start, upstream, speech, connect):
+    server = start(MOCHI_OLLAMA_HOST=upstream.url, MOCHI_API_TOKEN="right")
+    speech.go_on()
+    response = connect(server, api_key="right").responses.create(model=MODEL, input="Count!")
+    stranger = connect(server, api_key="wrong")
+    for call in (
+        lambda: stranger.responses.retrieve(response.id),
+        lambda: stranger.responses.retrieve(response.id, stream=True),
+        lambda: stranger.responses.cancel(response.id),
+        lambda: stranger.responses.delete(response.id),
+        lambda: stranger.responses.input_items.list(response.id),
+        lambda: stranger.responses.input_tokens.count(model=MODEL, input="Hi"),
+        stranger.conversations.create,
+        lambda: stranger.conversations.retrieve(f"conv_{session_of(response.id)}"),
+    ):
+        with pytest.raises(package.AuthenticationError):
+            call()
