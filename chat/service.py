@@ -189,6 +189,29 @@ class ChatService:
             if found is not None:
                 return found
 
+    async def opened_before(self, key: str, asked: object) -> OpenTurn | None:
+        """Return the turn that a key stands for, if its request was this one; None to ``open`` it.
+
+        For who judges a request by its session: the turn itself has changed that.
+
+        Args:
+            key: The ``Idempotency-Key``.
+            asked: What the client sent, as ``open`` takes it.
+
+        Raises:
+            SessionNotFound: The turn's session was deleted.
+        """
+        record = await asyncio.to_thread(self._keys.find, key)
+        if (
+            record is None
+            or record.session_id is None
+            or record.fingerprint != fingerprint_of(asked)
+        ):
+            return None
+        if await asyncio.to_thread(self._keys.is_held, key, record):
+            return None  # it begins just now, and its session may not be saved yet
+        return await self._find(key, record, await self.conversations(record.session_id))
+
     async def _take(
         self, key: str, fingerprint: str, start: Callable[[HeldKey], Awaitable[LiveTurn]]
     ) -> LiveTurn | KeyRecord:

@@ -130,3 +130,8 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     prompt_cache_key: str | None = None
     top_logprobs: Count | None = None
     prompt: Any = None
+
+
+def what_was_sent(body: ResponseIn) -> Mapping[str, Any]:
+    """Return what a key knows a request by: whether it is streamed makes no other one of it."""
+    return {"responses": {**msgspec.to_builtins(body), "stream": None}}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from chat.turn.turn_ids import new_turn_id
 from dialects_app.openai.ids import item_id
 from dialects_app.openai.warnings import notes_on_choice
 from dialects_app.responses.answers import Answers, resumed_calls
-from dialects_app.responses.body import ResponseIn
+from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.content import refuse
 from dialects_app.responses.continuing import Continued, find_continued
 from dialects_app.responses.conversations import NO_MODEL
@@ -180,6 +180,10 @@ class ResponseMaker:
     async def _start(
         self, body: ResponseIn, asked: Asked, key: str | None, client: str | None
     ) -> StartedResponse:
+        sent = what_was_sent(body)
+        before = await self._chat.opened_before(key, sent) if key is not None else None
+        if before is not None:
+            return await self._again(body, asked, before)
         request, continued, answers = await self._wanted(body, asked)
         record = _record(body, asked, continued)
         if answers is not None:
@@ -190,7 +194,7 @@ class ResponseMaker:
             request,
             key,
             client=client,
-            asked=_fingerprint(body),
+            asked=sent,
             announce=partial(_keep, store if is_kept else None, record),
         )
         if key is not None:
@@ -203,6 +207,19 @@ class ResponseMaker:
             record=record,
             warnings=[*asked.warnings, *notes],
             store=store if is_kept else None,
+        )
+
+    async def _again(self, body: ResponseIn, asked: Asked, turn: OpenTurn) -> StartedResponse:
+        """Return a response that was started before, by the same request with the same key."""
+        store = ResponseStore((await self._chat.conversations(turn.session_id)).records)
+        kept = await asyncio.to_thread(store.known_record, turn.session_id, turn.turn_id)
+        model = body.model or self._default_model
+        notes = notes_on_choice(asked.turn.tool_choice, model, self._models) if model else ()
+        return StartedResponse(
+            turn=turn,
+            record=kept or _record(body, asked, None),
+            warnings=[*asked.warnings, *notes],
+            store=None if kept is None else store,
         )
 
     async def _wanted(
@@ -359,11 +376,6 @@ def _record(body: ResponseIn, asked: Asked, continued: Continued | None) -> Resp
         include=tuple(body.include or ()),
         resumed={} if continued is None else resumed_calls(continued),
     )
-
-
-def _fingerprint(body: ResponseIn) -> Mapping[str, Any]:
-    """Return what a key knows a request by: whether it is streamed makes no other one of it."""
-    return {"responses": {**msgspec.to_builtins(body), "stream": None}}
 
 
 def _keep(

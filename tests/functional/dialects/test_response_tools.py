@@ -203,3 +203,29 @@ def test_a_policy_of_a_request_is_the_sessions_from_then_on(server, client):
     silent: Any = {"type": "mcp", "server_label": "mochi"}
     second = respond(client, "Again.", tools=[silent], previous_response_id=first.id)
     assert [item.type for item in second.output] == ["message", "mcp_call", "message"]
+
+
+def test_a_key_stands_for_the_response_that_ran_an_approved_call(server, client):
+    server.script(CALL_WIPE, "Finished.")
+    question = respond(client, "Wipe x.", tools=[ASKING]).output[-1]
+    answer: Any = {
+        "type": "mcp_approval_response",
+        "approval_request_id": question.id,
+        "approve": True,
+    }
+    key = {"Idempotency-Key": "approved"}
+    first = respond(client, [answer], extra_headers=key)
+    again = respond(client, [answer], extra_headers=key)
+    assert (again.id, again.output_text) == (first.id, "Finished.")
+    assert again.output == first.output
+
+
+def test_a_key_stands_for_the_response_to_a_function_s_output(server, client):
+    server.script(CALL_WEATHER, "It is sunny.")
+    conversation = client.conversations.create().id
+    call = respond(client, tools=[WEATHER], conversation=conversation).output[-1]
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "sun"}
+    key = {"Idempotency-Key": "output"}
+    first = respond(client, [output], conversation=conversation, extra_headers=key)
+    again = respond(client, [output], conversation=conversation, extra_headers=key)
+    assert (again.id, again.output_text) == (first.id, "It is sunny.")

@@ -189,3 +189,15 @@ async def test_a_request_on_a_read_only_disk_is_told_so_and_works_again_afterwar
         await service.open(request(session_id), "k")
     await ended(service.open(request(session_id), "k"))
     assert len(await house.messages(session_id)) == 2
+
+
+async def test_a_turn_that_a_key_stands_for_is_found_by_what_the_client_sent(house, service):
+    session_id = await house.new_session()
+    assert await service.opened_before("k", "sent") is None
+    house.model.say_text("one answer")
+    turn = await ended(service.open(request(session_id), "k", asked="sent"))
+    assert await service.opened_before("k", "something else") is None
+    found = await service.opened_before("k", "sent")
+    assert found is not None
+    assert (found.session_id, found.turn_id) == (session_id, turn.turn_id)
+    found.leave()
