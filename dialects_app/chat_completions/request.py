@@ -17,13 +17,12 @@ from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import AskedTools, read_tools
+from dialects_app.openai.labels import read_labels
 from models_app.language_model import ANY_OBJECT, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import Session, ToolSettings, make_session
-
-MAX_METADATA = 16
 
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 _THINK: Mapping[str, Think] = {
@@ -179,7 +178,7 @@ def _chat_request(
 
 
 def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, saves: bool) -> Session:
-    metadata = _metadata(body.metadata) if saves else None
+    metadata = read_labels(body.metadata) if saves else None
     return make_session(
         session_id,
         body.model,
@@ -189,19 +188,6 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
         ),
         extra={"metadata": metadata} if metadata else NO_EXTRA,
     )
-
-
-def _metadata(metadata: Any) -> Mapping[str, str] | None:
-    """Return what a stored completion is labelled with."""
-    if metadata is None:
-        return None
-    try:
-        labels = msgspec.convert(metadata, dict[str, str])
-    except msgspec.ValidationError as error:
-        raise _refusal("metadata", f"Invalid value for 'metadata': {error}.") from error
-    if len(labels) > MAX_METADATA:
-        raise _refusal("metadata", f"'metadata' holds {MAX_METADATA} pairs at most.")
-    return labels
 
 
 def _think(body: CompletionIn) -> Think | None:

@@ -32,9 +32,18 @@ def test_a_stored_one_is_saved_and_goes_on_without_its_client():
     assert list(metadata.tool_settings.tools) == ["add"]
 
 
-@pytest.mark.parametrize("metadata", [{"a": 1}, ["a"], {str(n): "x" for n in range(17)}])
-def test_labels_that_can_t_be_kept_are_refused_only_where_they_would_be(metadata):
-    assert refused(store=True, metadata=metadata) == "metadata"
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"a": 1}, "metadata.a"),
+        ({"a": "x" * 513}, "metadata.a"),
+        ({"a" * 65: "x"}, f"metadata.{'a' * 64}"),
+        (["a"], "metadata"),
+        ({str(n): "x" for n in range(17)}, "metadata"),
+    ],
+)
+def test_labels_that_can_t_be_kept_are_refused_only_where_they_would_be(metadata, field):
+    assert refused(store=True, metadata=metadata) == field
     assert asked(metadata=metadata).chat.ephemeral
 
 
