@@ -52,10 +52,10 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         turn: The turn.
-        session_id: The session; None makes one.
+        session_id: The session; None makes one. With ``new``, its id, which is no other one then.
         model: The model of a new session; of another one, it must be the session's.
         new: The session to make, with its settings and maybe messages; it gets another id if its
-            own is taken.
+            own is taken, unless ``session_id`` names it.
         ephemeral: Whether the session is one that is not saved: it is in no list, and goes when
             its turn has ended and the last listener has left. One that waits for an approval stays
             until the approval can't be given any more.
@@ -318,6 +318,8 @@ class ChatService:
                     keep=request.keep,
                 )
             except SessionExists:  # the new one's id is taken: another one is drawn
+                if request.new is not None and request.session_id is not None:
+                    raise
                 if request.new is not None:
                     request = msgspec.structs.replace(request, new=_with_other_id(request.new))
 

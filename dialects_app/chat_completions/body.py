@@ -30,7 +30,7 @@ class PartIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
-FunctionName = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+FunctionName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}(?!\n)$")]
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):

@@ -172,6 +172,7 @@ def _chat_request(
     saves = bool(body.store) or creates
     return ChatRequest(
         turn=replace(turn, messages=said.messages),
+        session_id=session_id,
         new=_new_session(body, turn, session_id or new_session_id(), saves=saves),
         ephemeral=not saves,
     )

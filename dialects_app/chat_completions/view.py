@@ -1,7 +1,7 @@
 """Answers requests for chat completions: opens the turn, then streams it or waits for its end."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 from django.http import HttpResponse
@@ -20,7 +20,7 @@ from dialects_app.chat_completions.request import (
 )
 from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
-from sessions_app.errors import MochiError, SessionNotFound
+from sessions_app.errors import MochiError, SessionExists, SessionNotFound
 
 SESSION_HEADER = "x-mochi-session-id"
 
@@ -71,10 +71,12 @@ async def _open(chat: ChatService, body: CompletionIn, manner: Manner) -> tuple[
         own = msgspec.structs.replace(
             manner, session_id=session_of_chat(manner.chat_id, body.model)
         )
-        try:
+        with suppress(SessionNotFound):
             return await _open_as(chat, body, own, creates=False)
-        except SessionNotFound:
+        with suppress(SessionExists):
             return await _open_as(chat, body, own, creates=True)
+        # Another request of the same chat has made it meanwhile.
+        return await _open_as(chat, body, own, creates=False)
     return await _open_as(chat, body, manner, creates=False)
 
 

@@ -9,7 +9,7 @@ from chat.errors import MissingToolResult, NothingToContinue
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from models_app.errors import ModelNotFound, ServiceUnavailable
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import SessionExists, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     AssistantMessage,
@@ -236,6 +236,15 @@ async def test_a_new_session_gets_another_id_if_its_own_is_taken(house, service)
     assert turn.session_id != taken
     made = await asyncio.to_thread(house.sessions.get, turn.session_id)
     assert (made.metadata.session_id, made.metadata.options) == (turn.session_id, {"seed": 7})
+    assert await kept(house, taken) == []
+
+
+async def test_a_new_session_whose_id_was_asked_for_gets_no_other(house, service):
+    taken = await house.new_session()
+    new = make_session(taken, "m", now=utc_now())
+    request = ChatRequest(turn=TurnRequest(messages=[user("Hi")]), session_id=taken, new=new)
+    with pytest.raises(SessionExists):
+        await service.open(request)
     assert await kept(house, taken) == []
 
 

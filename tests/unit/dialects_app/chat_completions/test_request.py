@@ -59,7 +59,7 @@ def test_a_request_continues_a_session_only_with_the_session_s_model():
 
 def test_a_session_can_be_made_under_an_id_that_is_given():
     chat = asked(where={"session_id": "a1b2c3d4e5", "creates": True}).chat
-    assert chat.session_id is None
+    assert chat.session_id == "a1b2c3d4e5"
     assert chat.new is not None
     assert chat.new.session_id == "a1b2c3d4e5"
     assert not chat.ephemeral

@@ -102,6 +102,7 @@ def test_a_choice_that_demands_nothing_needs_no_tools(choice):
         (function(""), "tools[1].function.name"),
         (function("a" * 65), "tools[1].function.name"),
         (function("left"), "tools[1].function.name"),
+        (function("left\n"), "tools[1].function.name"),
     ],
 )
 def test_a_tool_that_can_t_be_offered_is_refused_by_its_path(tool, field):

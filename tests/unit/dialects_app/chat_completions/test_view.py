@@ -14,7 +14,7 @@ from chat.stream.numbered_event import NumberedEvent
 from chat.turn.outcome import Outcome
 from dialects_app.chat_completions.view import Manner, complete
 from models_app.language_model import ModelInfo
-from sessions_app.errors import SessionNotFound
+from sessions_app.errors import SessionExists, SessionNotFound
 from tests.unit.dialects_app.chat_completions.bodies import body_of, function
 from tests.unit.dialects_app.chat_completions.journals import (
     DONE,
@@ -55,10 +55,12 @@ class House:
         asked: The requests, with what they are known by.
         left: How often a turn was left.
         ends: Set when the turn ends.
+        made_meanwhile: Whether somebody makes a session as soon as it was not found.
     """
 
     def __init__(self, events: Sequence[Event] = ANSWER, error: Exception | None = None) -> None:
         self.sessions: set[str] = set()
+        self.made_meanwhile = False
         self.asked: list[tuple[ChatRequest, Any]] = []
         self.left = 0
         self.ends = asyncio.Event()
@@ -68,8 +70,13 @@ class House:
 
     async def open(self, request: ChatRequest, key: Any, *, client: Any, asked: Any) -> OpenTurn:
         self.asked.append((request, asked))
-        if request.session_id is not None and request.session_id not in self.sessions:
-            raise SessionNotFound(request.session_id)
+        if request.session_id is not None and request.new is None:
+            if request.session_id not in self.sessions:
+                if self.made_meanwhile:
+                    self.sessions.add(request.session_id)
+                raise SessionNotFound(request.session_id)
+        elif request.session_id in self.sessions:
+            raise SessionExists(request.session_id)
         if self._error is not None and self._events:
             raise self._error
         made = request.new.session_id if request.new is not None else request.session_id
@@ -214,7 +221,15 @@ async def test_a_chat_of_another_program_has_a_session_that_is_made_when_it_is_f
     first = await ask(house, stream=True, manner=manner)
     second = await ask(house, stream=True, manner=manner)
     assert first["x-mochi-session-id"] == second["x-mochi-session-id"]
-    assert [request.session_id is None for request, _ in house.asked] == [False, True, False]
+    assert [request.new is None for request, _ in house.asked] == [True, False, True]
     assert "x-mochi-session-id" not in await ask(house, manner=manner)
     other = await ask(house, stream=True, manner=manner, model="other")
     assert other["x-mochi-session-id"] != first["x-mochi-session-id"]
+
+
+async def test_first_messages_of_a_chat_that_come_at_once_are_of_one_session():
+    house = House()
+    house.made_meanwhile = True
+    await ask(house, stream=True, manner=Manner(chat_id="c1"))
+    assert [request.new is None for request, _ in house.asked] == [True, False, True]
+    assert len({request.session_id for request, _ in house.asked}) == 1
