@@ -19,7 +19,7 @@ import psutil
 import pytest
 from httpx_sse import EventSource
 
-from tests.functional.fork_server import Process, start_process
+from tests.functional.processes import Process, start_process
 
 ROOT = Path(__file__).parents[2]
 LISTENING = re.compile(r"^mochi-server listening on (http://\S+)$")

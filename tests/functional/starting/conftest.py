@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.functional.fork_server import Process, run_process, start_process
+from tests.functional.processes import Process, run_process, start_process
 from tests.functional.starting.person import Person
 
 ROOT = Path(__file__).parents[3]

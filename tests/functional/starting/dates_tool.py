@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.functional.fork_server import MANAGE, run_process
+from tests.functional.processes import MANAGE, run_process
 
 SHOWN_CALL = 'days_between(first="2026-03-01", last="2026-12-24")'
 _CALL = {"name": "days_between", "args": {"first": "2026-03-01", "last": "2026-12-24"}}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.functional.fork_server import start_process
+from tests.functional.processes import start_process
 
 SECONDS = 30
 CONTROL_C, CONTROL_D, ENTER = "\x03", "\x04", "\r"

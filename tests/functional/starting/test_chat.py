@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.functional.fork_server import MANAGE, run_process
+from tests.functional.processes import MANAGE, run_process
 from tests.functional.starting.dates_tool import (
     SHOWN_CALL,
     add_tool,

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from tests.functional.fork_server import MANAGE, ROOT, Process, start_process
+from tests.functional.processes import MANAGE, ROOT, Process, start_process
 from tests.functional.starting.dates_tool import (
     SHOWN_CALL,
     add_tool,

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.functional.fork_server import MANAGE, Process, run_process, start_process
+from tests.functional.processes import MANAGE, Process, run_process, start_process
 from tests.functional.starting.dates_tool import (
     SHOWN_CALL,
     add_tool,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.fork_server import start_process
+from tests.functional.processes import start_process
 
 ROOT = Path(__file__).parents[3]
 # As the installed command: `python -m` itself would look for modules in the folder.
