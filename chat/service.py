@@ -318,7 +318,7 @@ class ChatService:
                     keep=request.keep,
                 )
             except SessionExists:  # the new one's id is taken: another one is drawn
-                if request.new is not None and request.session_id is not None:
+                if request.session_id is not None:
                     raise
                 if request.new is not None:
                     request = msgspec.structs.replace(request, new=_with_other_id(request.new))

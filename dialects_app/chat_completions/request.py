@@ -17,6 +17,7 @@ from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import AskedTools, read_tools
+from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.labels import read_labels
 from models_app.language_model import ANY_OBJECT, Think
 from sessions_app.errors import MochiError, ValidationFailed
@@ -25,16 +26,6 @@ from sessions_app.messages import NO_EXTRA
 from sessions_app.session import Session, ToolSettings, make_session
 
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
-_THINK: Mapping[str, Think] = {
-    "none": False,
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "high",
-    "max": "high",
-}
-_NEAREST = frozenset({"minimal", "xhigh", "max"})
 _POLICY_OF_NAMED_TOOLS = "confirm_destructive"
 """A client that names a tool wants it to run; nobody can be asked here (docs/decisions/0060)."""
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
@@ -193,7 +184,7 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
 
 def _think(body: CompletionIn) -> Think | None:
     effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)
-    return None if effort is None else _THINK[effort]
+    return None if effort is None else THINK_OF_EFFORT[effort]
 
 
 def _options(body: CompletionIn) -> Mapping[str, Any]:
@@ -243,8 +234,8 @@ def _warnings(body: CompletionIn, tools: AskedTools) -> Sequence[str]:
     if body.logit_bias:
         warnings.append("logit_bias: not obeyed")
     effort = body.reasoning_effort or (body.reasoning.effort if body.reasoning else None)
-    if effort in _NEAREST:
-        warnings.append(f"reasoning_effort: {effort} is taken for {_THINK[effort]}")
+    if effort in NEAREST:
+        warnings.append(f"reasoning_effort: {effort} is taken for {THINK_OF_EFFORT[effort]}")
     return warnings
 
 

@@ -11,24 +11,14 @@ from typing import Any
 import msgspec
 
 from chat.start.turn_request import TurnRequest
+from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
 from dialects_app.openai.ids import conversation_id
 from dialects_app.openai.labels import read_labels
 from dialects_app.responses.body import FormatIn, ResponseIn, ToolIn
 from dialects_app.responses.content import refuse
 from dialects_app.responses.tools import OfferedTools, read_tools
-from models_app.language_model import ANY_OBJECT, Think
+from models_app.language_model import ANY_OBJECT
 from sessions_app.errors import MochiError
-
-_THINK: Mapping[str, Think] = {
-    "none": False,
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "high",
-    "max": "high",
-}
-_NEAREST = frozenset({"minimal", "xhigh", "max"})
 
 _REPEATED = (
     "instructions",
@@ -92,7 +82,7 @@ def read_request(body: ResponseIn) -> Asked:
     tools = read_tools(body.tools or (), body.tool_choice)
     effort = body.reasoning.effort if body.reasoning else None
     turn = TurnRequest(
-        think=None if effort is None else _THINK[effort],
+        think=None if effort is None else THINK_OF_EFFORT[effort],
         detached=bool(body.background),
         approvals="suspend",
         instructions=body.instructions or None,
@@ -198,8 +188,8 @@ def _warnings(body: ResponseIn, tools: OfferedTools) -> Sequence[str]:
     if body.max_tool_calls is not None:
         warnings.append("max_tool_calls: not obeyed")
     effort = body.reasoning.effort if body.reasoning else None
-    if effort in _NEAREST:
-        warnings.append(f"reasoning.effort: {effort} is taken for {_THINK[effort]}")
+    if effort in NEAREST:
+        warnings.append(f"reasoning.effort: {effort} is taken for {THINK_OF_EFFORT[effort]}")
     return warnings
 
 
