@@ -20,6 +20,10 @@ soak rounds="23":
 test-django6 *arguments:
     uv run --python 3.12 --isolated --with "django>=6,<7" pytest {{ arguments }}
 
+# Several nodes on one machine, a Redis and an object store, and what may fail of them
+cluster *arguments:
+    uv run pytest -m cluster {{ arguments }}
+
 # What depends on frameworks and HTTP clients, with the newest versions that the ranges allow
 test-newest *arguments:
     uv venv --quiet --clear --python ">=3.12" .venv/newest
