@@ -1,4 +1,4 @@
-"""Linter, formatter, types and wording, so that the tests run them too."""
+"""Linter, formatter and wording, so that the tests run them too; `.ci/run` checks the types."""
 
 import re
 import subprocess
@@ -12,10 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     "command",
-    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
-    ids=["ruff-check", "ruff-format", "mypy"],
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+    ids=["ruff-check", "ruff-format"],
 )
-@pytest.mark.timeout(600)
 def test_the_code_passes(command: list[str]) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False

@@ -1,8 +1,9 @@
 """Schemathesis holds the server to its OpenAPI document: valid, broken and linked requests.
 
-What it finds wrong and is right stands in ``explained.py``, with the reason. More cases, by hand::
+What it finds wrong and is right stands in ``explained.py``, with the reason. The systematic phase
+(each limit of each field) sends thousands of requests; `.ci/run` runs it. More cases, by hand::
 
-    MOCHI_E2E_SCHEMATHESIS_EXAMPLES=200 uv run pytest tests/functional/openapi
+    MOCHI_E2E_SCHEMATHESIS_EXAMPLES=200 uv run pytest tests/functional/openapi -m "soak or not soak"
 """
 
 import os
@@ -22,9 +23,12 @@ SEED = "20261122"
 EXAMPLES = os.environ.get("MOCHI_E2E_SCHEMATHESIS_EXAMPLES", "4")
 
 
+@pytest.mark.parametrize(
+    "phases", ["examples,fuzzing,stateful", pytest.param("coverage", marks=pytest.mark.soak)]
+)
 @pytest.mark.timeout(600)
 def test_the_server_does_what_its_openapi_document_says(
-    start: Callable[..., Any], tmp_path: Path
+    phases: str, start: Callable[..., Any], tmp_path: Path
 ) -> None:
     server = start()
     seed(server)
@@ -32,7 +36,7 @@ def test_the_server_does_what_its_openapi_document_says(
         [
             *(sys.executable, "-m", "schemathesis.cli", "run"),
             f"{server.url}/api/v1/openapi.json",
-            *("--checks", "all", "--exclude-checks", REPLACED),
+            *("--phases", phases, "--checks", "all", "--exclude-checks", REPLACED),
             *("--seed", SEED, "--max-examples", EXAMPLES, "--generation-database", "none"),
             *("--continue-on-failure", "--request-timeout", "10"),
             *("--suppress-health-check", "all", "--warnings", "off", "--no-color"),
