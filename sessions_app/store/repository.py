@@ -43,10 +43,17 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """The readable sessions, most recently updated first, and the files that are not."""
+    """The readable sessions, most recently updated first, and the files that are not.
+
+    Attributes:
+        sessions: The sessions.
+        unreadable: The files that can't be read as one.
+        complete: Whether that is all: False while an index of them is made anew.
+    """
 
     sessions: Sequence[SessionMetadata]
     unreadable: Sequence[Unreadable]
+    complete: bool = True
 
 
 Change = Callable[[Session], Session]

@@ -1,0 +1,1 @@
+"""Keeps sessions, and what belongs to them, in an object store."""
