@@ -1,4 +1,4 @@
-"""Declares the port for the queue of tasks that the background worker runs."""
+"""Declares the port for the queue of tasks that the background workers run."""
 
 from typing import Protocol
 
@@ -17,3 +17,16 @@ class TaskQueue(Protocol):
         Returns:
             False when they can't be queued just now.
         """
+
+    def hold(self, function: str, argument: str) -> bool:
+        """Keep a call to this process while it runs; False while another one has it. Blocks.
+
+        A hold that is neither renewed nor released ends some seconds later, and the call is queued
+        again: its worker died. One worker alone needs no holds, and gets them all.
+        """
+
+    def renew(self, function: str, argument: str) -> None:
+        """Keep the call for some more seconds. Blocks."""
+
+    def release(self, function: str, argument: str) -> None:
+        """End the hold; the call is not queued again for it. Blocks."""

@@ -15,6 +15,7 @@ import msgspec
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailure, SummaryFailures
+from chat.summaries.holding import held
 from chat.summaries.prompt import (
     ConversationSummary,
     bare_name,
@@ -190,6 +191,12 @@ class SummaryService:
 
         Doing it twice makes one summary. It gives way to a turn that begins meanwhile.
         """
+        async with held(self._queue, TASK, session_id) as is_ours:
+            if not is_ours:
+                return "skipped: another worker makes it"
+            return await self._run_held(session_id)
+
+    async def _run_held(self, session_id: str) -> str:
         try:
             session = await asyncio.to_thread(self._repository.load, session_id)
         except MochiError as error:

@@ -33,7 +33,7 @@ class Chores(Protocol):
     """The tasks that run beside the worker."""
 
     def __call__(self, *, worker_is_new: bool) -> object:
-        """Do it; ``worker_is_new`` says that a worker has come up and has an empty queue."""
+        """Do it; ``worker_is_new`` says that a worker of this keeper has come up."""
         ...
 
 
@@ -44,11 +44,15 @@ class WorkerSupervisor:
         settings: The configuration that the worker shall have too.
         chores: Called in the thread of this, with ``worker_is_new=True`` when a worker has come up,
             and with False now and then while it runs.
+        chores_seconds: How often.
     """
 
-    def __init__(self, settings: MochiSettings, chores: Chores) -> None:
+    def __init__(
+        self, settings: MochiSettings, chores: Chores, *, chores_seconds: float = CHORES_SECONDS
+    ) -> None:
         self._settings = settings
         self._chores = chores
+        self._chores_seconds = chores_seconds
         self._lock = WorkerLock(settings.resolved_private_dir / WORKER_LOCK_FILE)
         self._bell, self._ring = socket.socketpair()
         self._stopped = threading.Event()
@@ -110,9 +114,10 @@ class WorkerSupervisor:
         running = False
         is_new = True
         next_chores = 0.0
+        pause = min(TAKE_OVER_SECONDS, self._chores_seconds)
         try:
             while not self._stopped.is_set() and self._lock.is_held:
-                ready = {key.fileobj for key, _ in selector.select(TAKE_OVER_SECONDS)}
+                ready = {key.fileobj for key, _ in selector.select(pause)}
                 if worker.lifeline in ready:
                     if not worker.lifeline.recv(64):
                         return
@@ -121,7 +126,7 @@ class WorkerSupervisor:
                         WorkerState(phase="running", keeper=os.getpid(), restarts=self._restarts)
                     )
                 if running and time.monotonic() >= next_chores:
-                    next_chores = time.monotonic() + CHORES_SECONDS
+                    next_chores = time.monotonic() + self._chores_seconds
                     is_new = not self._do_chores(worker_is_new=is_new) and is_new
         finally:
             selector.unregister(worker.lifeline)

@@ -66,6 +66,7 @@ class Claims:
 class Queue:
     def __init__(self):
         self.added, self.calls, self.is_there = [], 0, True
+        self.held = set()
 
     def add(self, function, *session_ids, delay_seconds):
         assert function == "chat.tasks.summarize"
@@ -74,6 +75,18 @@ class Queue:
             return False
         self.added += [(session_id, delay_seconds) for session_id in session_ids]
         return True
+
+    def hold(self, function, session_id):
+        assert function == "chat.tasks.summarize"
+        is_free = session_id not in self.held
+        self.held.add(session_id)
+        return is_free
+
+    def renew(self, function, session_id):
+        assert session_id in self.held
+
+    def release(self, function, session_id):
+        self.held.remove(session_id)
 
 
 class House:

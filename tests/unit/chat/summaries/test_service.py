@@ -201,6 +201,18 @@ async def test_a_worker_that_dies_over_a_summary_uses_up_an_attempt(house):
     assert house.service.failing()[0].code == "WORKER_DIED"
 
 
+async def test_what_another_worker_makes_is_left_to_it(house):
+    session_id = house.talk()
+    house.queue.held.add(session_id)
+
+    assert await house.run(session_id) == "skipped: another worker makes it"
+    house.queue.release("chat.tasks.summarize", session_id)
+    assert await house.run(session_id) == "done"
+
+    assert house.queue.held == set()
+    assert len(house.answers.questions) == 1
+
+
 async def test_what_is_overdue_is_found_in_the_files(house):
     lost, fresh, failed = house.talk(), house.talk(summary_due=LATER), house.talk()
     house.talk(summary_due=None)
