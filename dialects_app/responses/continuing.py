@@ -1,4 +1,4 @@
-"""Finds what a new response continues: its session, up to where it follows. Blocks."""
+"""Finds what a new response continues: its session, up to where it follows."""
 
 import msgspec
 
@@ -31,10 +31,16 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
         return self.length < len(self.session.messages)
 
 
+def needs_no_session(body: ResponseIn) -> bool:
+    """Return whether a request can be understood without a look into any session."""
+    continues = body.previous_response_id is not None or body.conversation is not None
+    return not continues and isinstance(body.input, str)
+
+
 def find_continued(
     body: ResponseIn, sessions: SessionManager, store: ResponseStore
 ) -> Continued | None:
-    """Return what a response continues; None for one that begins a session.
+    """Return what a response continues; None for one that begins a session. Blocks.
 
     Raises:
         PreviousResponseNotFound, ConversationNotFound: It is not there.

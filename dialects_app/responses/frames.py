@@ -7,6 +7,11 @@ import msgspec
 _encode = msgspec.json.Encoder(enc_hook=dict).encode
 
 
+def encoded(value: object) -> msgspec.Raw:
+    """Return a value that several events have, encoded once for all of them."""
+    return msgspec.Raw(_encode(value))
+
+
 class Frames:
     """Collects the encoded events of a response until they are taken.
 

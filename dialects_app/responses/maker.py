@@ -20,7 +20,7 @@ from dialects_app.openai.warnings import notes_on_choice
 from dialects_app.responses.answers import Answers, resumed_calls
 from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.content import refuse
-from dialects_app.responses.continuing import Continued, find_continued
+from dialects_app.responses.continuing import Continued, find_continued, needs_no_session
 from dialects_app.responses.conversations import NO_MODEL
 from dialects_app.responses.conversations import Conversations as ConversationItems
 from dialects_app.responses.errors import ItemNotFound
@@ -226,7 +226,10 @@ class ResponseMaker:
         self, body: ResponseIn, asked: Asked
     ) -> tuple[ChatRequest, Continued | None, Answers | None]:
         """Return the turn that is wanted, what it continues, and the answers that it brings."""
-        continued, parsed = await asyncio.to_thread(self._read, body)
+        if needs_no_session(body):
+            continued, parsed = self._read(body)
+        else:
+            continued, parsed = await asyncio.to_thread(self._read, body)
         answers = None
         if parsed.approvals:
             answers = await self._answers(parsed, continued)
@@ -235,7 +238,7 @@ class ResponseMaker:
         return self._request(body, asked, turn, continued, answers), continued, answers
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
-        """Return what is continued, and the input. Blocks."""
+        """Return what is continued, and the input. Blocks, unless no session is read for it."""
         saved = self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
         continued = find_continued(body, self._sessions, ResponseStore(saved.records))
         if body.input is None:

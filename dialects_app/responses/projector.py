@@ -36,7 +36,7 @@ from dialects_app.responses.ending import (
     ending_of_answer,
     ending_of_error,
 )
-from dialects_app.responses.frames import Frames
+from dialects_app.responses.frames import Frames, encoded
 from dialects_app.responses.output import Output
 from dialects_app.responses.record import NO_RECORD, ResponseRecord, ResumedCall
 from dialects_app.responses.resource import Resource, resource_of, seconds_of, usage_of
@@ -155,11 +155,13 @@ class ResponseProjector:
         self._model = started.model
         self._name_answer(started.message_id)
         self.has_begun = True
-        self._frames.add("response.created", response=self.resource())
+        response = encoded(self.resource())
+        self._frames.add("response.created", response=response)
         if self._record.background:
-            self._frames.add("response.queued", response=self.resource())
-        self.ending = IN_PROGRESS
-        self._frames.add("response.in_progress", response=self.resource())
+            self._frames.add("response.queued", response=response)
+            self.ending = IN_PROGRESS
+            response = encoded(self.resource())
+        self._frames.add("response.in_progress", response=response)
 
     def _go_on(self, going_on: ToolContinuationStarted) -> None:
         self._output.end_texts()
