@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from statistics import median
 
@@ -80,8 +80,7 @@ class Bench:
                 field = Field(upstream_url, direct, ours, our_server, yardstick, its_server)
                 await self._with_servers(field)
         if self._wants("dialects"):
-            for _ in range(self.rounds):
-                await self._dialects(upstream_url)
+            await self._dialects(upstream_url)
         if self._wants("turns"):
             with running(Ours, upstream_url) as (ours, our_server, _):
                 await settle(ours, our_server)
@@ -234,22 +233,35 @@ class Bench:
             )
 
     async def _dialects(self, upstream_url: str) -> None:
-        """Measure the streams of each protocol on a server of its own, whose memory is fresh."""
-        for kind in (Ours, ChatCompletions, Responses, Yardstick):
-            with running(kind, upstream_url) as (subject, server, _):
+        """Measure the streams of each protocol on a server of its own, whose memory is fresh.
+
+        The servers take turns: a machine whose speed changes meanwhile changes it for all.
+        """
+        with ExitStack() as servers:
+            pairs: list[tuple[Subject, Server]] = []
+            for kind in (Ours, ChatCompletions, Responses, Yardstick):
+                subject, server, _ = servers.enter_context(running(kind, upstream_url))
                 if isinstance(subject, Ours):
                     await settle(subject, server)
                 await measures.check(subject)
-                times = await measures.first_tokens(subject, self.load, on_the_fly=True)
                 held = await measures.held_streams(subject, server, self.load)
-                share = R_SHARE if isinstance(subject, Yardstick) else 1
-                cost = await measures.saturated(subject, server, self.load, share)
-            figures = {
-                "dialect_first_token": median(times),
-                "dialect_memory": held["rss_per_stream"],
-                "dialect_token": cost["cpu_us_per_token"],
-            }
-            self.samples.note("dialects", subject.name, figures)
+                memory = {"dialect_memory": held["rss_per_stream"]}
+                self.samples.note("dialects", subject.name, memory)
+                pairs.append((subject, server))
+            for number in range(self.rounds):
+                self.say(f"round {number + 1} of {self.rounds}")
+                for subject, server in pairs:
+                    figures = await self._dialect(subject, server)
+                    self.samples.note("dialects", subject.name, figures)
+
+    async def _dialect(self, subject: Subject, server: Server) -> dict[str, float]:
+        times = await measures.first_tokens(subject, self.load, on_the_fly=True)
+        share = R_SHARE if isinstance(subject, Yardstick) else 1
+        cost = await measures.saturated(subject, server, self.load, share)
+        return {
+            "dialect_first_token": median(times),
+            "dialect_token": cost["cpu_us_per_token"],
+        }
 
     def _listing(self) -> None:
         for sessions in self.load.stored:
