@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -30,20 +29,14 @@ from dialects_app.responses.record import ResponseEnd, ResponseRecord
 from dialects_app.responses.request import Asked, name_field, read_request, shown_conversation
 from dialects_app.responses.resource import Resource
 from dialects_app.responses.store import ResponseStore
-from dialects_app.responses.tools import ServerTools
+from dialects_app.responses.tools import ServerTools, changed_settings
 from models_app.catalogue import ModelCatalogue
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionNotFound, StorageError
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
-from sessions_app.session import (
-    AgentSettings,
-    Session,
-    ToolSettings,
-    fork,
-    make_session,
-)
+from sessions_app.session import fork, make_session
 from sessions_app.settings import change_settings
 from tools_app.catalogue import ToolCatalogue
 
@@ -329,11 +322,11 @@ class ResponseMaker:
         keep = wants_ephemeral and bool(body.background)
         if continued is None:
             new = make_session(new_session_id(), model, now=now)
-            settings = _settings(new, model, asked.tools.server)
+            settings = changed_settings(new, model, asked.tools.server)
             new = change_settings(new, settings, now=now)
             return ChatRequest(turn=turn, new=new, ephemeral=wants_ephemeral, keep=keep)
         session = continued.session
-        settings = _settings(session, model, asked.tools.server)
+        settings = changed_settings(session, model, asked.tools.server)
         if answers is None and (continued.is_old or wants_ephemeral):
             index = continued.length - 1 if continued.is_old else None
             copy = fork(session, session_id=new_session_id(), now=now, message_index=index)
@@ -348,25 +341,6 @@ class ResponseMaker:
             ephemeral=is_ephemeral,
             keep=keep,
         )
-
-
-def _settings(session: Session, model: str, server: ServerTools | None) -> dict[str, Any]:
-    """Return the settings of the session that the request changes."""
-    settings: dict[str, Any] = {}
-    if model != session.metadata.model:
-        settings["model"] = model
-    if server is None:
-        return settings
-    if server.policy is not None or server.policies:
-        known = session.metadata.tool_settings or ToolSettings()
-        settings["tool_settings"] = msgspec.structs.replace(
-            known,
-            execution_policy=server.policy or known.execution_policy,
-            tool_policies={**known.tool_policies, **server.policies},
-        )
-    if server.agents is not None:
-        settings["agent_settings"] = AgentSettings(enabled_agents=server.agents)
-    return settings
 
 
 def _record(body: ResponseIn, asked: Asked, continued: Continued | None) -> ResponseRecord:

@@ -16,7 +16,7 @@ from dialects_app.responses.body import ToolIn
 from dialects_app.responses.content import refuse, shown
 from dialects_app.responses.saved_items import SERVER_LABEL
 from sessions_app.messages import NO_EXTRA, ToolSpec
-from sessions_app.session import AGENT_PREFIX
+from sessions_app.session import AGENT_PREFIX, AgentSettings, Session, ToolSettings
 
 _IS_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII).fullmatch
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -56,6 +56,25 @@ class OfferedTools(msgspec.Struct, frozen=True, kw_only=True):
     def has_some(self) -> bool:
         """Return whether the model may call any."""
         return self.choice != "none" and bool(self.client or self.server)
+
+
+def changed_settings(session: Session, model: str, server: ServerTools | None) -> dict[str, Any]:
+    """Return the settings of a session that a request with these tools changes."""
+    settings: dict[str, Any] = {}
+    if model != session.metadata.model:
+        settings["model"] = model
+    if server is None:
+        return settings
+    if server.policy is not None or server.policies:
+        known = session.metadata.tool_settings or ToolSettings()
+        settings["tool_settings"] = msgspec.structs.replace(
+            known,
+            execution_policy=server.policy or known.execution_policy,
+            tool_policies={**known.tool_policies, **server.policies},
+        )
+    if server.agents is not None:
+        settings["agent_settings"] = AgentSettings(enabled_agents=server.agents)
+    return settings
 
 
 def read_tools(tools: Sequence[ToolIn], choice: str | Mapping[str, Any] | None) -> OfferedTools:
