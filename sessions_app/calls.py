@@ -13,6 +13,11 @@ from sessions_app.messages import (
 )
 
 
+def named_call(message_id: str, call_id: str) -> str:
+    """Return a name for a call within its session: calls of other messages may have its id."""
+    return f"{message_id}/{call_id}"
+
+
 def pair_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the history as it is sent: every tool call followed by exactly one result.
 

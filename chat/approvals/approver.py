@@ -117,6 +117,10 @@ class Approver:
         for agent in self._agents:
             agent.notice()
 
+    def must_ask(self, calls: Sequence[ToolCall]) -> bool:
+        """Return whether a person must be asked about one of the calls, by the policies now."""
+        return any(self._available.must_ask(call.name) for call in calls)
+
     def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "Approver":
         """Return the approver of an agent that this turn's model calls.
 

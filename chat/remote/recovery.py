@@ -67,28 +67,32 @@ class TurnRecovery:
         if claim.turn_id:
             self._journal.adopt(claim.session_id, claim.turn_id)
         for turn_id in [claim.turn_id] if claim.turn_id else self._dead_turns(claim.session_id):
+            is_read = False
             with self._moved_aside_if_it_fails(claim.session_id, turn_id):
-                sealed = self._with_remains(sealed, turn_id)
+                sealed = self._with_remains(sealed, turn_id, claim.begun)
+                is_read = True
+            if not is_read:  # what the claim knows is left
+                sealed = seal_session(sealed, replay(()), now=self._now(), begun=claim.begun)
         logger.warning(
             "sealed a turn whose process died",
             extra={"session_id": claim.session_id, "turn_id": claim.turn_id},
         )
         return sealed
 
-    def _with_remains(self, session: Session, turn_id: str) -> Session:
+    def _with_remains(self, session: Session, turn_id: str, begun: Sequence[str]) -> Session:
         """Return the session with what the turn left, as far as that can be read and saved."""
         session_id = session.session_id
         self._journal.take_over(session_id, turn_id).close()  # before it is read
         if self._journal.set_aside(session_id, turn_id, is_sound):
             _warn("lines of a journal could not be read and were set aside", session_id, turn_id)
         turn = self._replay(session_id, turn_id)
-        sealed = seal_session(session, turn, now=self._now())
+        sealed = seal_session(session, turn, now=self._now(), begun=begun)
         if sealed is session or self._repository.can_hold(sealed):
             return sealed
         self._journal.copy_aside(session_id, turn_id)
         _warn("a session can't hold what a turn left; it was set aside", session_id, turn_id)
         without = msgspec.structs.replace(turn, text="", thinking="")
-        sealed = seal_session(session, without, now=self._now())
+        sealed = seal_session(session, without, now=self._now(), begun=begun)
         return sealed if self._repository.can_hold(sealed) else session
 
     def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
@@ -192,7 +196,8 @@ class TurnRecovery:
         if claim is None or not claim.turn_id:
             return None
         turn = self._replay(session_id, claim.turn_id)  # first: what it has may be saved meanwhile
-        return seal_session(self._repository.load(session_id), turn, now=self._now())
+        session = self._repository.load(session_id)
+        return seal_session(session, turn, now=self._now(), begun=claim.begun)
 
     def seal_all(self) -> None:
         """Seal every dead turn; one session that can't be sealed does not keep the others."""

@@ -60,6 +60,8 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         text: The text of it that clients saw.
         thinking: The reasoning of it that clients saw.
         started_calls: The tool calls that started and have no result.
+        resumable_calls: The ids of calls of agents that started, and whose tools wait for an
+            approval.
         waits_for_approval: Whether a person was asked about a call and has not answered.
         executed_calls: Entries of ``tool_calls_executed``, in the order of the results.
         stopped: What was running when the turn was cancelled.
@@ -77,6 +79,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     thinking: str
     started_calls: Sequence[ToolCallStarted]
+    resumable_calls: frozenset[str] = frozenset()
     waits_for_approval: bool
     executed_calls: Sequence[FinishedCall]
     stopped: Stopped | None
@@ -167,6 +170,7 @@ class Replay:
             started_calls=tuple(
                 call for call in self._calls.values() if call.tool_call_id not in self._asked
             ),
+            resumable_calls=frozenset(self._asked & self._calls.keys()),
             waits_for_approval=bool(self._asked),
             executed_calls=tuple(self._executed),
             stopped=self._stopped,

@@ -5,7 +5,7 @@ and doing it again, changes nothing (docs/decisions/0004).
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import UNSET
 
@@ -16,7 +16,7 @@ from chat.stream.encoding import encode_event
 from chat.stream.events import Cancelled, ClientToolCall, Done, Event, MessageComplete
 from chat.turn.outcome import completed, failed, known_usage, window_of
 from chat.turn.usage import saved_usage
-from sessions_app.calls import calls_with_results, open_calls
+from sessions_app.calls import calls_with_results, named_call, open_calls
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
@@ -28,25 +28,29 @@ from sessions_app.session import Session
 from sessions_app.variants import extend_answer, find_answer, prefer_whole
 
 
-def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
-    """Return the session with what the dead turn left, or itself when it has that already."""
-    unanswered = {call.id for call in open_calls(session.messages)}
-    interrupted = [
-        (call.tool_call_id, call.tool_name, call.call_index)
-        for call in turn.started_calls
-        if call.tool_call_id in unanswered
-    ]
+def seal_session(
+    session: Session, turn: ReplayedTurn, *, now: str, begun: Sequence[str] = ()
+) -> Session:
+    """Return the session with what the dead turn left, or itself when it has that already.
+
+    Args:
+        session: The session.
+        turn: The turn.
+        now: The time.
+        begun: The calls that have begun as its claim tells: its journal may have lost them.
+    """
+    interrupted = _interrupted(session, turn, begun)
     lost: list[Message] = [
         ToolMessage(
             content=INTERRUPTED_RESULT,
-            message_id=_derived_id(turn.turn_id, call_index),
+            message_id=_derived_id(turn.turn_id, number),
             timestamp=now,
             tool_name=name,
             tool_call_id=call_id,
             turn_id=turn.turn_id or None,
             failed=True,
         )
-        for call_id, name, call_index in [*interrupted, *_never_told(session, turn)]
+        for call_id, name, number in [*interrupted, *_never_told(session, turn)]
     ]
     if turn.text and turn.message_id:
         lost.append(
@@ -62,6 +66,29 @@ def seal_session(session: Session, turn: ReplayedTurn, *, now: str) -> Session:
         )
     sealed = extend_answer(session, *lost, now=now, replaced_id=turn.replaced_id)
     return session if sealed is session else prefer_whole(sealed, now=now)
+
+
+def _interrupted(
+    session: Session, turn: ReplayedTurn, begun: Collection[str]
+) -> list[tuple[str, str, int | str]]:
+    """Return the calls that may have run, and have no result: (id, tool, number or name).
+
+    They are those of the journal and those of the claim: what either has lost, the other knows.
+    """
+    unanswered = open_calls(session.messages)
+    ids = {call.id for call in unanswered}
+    started = {call.tool_call_id: call for call in turn.started_calls if call.tool_call_id in ids}
+    answers = (each for each in reversed(session.messages) if isinstance(each, AssistantMessage))
+    asking_id = next((answer.message_id for answer in answers), "")
+    known = started.keys() | turn.resumable_calls
+    return [
+        *((call.tool_call_id, call.tool_name, call.call_index) for call in started.values()),
+        *(
+            (call.id, call.name, name)
+            for call in unanswered
+            if call.id not in known and (name := named_call(asking_id, call.id)) in begun
+        ),
+    ]
 
 
 def _never_told(session: Session, turn: ReplayedTurn) -> list[tuple[str, str, int]]:
@@ -80,9 +107,9 @@ def _never_told(session: Session, turn: ReplayedTurn) -> list[tuple[str, str, in
     ]
 
 
-def _derived_id(turn_id: str, call_index: int) -> str:
+def _derived_id(turn_id: str, number: int | str) -> str:
     """Return the id that a call's sealed result has, however often it is sealed."""
-    return hashlib.sha256(f"{turn_id}:{call_index}".encode()).hexdigest()[:10]
+    return hashlib.sha256(f"{turn_id}:{number}".encode()).hexdigest()[:10]
 
 
 def closing_lines(session: Session, turn: ReplayedTurn, turn_id: str) -> str:

@@ -33,8 +33,9 @@ from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input
 from chat.turn.tool_calls import ToolCallRunner
 from chat.turn.usage import usage_of_turn
+from sessions_app.calls import named_call
 from sessions_app.ids_and_clock import new_message_id
-from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage
+from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage, ToolCall
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,10 @@ class TurnActions:
         self._number(answer)
         self._asking_id = answer.message_id
         saved = self._message(answer)
-        await self.recorder.append(saved)
+        calls = [item.call for item in self._open_calls]
+        # Where nobody is asked they begin next; else the claim tells of them once all are decided.
+        begun = () if self.approver.must_ask(calls) else self._named(calls)
+        await self.recorder.append(saved, begun=begun)
         self._answer, self.outcome.message = None, saved
 
     def _number(self, answer: ModelAnswer) -> None:
@@ -189,10 +193,14 @@ class TurnActions:
         """Send the event that results go back to the model."""
         self._stream.emit([ToolContinuationStarted(message_id=self._next_id)])
 
-    async def _secure(self, *, durable: bool) -> None:
-        """Record which calls start, before they run (docs/decisions/0029)."""
+    def _named(self, calls: Sequence[ToolCall]) -> Sequence[str]:
+        return [named_call(self._asking_id, call.id) for call in calls]
+
+    async def _secure(self, calls: Sequence[ToolCall], *, durable: bool) -> None:
+        """Record which calls start, before they run (docs/decisions/0029, 0068)."""
         await self._stream.flushed()
         self._stream.require_room()
+        await self.recorder.begin(self._named(calls))
         if durable:
             await self.recorder.secure(self._stream.sync)
 

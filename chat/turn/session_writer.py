@@ -49,6 +49,7 @@ class SessionRecorder:
         self._wants_summaries = wants_summaries
         self._released = False
         self._is_secured = False
+        self._begun: frozenset[str] = frozenset()
 
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far."""
@@ -72,10 +73,19 @@ class SessionRecorder:
         """Write down what tools are like now that a person has approved them."""
         await self._write(lambda session: _with_approved(session, tools))
 
-    async def append(self, *messages: Message) -> None:
-        """Append messages that are not there yet."""
+    async def append(self, *messages: Message, begun: Sequence[str] = ()) -> None:
+        """Append messages that are not there yet, and write down which calls begin."""
         if messages:
-            await self._write(lambda session: self._extended(session, *messages))
+            await self._write(lambda session: self._extended(session, *messages), begun)
+
+    async def begin(self, calls: Sequence[str]) -> None:
+        """Write into the claim that these calls begin, as far as it does not say so yet.
+
+        A claim that keeps no calls leaves it to the journal, and nothing is written.
+        """
+        new = [call for call in calls if call not in self._begun]
+        if new and self._repository.keeps_begun:
+            await self._write(lambda session: session, new)
 
     async def finish(self, message: AssistantMessage | None, window: WindowChoice) -> None:
         """Append the last message, if there is one, and release the session.
@@ -118,13 +128,20 @@ class SessionRecorder:
         said = [said_in(self._turn_id, message) for message in messages]
         return extend_answer(session, *said, now=self.now(), replaced_id=self._replaced_id)
 
-    async def _write(self, change: Callable[[Session], Session]) -> None:
-        await run_to_end(lambda: self._update(change), self._in_thread)
+    async def _write(self, change: Callable[[Session], Session], begun: Sequence[str] = ()) -> None:
+        await run_to_end(lambda: self._update(change, begun=begun), self._in_thread)
 
-    def _update(self, change: Callable[[Session], Session], *, release: bool = False) -> None:
+    def _update(
+        self,
+        change: Callable[[Session], Session],
+        *,
+        release: bool = False,
+        begun: Sequence[str] = (),
+    ) -> None:
         self._session = self._repository.update(
-            self._session.session_id, change, turn_id=self._turn_id, release=release
+            self._session.session_id, change, turn_id=self._turn_id, release=release, begun=begun
         )
+        self._begun = self._begun.union(begun)
 
     def _release(self) -> None:
         if not self._released:

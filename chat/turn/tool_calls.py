@@ -36,8 +36,8 @@ Note = Callable[[ToolCallStarted], None]
 class Secure(Protocol):
     """Makes sure that it is on record which calls have started."""
 
-    def __call__(self, *, durable: bool) -> Awaitable[None]:
-        """Raise what keeps them from running; ``durable``: after a power cut too."""
+    def __call__(self, calls: Sequence[ToolCall], *, durable: bool) -> Awaitable[None]:
+        """Raise what keeps these from running; ``durable``: on record after a power cut too."""
 
 
 class CallOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,8 @@ class ToolCallRunner:
         self.running = [item.call for item in calls if item.refusal is None]
         self._announce(calls, turn.emit, note)
         is_destructive = self._available.is_destructive
-        await secure(durable=any(is_destructive(call.name) for call in self.running))
+        durable = any(is_destructive(call.name) for call in self.running)
+        await secure(list(self.running), durable=durable)
         tasks = [asyncio.create_task(self._call_in_turn(i, turn, message_id)) for i in calls]
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_wait, turn.emit)
         unasked: list[Confirmation] = []

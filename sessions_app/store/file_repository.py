@@ -49,7 +49,7 @@ class FileSessionRepository:
     """Keeps sessions as files in a directory, which is made with the first write.
 
     Safe to use from several threads and processes at once. Reading takes no lock: files are only
-    ever replaced whole.
+    ever replaced whole. Claims keep no calls: a turn's journal lies on the same disk.
 
     Args:
         sessions_dir: The directory.
@@ -60,6 +60,8 @@ class FileSessionRepository:
         durable: Whether sessions shall survive a power cut, and it is to be known of a deleted one
             that it was deleted. False for those that end with their turns anyway.
     """
+
+    keeps_begun = False
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class FileSessionRepository:
         *,
         turn_id: str | None = None,
         release: bool = False,
-        begun: Sequence[str] = (),  # noqa: ARG002 - here a turn's journal outlives its process
+        begun: Sequence[str] = (),  # noqa: ARG002 - it keeps none
     ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 

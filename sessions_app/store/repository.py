@@ -19,8 +19,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: Its running turn; empty when a crash of the machine lost the record.
         owner: The process that runs the turn; empty likewise.
         started_at: When the turn began (UTC, ISO 8601); empty likewise.
-        begun: The calls that were about to run, where the claim keeps them; files leave it to the
-            turn's journal.
+        begun: The calls that were about to run, as ``named_call`` names them, where the repository
+            ``keeps_begun``.
         alive: Whether the owner still lives and runs the turn; else the claim is void.
         is_known: Whether the record's version is known here. If not, only an owner that lives can
             be told from it, and a turn as far as it can be guessed.
@@ -110,6 +110,8 @@ class SessionClaims(Protocol):
     """Claims sessions for turns, one at a time: ``SessionBusy`` while another owner lives."""
 
     owners: Owners
+    keeps_begun: bool
+    """True when claims keep the calls that have begun; otherwise only the turn's journal does."""
 
     def claim(
         self,
@@ -164,7 +166,8 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
 
         With ``turn_id`` the caller must hold that turn's claim (``SessionBusy`` otherwise), which
         ``release`` gives up. ``begun`` names the tool calls that are about to run: the claim keeps
-        them, so that they never run again.
+        them with those that it has, so that they never run again, if the repository
+        ``keeps_begun``.
         """
 
     def update_idle(

@@ -51,6 +51,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class MemorySessionRepository:
     """Makes every change twice, as if another process had been faster the first time."""
 
+    keeps_begun = True
+
     def __init__(self) -> None:
         self.owners = MemoryOwners()
         self._documents: dict[str, Document] = {}

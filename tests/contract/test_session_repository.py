@@ -351,9 +351,49 @@ def test_calls_that_begin_are_no_change_of_the_session(repository: SessionReposi
     claim_session(repository, FIRST, "t1")
     repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
     assert repository.load(FIRST) == new_session()
+    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_2", "call_3"])
     claim = repository.claim_of(FIRST)
     assert claim is not None
-    assert claim.begun in ((), ("call_1",)), "files leave it to the journal"
+    kept = ["call_1", "call_2", "call_3"] if repository.keeps_begun else []
+    assert list(claim.begun) == kept, "what keeps none leaves them to the journal"
+
+
+def test_calls_that_begin_are_kept_with_what_is_saved_until_the_turn_lets_go(
+    repository: SessionRepository,
+) -> None:
+    repository.create(new_session())
+    claim_session(repository, FIRST, "t1")
+    repository.update(FIRST, say("asked for a tool"), turn_id="t1", begun=["call_1"])
+    repository.update(FIRST, say("result"), turn_id="t1")
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert list(claim.begun) == (["call_1"] if repository.keeps_begun else [])
+    repository.update(FIRST, say("done"), turn_id="t1", release=True)
+    claim_session(repository, FIRST, "t2")
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert list(claim.begun) == []
+
+
+def test_a_dead_turn_is_recovered_with_the_calls_that_had_begun(
+    repository: SessionRepository, tmp_path: Path
+) -> None:
+    repository.create(new_session())
+    claim_session(repository, FIRST, "t1")
+    repository.update(FIRST, lambda session: session, turn_id="t1", begun=["call_1"])
+    condemn(repository, tmp_path / "sessions")
+    repository.owners.mine()
+    found: list[Claim] = []
+
+    def recover(session: Session, claim: Claim) -> Session:
+        found.append(claim)
+        return session
+
+    repository.update_idle(FIRST, lambda session: session, recover=recover)
+    assert {tuple(claim.begun) for claim in found} == {
+        ("call_1",) if repository.keeps_begun else ()
+    }
+    assert repository.claim_of(FIRST) is None
 
 
 def test_a_deleted_session_is_remembered(repository: SessionRepository) -> None:

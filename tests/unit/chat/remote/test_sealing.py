@@ -24,7 +24,7 @@ from chat.stream.events import (
     ToolResultReceived,
     TurnStarted,
 )
-from sessions_app.calls import open_calls, pair_calls
+from sessions_app.calls import named_call, open_calls, pair_calls
 from sessions_app.format.codec import decode, encode
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -133,6 +133,16 @@ def tool_result(call: ToolCall, message_id: str) -> ToolMessage:
     )
 
 
+def names_of_calls(session: Session) -> list[str]:
+    """Return the names of all calls of a session, as a claim keeps them."""
+    return [
+        named_call(message.message_id, call.id)
+        for message in session.messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    ]
+
+
 def answer(message_id: str, deltas: Sequence[tuple[bool, str]], calls: int = 0) -> AssistantMessage:
     return AssistantMessage(
         content="".join(text for is_text, text in deltas if is_text).strip(),
@@ -224,12 +234,25 @@ def test_every_call_that_started_has_one_result_and_no_other_has_any(turn):
     )
 
 
-@given(turns())
-def test_sealing_twice_is_sealing_once(turn):
+@given(turns(), st.data())
+def test_sealing_twice_is_sealing_once(turn, data):
     session, journal = left_behind(*turn)
     replayed = replay(entries_of(journal))
-    sealed = seal_session(session, replayed, now=NOW)
-    assert seal_session(sealed, replayed, now="2030-01-01T00:00:00+00:00") is sealed
+    begun = data.draw(st.sets(st.sampled_from(["another/call_0", *names_of_calls(session)])))
+    sealed = seal_session(session, replayed, now=NOW, begun=begun)
+    assert seal_session(sealed, replayed, now="2030-01-01T00:00:00+00:00", begun=begun) is sealed
+
+
+@given(turns(), st.data())
+def test_a_journal_that_is_lost_from_somewhere_on_leaves_the_claim_to_tell_what_began(turn, data):
+    session, journal = left_behind(*turn)
+    entries = entries_of(journal)
+    lost = replay(entries[: data.draw(st.integers(0, len(entries)))])
+    sealed = seal_session(session, lost, now=NOW, begun=names_of_calls(session))
+    assert open_calls(sealed.messages) == ()
+    assert sealed.messages[: len(session.messages)] == session.messages
+    nothing_known = seal_session(session, replay(()), now=NOW, begun=["another/call_0"])
+    assert open_calls(nothing_known.messages) == open_calls(session.messages)
 
 
 @given(turns("old"))

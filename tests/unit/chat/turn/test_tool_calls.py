@@ -286,8 +286,8 @@ async def test_no_call_starts_while_a_cancelled_turn_still_saves_a_result(make_h
         await to_the_end(asyncio.create_task(saved.wait()))
         await append(message)
 
-    turn.engine.actions.recorder.append = lambda *messages: (
-        slowly(*messages) if isinstance(messages[0], ToolMessage) else append(*messages)
+    turn.engine.actions.recorder.append = lambda *messages, **how: (
+        slowly(*messages) if isinstance(messages[0], ToolMessage) else append(*messages, **how)
     )
 
     async with asyncio.timeout(20):

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,7 @@ async def run_round(lab, server, tool, arguments):
         for number, given in enumerate(arguments)
     ]
 
-    async def secure(*, durable: bool) -> None:
+    async def secure(calls: Sequence[ToolCall], *, durable: bool) -> None:
         """Nothing is journalled here."""
 
     running = runner.run(
