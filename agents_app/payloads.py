@@ -46,6 +46,7 @@ def chats_payload(page: SessionPage) -> dict[str, Any]:
     return {
         "chats": many_sessions(page.sessions, also=lambda one: {"agent_name": agent_of(one)}),
         "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
+        "complete": page.complete,
     }
 
 

@@ -6,7 +6,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from sessions_app.http.schemas import SessionDetailOut, SessionEntry, UnreadableOut
+from sessions_app.http.schemas import COMPLETE, SessionDetailOut, SessionEntry, UnreadableOut
 from tools_app.schemas import InvalidToolOut, ToolOut
 
 _CODER: JsonDict = {
@@ -105,10 +105,11 @@ class AgentChatOut(SessionEntry):
 class AgentChatsOut(Schema):
     """Sessions of agents, most recently updated first."""
 
-    model_config = _example({"chats": [_CHAT], "unreadable": []})
+    model_config = _example({"chats": [_CHAT], "unreadable": [], "complete": True})
 
     chats: list[AgentChatOut]
     unreadable: list[UnreadableOut] = Field(description="Files that can't be read, and why")
+    complete: bool = COMPLETE
 
 
 class AgentChatDetailOut(SessionDetailOut):

@@ -50,7 +50,7 @@ router = Router(tags=["sessions"])
     summary="List sessions",
     description=(
         "Most recently updated first. Files that can't be read are listed under `unreadable`; "
-        "they are left untouched."
+        "they are left untouched. `complete` is false while the server still looks for sessions."
     ),
     operation_id="list_sessions",
 )
@@ -69,6 +69,7 @@ async def list_sessions(
             "sessions": many_sessions(page.sessions),
             "total": page.total,
             "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
+            "complete": page.complete,
         }
 
     return await answer_by_reading(work)

@@ -15,11 +15,13 @@ class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
         sessions: The metadata of the sessions on this page.
         total: How many sessions match, on all pages.
         unreadable: Every session file that can't be read, and why.
+        complete: Whether these are all; as in ``Listing``.
     """
 
     sessions: Sequence[SessionMetadata]
     total: int
     unreadable: Sequence[Unreadable] = ()
+    complete: bool = True
 
 
 def page_of(listing: Listing, *, limit: int | None, offset: int, q: str) -> SessionPage:
@@ -30,7 +32,10 @@ def page_of(listing: Listing, *, limit: int | None, offset: int, q: str) -> Sess
         sessions = [metadata for metadata in sessions if wanted in _searched_text(metadata)]
     end = None if limit is None else offset + limit
     return SessionPage(
-        sessions=sessions[offset:end], total=len(sessions), unreadable=listing.unreadable
+        sessions=sessions[offset:end],
+        total=len(sessions),
+        unreadable=listing.unreadable,
+        complete=listing.complete,
     )
 
 

@@ -12,6 +12,7 @@ from mochi_project.management.command import MochiCommand
 from mochi_project.screen_text import printable, steering_escaped
 from sessions_app.format.codec import to_json
 from sessions_app.format.json_pieces import json_pieces
+from sessions_app.search import SessionPage
 
 
 class ReportCommand(MochiCommand):
@@ -34,6 +35,13 @@ class ReportCommand(MochiCommand):
     def print_text(self, text: str, *, ending: str = "") -> None:
         """Print a text as it is; on a terminal without what could steer that."""
         self.stdout.write(printable(text) if self.stdout.isatty() else text, ending=ending)
+
+    def warn_of(self, page: SessionPage) -> None:
+        """Print what a list of sessions lacks."""
+        for item in page.unreadable:
+            self.stderr.write(printable(f"{item.file} can't be read: {item.reason}"))
+        if not page.complete:
+            self.stderr.write("These are not all: the index of sessions is being made.")
 
     def print_rich(self, shown: RenderableType) -> None:
         """Print a table or a document, without markup in its texts."""

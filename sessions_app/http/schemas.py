@@ -257,6 +257,11 @@ class UnreadableOut(BaseModel):
     reason: str
 
 
+COMPLETE: bool = Field(
+    True, description="Whether these are all; false while an index of them is made anew"
+)
+
+
 class SessionListOut(BaseModel):
     """A page of sessions, most recently updated first."""
 
@@ -271,12 +276,14 @@ class SessionListOut(BaseModel):
             ],
             "total": 1,
             "unreadable": [{"file": "00000000ff.json", "reason": "empty"}],
+            "complete": True,
         }
     )
 
     sessions: list[SessionEntry]
     total: int = Field(description="How many sessions match, on all pages")
     unreadable: list[UnreadableOut]
+    complete: bool = COMPLETE
 
 
 class MessagesOut(BaseModel):

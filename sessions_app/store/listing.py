@@ -1,12 +1,11 @@
 """Lists a directory of sessions without reading again what has not changed."""
 
-import bisect
 import os
 import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sessions_app.errors import SessionCorrupt
 from sessions_app.format.codec import decode, decode_head
 from sessions_app.ids_and_clock import SESSION_ID
 from sessions_app.session import SessionMetadata
+from sessions_app.store.arranged import ArrangedSessions, Found
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.store.repository import Listing, Unreadable
 
@@ -23,8 +23,6 @@ TAIL_SIZE = 16
 CLOCK_TICK_NS = 2_000_000_000
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-Found = SessionMetadata | Unreadable
 
 
 class CachedListing:
@@ -50,20 +48,16 @@ class CachedListing:
         self._lock = threading.Lock()
         self._directory_stamp: int | None = None
         self._stamps: dict[str, int | None] = {}
-        self._found: dict[str, Found] = {}
-        self._sessions: list[SessionMetadata] = []  # by age
-        self._listing: Listing | None = None
+        self._sessions = ArrangedSessions()
 
     def list(self) -> Listing:
         """Return the readable sessions, most recently updated first, and the files that are not."""
         with self._lock:
             self._refresh()
-            if self._listing is None:
-                self._listing = self._arrange()
-            return self._listing
+            return self._sessions.listing()
 
     def _refresh(self) -> None:
-        """Bring the cache up to date, and drop the arranged list if anything changed."""
+        """Bring the cache up to date."""
         now = self._clock_ns()
         changed, removed, directory_stamp = self._compare()
         found: dict[str, Found] = {}
@@ -76,33 +70,12 @@ class CachedListing:
         self._directory_stamp = directory_stamp
         if not changed and not removed:
             return
-        self._listing = None
-        for name in (*removed, *found):
-            self._forget(name)
+        for name in removed:
+            self._stamps.pop(name, None)
         for name in found:
             settled = _is_settled(changed[name], now)
             self._stamps[name] = _stamp(changed[name]) if settled else None
-        self._found |= found
-        self._insert([item for item in found.values() if isinstance(item, SessionMetadata)])
-
-    def _insert(self, sessions: Sequence[SessionMetadata]) -> None:
-        if len(sessions) > len(self._sessions) // 16:
-            self._sessions += sessions
-            self._sessions.sort(key=_age)
-            return
-        for metadata in sessions:
-            bisect.insort(self._sessions, metadata, key=_age)
-
-    def _forget(self, name: str) -> None:
-        found = self._found.pop(name, None)
-        self._stamps.pop(name, None)
-        if isinstance(found, SessionMetadata):
-            del self._sessions[bisect.bisect_left(self._sessions, _age(found), key=_age)]
-
-    def _arrange(self) -> Listing:
-        unreadable = [item for item in self._found.values() if isinstance(item, Unreadable)]
-        unreadable.sort(key=lambda item: item.file)
-        return Listing(sessions=tuple(reversed(self._sessions)), unreadable=tuple(unreadable))
+        self._sessions.change(found, removed)
 
     def _compare(self) -> tuple[dict[str, os.stat_result], set[str], int | None]:
         """Return the files that are new or changed, and the names of those that are gone.
@@ -121,7 +94,7 @@ class CachedListing:
                 changed, removed = self._look_for_files(directory)
                 return changed, removed, stamp if _is_settled(status, time.time_ns()) else None
         except FileNotFoundError:
-            return {}, set(self._found), None
+            return {}, set(self._sessions.found), None
 
     def _look_at_files(self, directory: int) -> dict[str, os.stat_result]:
         """Return those of the known files that changed; no name has come or gone.
@@ -160,10 +133,12 @@ class CachedListing:
                     unchanged += 1
                 else:
                     changed[name] = status
-        if unchanged + len(changed.keys() & self._found.keys()) == len(self._found):
+        if unchanged + len(changed.keys() & self._sessions.found.keys()) == len(
+            self._sessions.found
+        ):
             return changed, set()
         present = set(os.listdir(directory))
-        return changed, self._found.keys() - present
+        return changed, self._sessions.found.keys() - present
 
     def _read(self, name: str, status: os.stat_result) -> Found:
         path = self._directory / name
@@ -185,11 +160,6 @@ def _stamp(status: os.stat_result) -> int:
 def _is_settled(status: os.stat_result, now: int) -> bool:
     """Return whether a further change would show; within a clock tick the stamp is the same."""
     return now - max(status.st_mtime_ns, status.st_ctime_ns) > CLOCK_TICK_NS
-
-
-def _age(metadata: SessionMetadata) -> tuple[str, str]:
-    """Return what sessions are ordered by; the id decides, so that pages never overlap."""
-    return metadata.updated_at, metadata.session_id
 
 
 @contextmanager

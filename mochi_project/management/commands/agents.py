@@ -107,8 +107,7 @@ class Command(ReportCommand):
                 " ".join(printable(chat.preview or "").split()),
             )
         self.print_rich(table)
-        for item in page.unreadable:
-            self.stderr.write(printable(f"{item.file} can't be read: {item.reason}"))
+        self.warn_of(page)
 
     def _delete_chat(self, options: Mapping[str, Any]) -> None:
         session_id = options["session_id"]

@@ -65,6 +65,7 @@ class Command(ReportCommand):
                     "sessions": many_sessions(page.sessions),
                     "total": page.total,
                     "unreadable": [_problem(item.file, item.reason) for item in page.unreadable],
+                    "complete": page.complete,
                 }
             )
             return
@@ -80,8 +81,7 @@ class Command(ReportCommand):
         self.print_rich(table)
         if len(page.sessions) < page.total:
             self.stdout.write(f"{len(page.sessions)} of {page.total} sessions")
-        for item in page.unreadable:
-            self.stderr.write(printable(f"{item.file} can't be read: {item.reason}"))
+        self.warn_of(page)
 
     def _show(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         session = sessions.get(options["session_id"])

@@ -139,7 +139,11 @@ async def test_other_ids_lead_to_no_session(client, session_id: str) -> None:
 
 
 async def test_no_sessions_yet_is_an_empty_list(client) -> None:
-    assert (await client.get(f"{URL}/chats")).json() == {"chats": [], "unreadable": []}
+    assert (await client.get(f"{URL}/chats")).json() == {
+        "chats": [],
+        "unreadable": [],
+        "complete": True,
+    }
 
 
 async def test_a_session_of_an_agent_is_deleted_for_good(folders, chats, client) -> None:

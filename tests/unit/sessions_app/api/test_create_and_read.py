@@ -256,6 +256,7 @@ async def test_sessions_are_listed_with_what_is_unreadable(
     ]
     assert listed["total"] == 1
     assert listed["unreadable"] == [{"file": "0000000000.json", "reason": "empty"}]
+    assert listed["complete"] is True
 
 
 async def test_the_list_is_paged_and_searched(

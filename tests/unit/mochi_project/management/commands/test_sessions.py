@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from mochi_project.wiring.services import install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import AssistantMessage, UserMessage
+from sessions_app.search import SessionPage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, append_messages
 
@@ -170,3 +171,15 @@ def test_a_check_fails_when_a_file_is_broken(talk: str, tmp_path: Path) -> None:
     assert json.loads(output.getvalue())["problems"] == [
         {"file": "0000000000.json", "reason": "empty"}
     ]
+
+
+def test_a_list_says_when_it_is_not_complete(
+    manager: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        manager, "list", lambda **_: SessionPage(sessions=(), total=0, complete=False)
+    )
+    errors = StringIO()
+    call_command("sessions", "list", stdout=StringIO(), stderr=errors)
+    assert "not all" in errors.getvalue()
+    assert json.loads(run("list", "--json"))["complete"] is False

@@ -1,0 +1,63 @@
+"""Keeps the metadata of sessions in the order of listings, for little with each change. Pure."""
+
+import bisect
+from collections.abc import Iterable, Mapping
+
+from sessions_app.session import SessionMetadata
+from sessions_app.store.repository import Listing, Unreadable
+
+Found = SessionMetadata | Unreadable
+
+
+class ArrangedSessions:
+    """Holds what was found under each name: a session's metadata, or why it can't be read.
+
+    Not safe to use from several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, Found] = {}
+        self._sessions: list[SessionMetadata] = []  # by age
+        self._listing: Listing | None = None
+
+    def change(self, found: Mapping[str, Found], removed: Iterable[str] = ()) -> None:
+        """Replace what is known of some names, and forget others."""
+        for name in (*removed, *found):
+            self._forget(name)
+        self.found |= found
+        self._insert([item for item in found.values() if isinstance(item, SessionMetadata)])
+
+    def listing(self, *, complete: bool = True) -> Listing:
+        """Return the readable sessions, most recently updated first, and the others by name."""
+        if self._listing is None or self._listing.complete != complete:
+            self._listing = self._arrange(complete=complete)
+        return self._listing
+
+    def _insert(self, sessions: list[SessionMetadata]) -> None:
+        self._listing = None
+        if len(sessions) > len(self._sessions) // 16:
+            self._sessions += sessions
+            self._sessions.sort(key=_age)
+            return
+        for metadata in sessions:
+            bisect.insort(self._sessions, metadata, key=_age)
+
+    def _forget(self, name: str) -> None:
+        self._listing = None
+        found = self.found.pop(name, None)
+        if isinstance(found, SessionMetadata):
+            del self._sessions[bisect.bisect_left(self._sessions, _age(found), key=_age)]
+
+    def _arrange(self, *, complete: bool) -> Listing:
+        unreadable = [item for item in self.found.values() if isinstance(item, Unreadable)]
+        unreadable.sort(key=lambda item: item.file)
+        return Listing(
+            sessions=tuple(reversed(self._sessions)),
+            unreadable=tuple(unreadable),
+            complete=complete,
+        )
+
+
+def _age(metadata: SessionMetadata) -> tuple[str, str]:
+    """Return what sessions are ordered by; the id decides, so that pages never overlap."""
+    return metadata.updated_at, metadata.session_id
