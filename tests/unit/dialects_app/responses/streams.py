@@ -33,6 +33,8 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
+from dialects_app.responses.projector import ResponseProjector
+from dialects_app.responses.record import ResponseRecord
 
 SESSION_ID = "0123456789"
 TURN_ID = "0199f3a2b4c51f2e3d4c"
@@ -286,3 +288,19 @@ def _result(call_id: str, kind: str, result: str | None) -> Iterator[Event]:
         yield AgentComplete(**who, session_id=SESSION_ID, output=result or "Error: it broke")
     else:
         yield returned(call_id, None if kind == "refused" else result)
+
+
+def projected(
+    events: Sequence[Event], record: ResponseRecord | None = None, *, after: int = -1
+) -> list[dict[str, Any]]:
+    projector = ResponseProjector(SESSION_ID, TURN_ID, record or ResponseRecord(), after=after)
+    return shown(projector.feed(numbered(events)))
+
+
+def texts_of(events: Sequence[dict[str, Any]], kind: str) -> dict[str, str]:
+    """Return the texts that deltas make, by the items that they are of."""
+    texts: dict[str, str] = {}
+    for event in events:
+        if event["type"] == kind:
+            texts[event["item_id"]] = texts.get(event["item_id"], "") + event["delta"]
+    return texts

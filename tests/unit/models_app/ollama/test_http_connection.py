@@ -1,7 +1,6 @@
 """The connection on which answers stream, against servers that write raw bytes."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,73 +10,17 @@ from models_app.ollama.http_connection import (
     ConnectionLost,
     ProtocolError,
     ReadTimeout,
-    request_bytes,
 )
-from models_app.ollama.http_pool import HttpPool
-
-ASK = request_bytes("POST", "/x", host="h", headers={"A": "b"}, body=b"{}")
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-
-
-@asynccontextmanager
-async def serving(*answers):
-    """Serve connections in turn, each by a function of reader and writer, and yield a pool."""
-    waiting = list(answers)
-    running = set()
-
-    async def serve(reader, writer):
-        running.add(asyncio.current_task())
-        try:
-            await waiting.pop(0)(reader, writer)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    pool = HttpPool("127.0.0.1", port, secure=False, connect_timeout=5, keep_seconds=30)
-    try:
-        yield pool
-    finally:
-        pool.close()
-        server.close()
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-
-async def request_of(reader):
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-    return head + await reader.readexactly(length)
-
-
-def saying(*pieces, then=None):
-    """Answer one request with these bytes, each in a write of its own."""
-
-    async def answer(reader, writer):
-        await request_of(reader)
-        for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0)
-        if then == "wait":
-            await reader.read()
-
-    return answer
-
-
-async def body_of(connection, body=None):
-    body = bytearray() if body is None else body
-    while data := await connection.read():
-        body += data
-    return bytes(body)
-
-
-async def answer_of(pool, silence_timeout):
-    return await body_of(await pool.send(ASK, silence_timeout=silence_timeout))
+from tests.unit.models_app.ollama.raw_servers import (
+    ASK,
+    CHUNKED,
+    EMPTY,
+    answer_of,
+    body_of,
+    request_of,
+    saying,
+    serving,
+)
 
 
 async def test_a_request_is_sent_whole_and_its_answer_read():
@@ -94,37 +37,6 @@ async def test_a_request_is_sent_whole_and_its_answer_read():
         assert await body_of(connection) == b"abcde"
         pool.release(connection)
     assert seen == [b"POST /x HTTP/1.1\r\nHost: h\r\nA: b\r\nContent-Length: 2\r\n\r\n{}"]
-
-
-async def test_a_kept_connection_is_used_again():
-    async def answer(reader, writer):
-        for _ in range(3):
-            await request_of(reader)
-            writer.write(EMPTY)
-
-    async with serving(answer) as pool:
-        used = set()
-        for _ in range(3):
-            connection = await pool.send(ASK, silence_timeout=5)
-            used.add(id(connection))
-            assert await body_of(connection) == b""
-            pool.release(connection)
-        assert len(used) == 1
-
-
-async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
-    async def close_after_the_second_request(reader, writer):
-        await request_of(reader)
-        writer.write(EMPTY)
-        await request_of(reader)  # and not a byte in answer
-
-    async with serving(close_after_the_second_request, saying(EMPTY)) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
-        await body_of(connection)
-        pool.release(connection)
-        again = await pool.send(ASK, silence_timeout=5)
-        assert again is not connection
-        assert again.status == 200
 
 
 async def test_a_new_connection_that_closes_without_an_answer_is_an_error():
@@ -156,14 +68,6 @@ async def test_an_interim_answer_is_followed_by_the_real_one():
     async with serving(saying(interim, EMPTY)) as pool:
         connection = await pool.send(ASK, silence_timeout=5)
         assert (connection.status, "link" in connection.headers) == (200, False)
-
-
-async def test_a_connection_that_the_server_wants_closed_is_not_kept():
-    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"
-    async with serving(saying(closing, then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
-        await body_of(connection)
-        assert not connection.is_reusable()
 
 
 @pytest.mark.parametrize(
@@ -322,17 +226,6 @@ async def test_the_frame_of_a_chunk_alone_is_no_news():
         assert connection.is_reusable()
 
 
-async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
-    async with serving(saying(CHUNKED + b"1\r\na\r\n", then="wait"), saying(EMPTY)) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
-        assert await connection.read() == b"a"
-        connection.data_received(b"1\r\nb\r\n0\r\n\r\n")
-        assert connection.is_complete
-        pool.release(connection)
-        assert await answer_of(pool, 5) == b""
-        assert not connection.is_usable
-
-
 async def test_a_connection_reads_many_answers_of_all_kinds():
     answers = [
         CHUNKED + b"1\r\na\r\n0\r\n\r\n",
@@ -376,40 +269,3 @@ async def test_a_cancelled_request_closes_its_connection():
         async with asyncio.timeout(5):
             await closed.wait()
         assert not pool._used
-
-
-async def test_an_unused_connection_is_closed_after_a_while():
-    async with serving(saying(EMPTY, then="wait")) as pool:
-        pool._keep_seconds = 0.05
-        connection = await pool.send(ASK, silence_timeout=5)
-        await body_of(connection)
-        pool.release(connection)
-        async with asyncio.timeout(5):
-            while connection.is_usable:
-                await asyncio.sleep(0.005)
-        assert pool._take() is None
-
-
-async def test_the_connections_that_wait_longest_are_closed_first():
-    async def answer(reader, writer):
-        while True:
-            await request_of(reader)
-            writer.write(EMPTY)
-
-    async with serving(answer, answer) as pool:
-        pool._keep_seconds = 0.2
-        first, second = await asyncio.gather(
-            pool.send(ASK, silence_timeout=5), pool.send(ASK, silence_timeout=5)
-        )
-        pool.release(first)
-        pool.release(second)
-        async with asyncio.timeout(5):
-            while first.is_usable:
-                if second.is_usable:  # used all the time, so it never waits for that long
-                    assert await pool.send(ASK, silence_timeout=5) is second
-                    pool.release(second)
-                await asyncio.sleep(0.005)
-            assert second.is_usable
-            while second.is_usable:
-                await asyncio.sleep(0.005)
-        assert not pool._idle

@@ -1,0 +1,83 @@
+"""Saved messages as items, which read as input give the messages again."""
+
+import json
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dialects_app.responses.items import parse_input
+from dialects_app.responses.saved_items import items_of
+from sessions_app.ids_and_clock import new_message_id
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from tests.unit.dialects_app.responses.parsed_messages import SESSION, ids, said
+
+texts = st.text(min_size=1, max_size=10).filter(str.strip)
+arguments = st.dictionaries(
+    st.text(max_size=3), st.integers(-9, 9) | st.text(max_size=3), max_size=2
+)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[Message]:
+    """An answer: reasoning, text, calls of ours and of the client with their results."""
+    names = draw(st.lists(st.booleans(), max_size=3))
+    asked = [
+        ToolCall(
+            id=f"call_{new_message_id()}",
+            name=draw(texts),
+            arguments=draw(arguments),
+            client_side=mine,
+        )
+        for mine in sorted(names)  # ours first, as their results are saved first
+    ]
+    # Without a text, a round can't be told from the one before.
+    text = draw(texts)
+    answer = AssistantMessage(
+        content=text, thinking=draw(st.none() | texts), tool_calls=tuple(asked), **ids()
+    )
+    return [answer, *(draw(results(call)) for call in asked)]
+
+
+@st.composite
+def results(draw: st.DrawFn, call: ToolCall) -> Message:
+    failed = not call.client_side and draw(st.booleans())
+    content = draw(texts)
+    return ToolMessage(
+        content=f"Error: {content}" if failed else content,
+        failed=failed,
+        tool_name=call.name,
+        tool_call_id=call.id,
+        **ids(),
+    )
+
+
+others = st.builds(lambda text: [UserMessage(content=text, **ids())], texts) | st.builds(
+    lambda text: [SystemMessage(content=text, **ids())], texts
+)
+
+
+histories = st.lists(rounds() | others, max_size=6).map(
+    lambda parts: [message for part in parts for message in part]
+)
+
+
+@given(histories)
+def test_what_we_emitted_gives_the_messages_it_was_made_from(messages: list[Message]) -> None:
+    items = json.loads(msgspec.json.encode(items_of(messages, SESSION)))
+    assert said(parse_input(items).messages) == said(messages)
+    assert len({item["id"] for item in items}) == len(items)
+
+
+@given(histories)
+def test_references_to_what_we_emitted_give_the_same(messages: list[Message]) -> None:
+    saved = {item["id"]: item for item in items_of(messages, SESSION)}
+    references = [{"type": "item_reference", "id": name} for name in saved]
+    assert said(parse_input(references, find=saved.get).messages) == said(messages)

@@ -1,0 +1,101 @@
+"""Connections that are kept, against servers that write raw bytes."""
+
+import asyncio
+
+from tests.unit.models_app.ollama.raw_servers import (
+    ASK,
+    CHUNKED,
+    EMPTY,
+    answer_of,
+    body_of,
+    request_of,
+    saying,
+    serving,
+)
+
+
+async def test_a_kept_connection_is_used_again():
+    async def answer(reader, writer):
+        for _ in range(3):
+            await request_of(reader)
+            writer.write(EMPTY)
+
+    async with serving(answer) as pool:
+        used = set()
+        for _ in range(3):
+            connection = await pool.send(ASK, silence_timeout=5)
+            used.add(id(connection))
+            assert await body_of(connection) == b""
+            pool.release(connection)
+        assert len(used) == 1
+
+
+async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
+    async def close_after_the_second_request(reader, writer):
+        await request_of(reader)
+        writer.write(EMPTY)
+        await request_of(reader)  # and not a byte in answer
+
+    async with serving(close_after_the_second_request, saying(EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        pool.release(connection)
+        again = await pool.send(ASK, silence_timeout=5)
+        assert again is not connection
+        assert again.status == 200
+
+
+async def test_a_connection_that_the_server_wants_closed_is_not_kept():
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"
+    async with serving(saying(closing, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        assert not connection.is_reusable()
+
+
+async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
+    async with serving(saying(CHUNKED + b"1\r\na\r\n", then="wait"), saying(EMPTY)) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        assert await connection.read() == b"a"
+        connection.data_received(b"1\r\nb\r\n0\r\n\r\n")
+        assert connection.is_complete
+        pool.release(connection)
+        assert await answer_of(pool, 5) == b""
+        assert not connection.is_usable
+
+
+async def test_an_unused_connection_is_closed_after_a_while():
+    async with serving(saying(EMPTY, then="wait")) as pool:
+        pool._keep_seconds = 0.05
+        connection = await pool.send(ASK, silence_timeout=5)
+        await body_of(connection)
+        pool.release(connection)
+        async with asyncio.timeout(5):
+            while connection.is_usable:
+                await asyncio.sleep(0.005)
+        assert pool._take() is None
+
+
+async def test_the_connections_that_wait_longest_are_closed_first():
+    async def answer(reader, writer):
+        while True:
+            await request_of(reader)
+            writer.write(EMPTY)
+
+    async with serving(answer, answer) as pool:
+        pool._keep_seconds = 0.2
+        first, second = await asyncio.gather(
+            pool.send(ASK, silence_timeout=5), pool.send(ASK, silence_timeout=5)
+        )
+        pool.release(first)
+        pool.release(second)
+        async with asyncio.timeout(5):
+            while first.is_usable:
+                if second.is_usable:  # used all the time, so it never waits for that long
+                    assert await pool.send(ASK, silence_timeout=5) is second
+                    pool.release(second)
+                await asyncio.sleep(0.005)
+            assert second.is_usable
+            while second.is_usable:
+                await asyncio.sleep(0.005)
+        assert not pool._idle
