@@ -1,0 +1,1 @@
+"""Keeps what is short-lived of conversations in Redis or Valkey, for all machines."""
