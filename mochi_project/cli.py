@@ -142,9 +142,7 @@ def _serve() -> int:
 
 def _settings() -> "MochiSettings":
     """Ask for trust if necessary, load the settings, and print warnings about them."""
-    from mochi_project.configuration.config import (  # noqa: PLC0415
-        load_settings,
-    )
+    from mochi_project.configuration.loading import load_settings  # noqa: PLC0415
     from mochi_project.configuration.variable_names import (  # noqa: PLC0415
         CHECKED_VARIABLE,
         names_at_start,

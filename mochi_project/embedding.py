@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import SecretStr
 
-from mochi_project.configuration.config import (
-    ENV_PREFIX,
-    FORMER_NAMES,
-    MochiSettings,
-    load_settings,
-)
+from mochi_project.configuration.config import ENV_PREFIX, FORMER_NAMES, MochiSettings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.setting_arguments import SettingArguments
 from mochi_project.configuration.setting_errors import (
     ANOTHER_PROJECT,

@@ -4,7 +4,7 @@ Importing this module opens no file and no database: the secret key is read (or 
 first used, so that commands that need neither run in a read-only directory.
 """
 
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.logs import logging_config
 from mochi_project.configuration.secrets import SECRET_KEY_FILE, LazySecret
 from mochi_project.configuration.setting_errors import ConfigurationError

@@ -1,4 +1,4 @@
-"""Defines every setting, and loads them from ``MOCHI_`` variables and ``.env``."""
+"""Defines every setting; :mod:`mochi_project.configuration.loading` reads them."""
 
 import ipaddress
 import os
@@ -11,16 +11,13 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
-    ValidationError,
     field_validator,
 )
 
 from mochi_project.configuration.constants import (
     DEFAULT_PORT,
     SUMMARY_UNSUPPORTED_MODELS,
-    TEST_MODE_PORT,
 )
-from mochi_project.configuration.setting_errors import ConfigurationError, sentences_on
 from mochi_project.configuration.setting_types import (
     DataPath,
     HttpUrl,
@@ -33,13 +30,6 @@ from mochi_project.configuration.setting_types import (
     Seconds,
     Token,
     VariableNames,
-)
-from mochi_project.configuration.start import Start
-from mochi_project.configuration.variables import (
-    merged,
-    parse_file,
-    variables_of,
-    with_current_names,
 )
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
@@ -65,7 +55,7 @@ class ProviderConfig(BaseModel):
 
 
 class MochiSettings(BaseModel):
-    """The configuration of one server; :func:`load_settings` reads it.
+    """The configuration of one server; ``load_settings`` reads it.
 
     Directories are relative to ``data_dir``; the ``resolved_*`` properties are absolute.
     """
@@ -353,47 +343,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def load_settings(**overrides: Any) -> MochiSettings:
-    """Load the settings from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
-
-    An empty variable counts as one that is not set: compose files pass "" for unset ones. In test
-    mode the port is 5099 unless one was given. ``.env`` is read if its folder is trusted.
-
-    Raises:
-        ConfigurationError: A value can't be used; the message names the variable.
-    """
-    start = start_here(**overrides)
-    settings = start.settings
-    if settings.test_mode and "port" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"port": TEST_MODE_PORT})
-    return settings.with_trust(start.trust)
-
-
-def start_here(**overrides: Any) -> Start:
-    """Resolve the settings, and the trust they need, for a start in the current directory.
-
-    Raises:
-        ConfigurationError: A value can't be used; the message names the variable.
-    """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    given = with_current_names(given, FORMER_NAMES)
-    return Start(merged(_variables_of(os.environ), given), _validated)
-
-
-def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSettings:
-    try:
-        if isinstance(env, OSError):
-            raise env
-        variables = parse_file(env) if env else {}
-        settings = MochiSettings.model_validate(merged(_variables_of(variables), named))
-        return settings.with_keys(variables)
-    except ValidationError as error:
-        raise ConfigurationError(sentences_on(error, ENV_PREFIX)) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
-
-
-def _variables_of(source: Mapping[str, str | None]) -> dict[str, Any]:
-    return variables_of(source, ENV_PREFIX, objects=OBJECTS, former=FORMER_NAMES)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import names_at_start, variable_warnings
 from mochi_project.process.trust_question import ask_at_start

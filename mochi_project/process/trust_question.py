@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mochi_project.configuration.config import start_here
+from mochi_project.configuration.loading import start_here
 from mochi_project.configuration.variables import parse_file
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import ENV, MCP, PART_NAMES, FolderLayout, Part

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from mochi_project.configuration.child_environment import with_own_code
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.process.graceful_stop import STOP_SIGNALS
 from mochi_project.process.model_check import WEB_PROCESS_VARIABLE
 from mochi_project.process.server import WebServer, server_config

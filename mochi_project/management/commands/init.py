@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 
-from mochi_project.configuration.config import start_here
+from mochi_project.configuration.loading import start_here
 from mochi_project.management.example_data import Copied, copy_examples
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable

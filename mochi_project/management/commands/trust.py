@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 from rich.table import Column, Table
 
-from mochi_project.configuration.config import start_here
+from mochi_project.configuration.loading import start_here
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import PART_NAMES, Part, parts_of

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import MochiSettings, load_settings
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import load_settings
 from scripts.reference import env_example, markdown_table, variables
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import logging.config
 import pytest
 import structlog
 
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.logs import StructuredFormatter, logging_config
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.test_mode import remove_fresh_data_dir, with_fresh_data_dir
 
 

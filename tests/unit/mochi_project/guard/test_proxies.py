@@ -2,7 +2,7 @@
 
 import pytest
 
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
 

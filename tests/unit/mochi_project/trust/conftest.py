@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import start_here
+from mochi_project.configuration.loading import start_here
 from mochi_project.trust.contents import parts_of
 from mochi_project.trust.decision import INHERITED_VARIABLE, remember
 

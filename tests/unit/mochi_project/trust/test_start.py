@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.config import load_settings, start_here
+from mochi_project.configuration.loading import load_settings, start_here
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.trust_question import ask_at_start
 from mochi_project.trust.decision import pass_on

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.key_variables import KeyVariables
 
 

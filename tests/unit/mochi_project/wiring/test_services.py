@@ -9,7 +9,7 @@ import pytest
 
 from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
-from mochi_project.configuration.config import load_settings
+from mochi_project.configuration.loading import load_settings
 from mochi_project.management.backup import entries_of
 from mochi_project.wiring.services import build_services
 from mochi_project.wiring.storage import build_storage

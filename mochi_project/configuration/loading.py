@@ -1,0 +1,68 @@
+"""Loads the settings from ``MOCHI_`` variables and ``.env``."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from mochi_project.configuration.config import (
+    ENV_FILE,
+    ENV_PREFIX,
+    FORMER_NAMES,
+    OBJECTS,
+    MochiSettings,
+)
+from mochi_project.configuration.constants import TEST_MODE_PORT
+from mochi_project.configuration.setting_errors import ConfigurationError, sentences_on
+from mochi_project.configuration.start import Start
+from mochi_project.configuration.variables import (
+    merged,
+    parse_file,
+    variables_of,
+    with_current_names,
+)
+
+
+def load_settings(**overrides: Any) -> MochiSettings:
+    """Load the settings from ``MOCHI_`` variables and ``.env``; ``overrides`` win over both.
+
+    An empty variable counts as one that is not set: compose files pass "" for unset ones. In test
+    mode the port is 5099 unless one was given. ``.env`` is read if its folder is trusted.
+
+    Raises:
+        ConfigurationError: A value can't be used; the message names the variable.
+    """
+    start = start_here(**overrides)
+    settings = start.settings
+    if settings.test_mode and "port" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"port": TEST_MODE_PORT})
+    return settings.with_trust(start.trust)
+
+
+def start_here(**overrides: Any) -> Start:
+    """Resolve the settings, and the trust they need, for a start in the current directory.
+
+    Raises:
+        ConfigurationError: A value can't be used; the message names the variable.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    given = with_current_names(given, FORMER_NAMES)
+    return Start(merged(_variables_of(os.environ), given), _validated)
+
+
+def _validated(named: Mapping[str, Any], env: bytes | OSError | None) -> MochiSettings:
+    try:
+        if isinstance(env, OSError):
+            raise env
+        variables = parse_file(env) if env else {}
+        settings = MochiSettings.model_validate(merged(_variables_of(variables), named))
+        return settings.with_keys(variables)
+    except ValidationError as error:
+        raise ConfigurationError(sentences_on(error, ENV_PREFIX)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{ENV_FILE} can't be read: {error}") from error
+
+
+def _variables_of(source: Mapping[str, str | None]) -> dict[str, Any]:
+    return variables_of(source, ENV_PREFIX, objects=OBJECTS, former=FORMER_NAMES)
