@@ -7,6 +7,7 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
       + StorageError
         * StorageFull             STORAGE_FULL (retryable)
         * StorageReadOnly         STORAGE_READ_ONLY (retryable)
+        * StorageUnavailable      STORAGE_UNAVAILABLE (retryable)
       + SessionError
         * SessionNotFound         SESSION_NOT_FOUND
         * SessionExists           SESSION_EXISTS
@@ -66,6 +67,12 @@ class StorageReadOnly(StorageError):
     """The data directory is read-only; the data in it is intact."""
 
     code = "STORAGE_READ_ONLY"
+
+
+class StorageUnavailable(StorageError):
+    """The store can't be reached just now, or refuses; the data in it is intact."""
+
+    code = "STORAGE_UNAVAILABLE"
 
 
 class SessionError(MochiError):

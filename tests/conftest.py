@@ -9,6 +9,8 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
+pytest_plugins = ["tests.object_server"]
+
 # Started in the background, a shell has us ignore CTRL-C; servers that we start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

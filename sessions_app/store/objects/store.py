@@ -1,0 +1,363 @@
+"""Reads and writes objects of a bucket, on the condition that nobody else was faster.
+
+The only module that knows ``obstore``. Its own retries are off: a write that was applied and whose
+answer got lost would come back as somebody else's (docs/decisions/0066).
+"""
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotModifiedError, PreconditionError
+
+from sessions_app.errors import StorageFull, StorageUnavailable
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+LARGE_BYTES = 1 << 20
+"""Larger objects may take longer than ``timeout_seconds`` to go there, though not without end."""
+LONGEST_SECONDS = 60.0
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_DEBUG = "\n\nDebug source:"
+_NO_CONNECTION = "kind: Connect,"
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist")
+_QUERY = re.compile(r"\?\S*")
+_FULL = "507"
+_NO_RANGE = "416"
+_UNCLEAR_STATUSES = ("408", "409", "5")
+_OPTIONS = {
+    "s3": {"endpoint": "endpoint", "region": "region"},
+    "az": {"endpoint": "endpoint", "account": "account_name"},
+    "gs": {"endpoint": "base_url"},
+}
+_STORES = {"s3": "S3Store", "az": "AzureStore", "gs": "GCSStore"}
+
+
+class ObjectMissing(Exception):
+    """There is no object with this key."""
+
+
+class ObjectExists(Exception):
+    """The key is taken."""
+
+
+class ObjectChanged(Exception):
+    """The object is no longer the one with this tag: it was replaced, or removed."""
+
+
+class OutcomeUnclear(StorageUnavailable):
+    """Nobody answered whether the write was made; read the object to know, also a while later."""
+
+
+class Tag(msgspec.Struct, frozen=True):
+    """Names the content of an object: equal content may have equal tags.
+
+    Attributes:
+        etag: What listings show of it, too.
+        version: What some stores compare instead.
+    """
+
+    etag: str
+    version: str | None = None
+
+
+class StoredObject(msgspec.Struct, frozen=True, eq=False):
+    """An object that was read, or its beginning."""
+
+    data: bytes
+    tag: Tag
+
+
+class ListedObject(msgspec.Struct, frozen=True):
+    """An object as listings show it."""
+
+    key: str
+    etag: str
+    size: int
+    modified_at: float
+
+
+class ObjectStore:
+    """Objects under a URL.
+
+    ``s3://bucket/prefix?endpoint=...&region=...``, ``az://container/prefix?account=...``, or
+    ``gs://bucket/prefix``; what gives access comes from the vendors' own environment variables.
+
+    Nothing is opened before the first call; a forked child opens its own. Calls block for as long
+    as the store takes, and are made in threads. All raise ``StorageUnavailable`` when the store
+    does not answer or refuses.
+
+    Args:
+        url: Where the bucket is.
+        timeout_seconds: After how long without an answer the store counts as away.
+        below: What all keys are below, after the prefix in the URL; ends with "/".
+        connection: Connections to the same bucket that there are already.
+
+    Raises:
+        ValueError: The URL is none of these.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = 5.0,
+        below: str = "",
+        connection: "Connection | None" = None,
+    ) -> None:
+        place = _place_of(url)
+        self._url = url
+        self._connection = connection or Connection(place, timeout_seconds)
+        self._below = below
+        self._prefix = f"{place.prefix}{below}"
+        self.name = f"{place.kind}://{place.bucket}/{self._prefix}"
+
+    def under(self, prefix: str) -> "ObjectStore":
+        """Return the objects below, over the same connections."""
+        below = f"{self._below}{prefix.strip('/')}/"
+        return ObjectStore(self._url, below=below, connection=self._connection)
+
+    def get(self, key: str) -> StoredObject:
+        """Return an object; raises ``ObjectMissing``."""
+        with self._translated(key):
+            return self._read(key)
+
+    def get_if_changed(self, key: str, known: Tag) -> StoredObject | None:
+        """Return an object, or None where it still is the known one; raises ``ObjectMissing``."""
+        with self._translated(key):
+            try:
+                return self._read(key, if_none_match=known.etag)
+            except NotModifiedError:
+                return None
+
+    def head_bytes(self, key: str, size: int) -> StoredObject:
+        """Return up to so many bytes from the beginning; raises ``ObjectMissing``."""
+        with self._translated(key):
+            try:
+                return self._read(key, range=(0, size))
+            except BaseError as error:
+                if _status_of(error) != _NO_RANGE:
+                    raise
+                return self._read(key)  # an empty object has no first byte
+
+    def put_new(self, key: str, data: bytes) -> Tag:
+        """Write a new object.
+
+        Raises:
+            ObjectExists: The key is taken.
+            OutcomeUnclear: Nobody knows whether it was written.
+        """
+        with self._translated(key, writes=True):
+            try:
+                return self._put(key, data, "create")
+            except (AlreadyExistsError, PreconditionError) as error:
+                if _status_of(error) == "409" and "BlobAlreadyExists" not in str(error):
+                    raise OutcomeUnclear(f"Another write of {key} is under way.") from error
+                raise ObjectExists(key) from error
+
+    def put_if(self, key: str, data: bytes, tag: Tag) -> Tag:
+        """Replace the object that has this tag.
+
+        Raises:
+            ObjectChanged: It has another one by now, or is gone, or is just being written.
+            OutcomeUnclear: Nobody knows whether it was written.
+        """
+        expected = {"e_tag": tag.etag}
+        if tag.version is not None:
+            expected["version"] = tag.version
+        with self._translated(key, writes=True):
+            try:
+                return self._put(key, data, expected)
+            except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
+                if _has_no_bucket(error):
+                    raise
+                raise ObjectChanged(key) from error
+
+    def put(self, key: str, data: bytes) -> Tag:
+        """Write an object, whatever is there; ``OutcomeUnclear``."""
+        with self._translated(key, writes=True):
+            return self._put(key, data, "overwrite")
+
+    def delete(self, key: str) -> None:
+        """Remove an object, if it is there."""
+        with self._translated(key):
+            try:
+                obstore.delete(self._connection.quick(), self._prefix + key)
+            except FileNotFoundError as error:
+                if _has_no_bucket(error):
+                    raise
+
+    def list(self, prefix: str = "") -> Iterator[Sequence[ListedObject]]:
+        """Yield all objects whose keys begin with a prefix, which ends with "/", in pages."""
+        with self._translated(prefix):
+            pages = obstore.list(self._connection.quick(), self._prefix + prefix)
+        while True:
+            with self._translated(prefix):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield [
+                ListedObject(
+                    key=item["path"].removeprefix(self._prefix),
+                    etag=item["e_tag"] or "",
+                    size=item["size"],
+                    modified_at=item["last_modified"].timestamp(),
+                )
+                for item in page
+            ]
+
+    def _read(self, key: str, **options: Any) -> StoredObject:
+        try:
+            result = obstore.get(
+                self._connection.quick(), self._prefix + key, options=cast("GetOptions", options)
+            )
+            data = bytes(result.bytes())
+        except FileNotFoundError as error:
+            if _has_no_bucket(error):
+                raise
+            raise ObjectMissing(key) from error
+        return StoredObject(data, _tag_of(result.meta, self._connection.compares_versions))
+
+    def _put(self, key: str, data: bytes, mode: Any) -> Tag:
+        connection = self._connection
+        store = connection.patient() if len(data) > LARGE_BYTES else connection.quick()
+        # In one piece always: a multipart upload has no conditions.
+        written = obstore.put(store, self._prefix + key, data, mode=mode, use_multipart=False)
+        return _tag_of(written, connection.compares_versions)
+
+    @contextmanager
+    def _translated(self, key: str, *, writes: bool = False) -> Iterator[None]:
+        """Raise the project's errors for those of the library."""
+        try:
+            yield
+        except (BaseError, FileNotFoundError) as error:
+            if _has_no_bucket(error):
+                raise StorageUnavailable(
+                    f"There is no bucket for {self.name}: make it first."
+                ) from error
+            status = _status_of(error)
+            if status == _FULL:
+                raise StorageFull(f"The object store is full: {_told(error)}") from error
+            unclear = status is None or status.startswith(_UNCLEAR_STATUSES)
+            if writes and unclear and _NO_CONNECTION not in str(error):
+                raise OutcomeUnclear(
+                    f"The object store did not say whether {key} was written: {_told(error)}"
+                ) from error
+            raise StorageUnavailable(f"The object store failed: {_told(error)}") from error
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A bucket, as a URL names it."""
+
+    kind: str
+    bucket: str
+    prefix: str
+    options: Mapping[str, str]
+
+
+class Connection:
+    """The library's stores of one bucket, which a forked child makes anew."""
+
+    def __init__(self, place: _Place, timeout_seconds: float) -> None:
+        self._place = place
+        self._timeout = timeout_seconds
+        self.compares_versions = place.kind == "gs"
+        self._begin()
+
+    def quick(self) -> Any:
+        """Return the store for what is answered soon, if at all."""
+        return self._made("quick", read_timeout=timedelta(seconds=self._timeout))
+
+    def patient(self) -> Any:
+        """Return the store for large objects, whose answer can't come before they are sent."""
+        return self._made("patient")
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._stores: dict[str, Any] = {}
+
+    def _made(self, name: str, **timeouts: timedelta) -> Any:
+        if self._process != os.getpid():
+            self._begin()
+        store = self._stores.get(name)
+        if store is not None:
+            return store
+        with self._lock:
+            if name not in self._stores:
+                self._stores[name] = self._make(timeouts)
+            return self._stores[name]
+
+    def _make(self, timeouts: Mapping[str, timedelta]) -> Any:
+        place = self._place
+        config = dict(place.options)
+        if place.kind == "s3":
+            config["conditional_put"] = "etag"
+        make = getattr(obstore.store, _STORES[place.kind])
+        return make(
+            place.bucket,
+            config=config,
+            client_options={
+                "allow_http": any(url.startswith("http:") for url in config.values()),
+                "connect_timeout": timedelta(seconds=self._timeout),
+                "timeout": timedelta(seconds=max(LONGEST_SECONDS, self._timeout)),
+                **timeouts,
+            },
+            retry_config={"max_retries": 0},
+        )
+
+
+def _place_of(url: str) -> _Place:
+    """Return what a URL says; it is not quoted in errors, as it may hold what must stay secret."""
+    parts = urlsplit(url)
+    if parts.scheme not in _OPTIONS or not parts.hostname:
+        raise ValueError(
+            "an object store's URL is s3://bucket/prefix, az://container/prefix or "
+            "gs://bucket/prefix"
+        )
+    if "@" in parts.netloc:
+        raise ValueError(
+            "an object store's URL holds no keys: set the vendor's own variables, "
+            "such as AWS_ACCESS_KEY_ID"
+        )
+    allowed = _OPTIONS[parts.scheme]
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in allowed:
+            known = ", ".join(sorted(allowed))
+            raise ValueError(f"an object store's URL may have the options {known}, not {name!r}")
+        options[allowed[name]] = value
+    path = parts.path.strip("/")
+    return _Place(parts.scheme, parts.netloc, f"{path}/" if path else "", options)
+
+
+def _status_of(error: Exception) -> str | None:
+    """Return the status of the answer; None where there was no whole answer."""
+    found = _STATUS.search(str(error))
+    return found[1] if found else None
+
+
+def _told(error: Exception) -> str:
+    """Return what happened, in a line without what signs a request."""
+    text = " ".join(str(error).partition(_DEBUG)[0].split())
+    return _QUERY.sub("", text)[:300]
+
+
+def _has_no_bucket(error: Exception) -> bool:
+    """Return whether it is the bucket that is missing, not an object."""
+    return _NO_BUCKET.search(str(error)) is not None
+
+
+def _tag_of(meta: Mapping[str, Any], compares_versions: bool) -> Tag:
+    if not meta["e_tag"]:
+        raise StorageUnavailable("The object store gives objects no ETag, so it can't be used.")
+    return Tag(meta["e_tag"], meta["version"] if compares_versions else None)
