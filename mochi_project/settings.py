@@ -18,7 +18,11 @@ except ConfigurationError as error:
     raise SystemExit(f"mochi-server: {error}") from None
 pass_on(MOCHI.trust.decided)  # to web workers, the background worker and the reloader
 
-SECRET_KEY = LazySecret(MOCHI.resolved_private_dir / SECRET_KEY_FILE)
+SECRET_KEY = (
+    MOCHI.secret_key.get_secret_value()
+    if MOCHI.secret_key
+    else LazySecret(MOCHI.resolved_private_dir / SECRET_KEY_FILE)
+)
 
 DEBUG = False
 # The guard (mochi_project/guard/guard.py) has checked the Host header before Django sees a request:

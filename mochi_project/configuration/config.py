@@ -11,6 +11,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    ValidationInfo,
     field_validator,
 )
 
@@ -28,6 +29,7 @@ from mochi_project.configuration.setting_types import (
     Proxies,
     RootPathSetting,
     Seconds,
+    SecretKey,
     Token,
     VariableNames,
 )
@@ -41,6 +43,9 @@ ENV_FILE = ".env"
 OBJECTS = frozenset({"providers"})
 FORMER_NAMES = {"worker": "background_worker"}
 """Deprecated aliases of renamed settings: still read, with a warning at the start."""
+
+
+THE_SAME_EVERYWHERE = "to the same value on every node (`openssl rand -hex 32` makes one)"
 
 
 class ProviderConfig(BaseModel):
@@ -184,6 +189,11 @@ class MochiSettings(BaseModel):
     api_token: Token | None = Field(
         None, description="Bearer token; one is made when the server listens beyond loopback"
     )
+    secret_key: SecretKey | None = Field(
+        None,
+        description="Key that signs tasks, the same on every node; required with "
+        "`MOCHI_JOURNAL_URL`, else one is made",
+    )
     trusted_proxies: Proxies = Field(
         default_factory=list,
         description=(
@@ -246,6 +256,13 @@ class MochiSettings(BaseModel):
     def _names_are_free(cls, value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
         for name in sorted(RESERVED_NAMES & value.keys()):
             raise ValueError(f"can't hold a provider named {name}")
+        return value
+
+    @field_validator("secret_key")
+    @classmethod
+    def _nodes_share_a_key(cls, value: SecretKey | None, info: ValidationInfo) -> SecretKey | None:
+        if value is None and info.data.get("journal_url") is not None:
+            raise ValueError(f"must be set with MOCHI_JOURNAL_URL, {THE_SAME_EVERYWHERE}")
         return value
 
     @property

@@ -65,6 +65,7 @@ class SettingArguments(TypedDict, total=False):
     max_body_bytes: int
     max_history_bytes: int
     api_token: str | SecretStr
+    secret_key: str | SecretStr
     trusted_proxies: Sequence[str]
     root_path: str
     insecure_no_auth: bool

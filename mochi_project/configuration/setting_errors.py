@@ -9,6 +9,9 @@ ANOTHER_PROJECT = (
 )
 
 
+_MAY_HOLD_SECRETS = frozenset({"api_token", "secret_key", "providers", "ollama_host"})
+
+
 class ConfigurationError(Exception):
     """A variable or flag has an unusable value; the message names it and says what is allowed."""
 
@@ -28,6 +31,6 @@ def _sentence(item: ErrorDetails, prefix: str) -> str:
     variable = f"{prefix}{'__'.join(path)}".upper()
     message = item["msg"].removeprefix("Value error, ").partition(", unable to")[0]
     message = message.replace("Input should be", "must be").replace("Field required", "is missing")
-    if item["type"] == "missing" or path[0] in {"api_token", "providers", "ollama_host"}:
+    if item["type"] == "missing" or path[0] in _MAY_HOLD_SECRETS:
         return f"{variable} {message}"  # the value may hold a secret, or there is none
     return f"{variable} {message} (it is {str(item['input'])[:100]!r})"

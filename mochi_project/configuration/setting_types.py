@@ -12,7 +12,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 UNIX_PEER = "unix"
 """The name of a Unix socket's peers, which have no address."""
 
-_OWN_TOKEN = "MOCHI_API_TOKEN"  # noqa: S105 - its name
+_OWN_SECRETS = frozenset({"MOCHI_API_TOKEN", "MOCHI_SECRET_KEY"})
+SECRET_KEY_LENGTH = 32
+"""The fewest characters: who guesses the key can have a worker run any code."""
+
 _OLLAMA_PORT = 11434
 ROOT_PATH = re.compile(r"(?!/api(?:/|$))(?:/[A-Za-z0-9._~-]+)+")
 """A path of links: no empty part, which could name another host, nor the API's own first part."""
@@ -50,8 +53,8 @@ def _checked_names(names: list[str]) -> list[str]:
     for name in names:
         if not _VARIABLE.fullmatch(name):
             raise ValueError("must list names of environment variables")
-        if name.upper() == _OWN_TOKEN:
-            raise ValueError(f"can't list {_OWN_TOKEN}: its holder could approve its own calls")
+        if name.upper() in _OWN_SECRETS:
+            raise ValueError(f"can't list {name}: its holder could approve its own calls")
     return names
 
 
@@ -69,6 +72,14 @@ def _checked_origins(origins: list[str]) -> list[str]:
         if not parts.scheme or not parts.netloc or parts.path.strip("/"):
             raise ValueError("must list origins, each as scheme://host[:port]")
     return [origin.rstrip("/") for origin in origins]
+
+
+def _hard_to_guess(value: SecretStr) -> SecretStr:
+    if len(value.get_secret_value()) < SECRET_KEY_LENGTH:
+        raise ValueError(
+            f"must have at least {SECRET_KEY_LENGTH} characters (`openssl rand -hex 32` makes one)"
+        )
+    return value
 
 
 def _fitting_a_header(value: SecretStr) -> SecretStr | None:
@@ -115,6 +126,7 @@ Proxies = Annotated[List, AfterValidator(_checked_proxies)]
 OllamaUrl = Annotated[HttpUrl, BeforeValidator(_as_ollama_reads_it)]
 Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
+SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]
 RootPathSetting = Annotated[str, AfterValidator(_checked_root_path)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)

@@ -41,7 +41,8 @@ def prepare_data_dir(settings: MochiSettings) -> list[str]:
         if not os.access(directory, os.W_OK | os.X_OK):
             raise ConfigurationError(f"MOCHI_DATA_DIR: {directory} is not writable")
         notes = check_file_systems(settings)
-        ensure_secret(private / SECRET_KEY_FILE)
+        if settings.secret_key is None:
+            ensure_secret(private / SECRET_KEY_FILE)
         check_secret(private / API_TOKEN_FILE)
     except UnsafeFileError as error:
         raise _unsafe(error) from error

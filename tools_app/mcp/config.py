@@ -31,7 +31,9 @@ SEPARATOR = "__"
 _NAME = re.compile(NAME_PATTERN)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_OWN_SECRET = "MOCHI_API_TOKEN"  # noqa: S105 - its name
+_OWN_SECRETS = frozenset(
+    {"MOCHI_API_TOKEN", "MOCHI_SECRET_KEY", "MOCHI_JOURNAL_URL", "MOCHI_SESSIONS_URL"}
+)
 _SHORTEST_SECRET = 6
 
 Transport = Literal["stdio", "http", ""]
@@ -282,8 +284,8 @@ def _refuse_odd_variables(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             raise _EntryError("A name in 'env' is empty or has a '=', or something holds a NUL.")
-    if _OWN_SECRET in env:
-        raise _EntryError(f"{_OWN_SECRET} is this server's own and is not given to others.")
+    for name in sorted(_OWN_SECRETS & env.keys()):
+        raise _EntryError(f"{name} is this server's own and is not given to others.")
 
 
 def _refuse_odd_url(url: str) -> None:
@@ -299,8 +301,8 @@ def _refuse_odd_url(url: str) -> None:
 def _expanded(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     def replace(found: re.Match[str]) -> str:
         variable = found[1]
-        if variable == _OWN_SECRET:
-            raise _EntryError(f"{_OWN_SECRET} is this server's own and is not given to others.")
+        if variable in _OWN_SECRETS:
+            raise _EntryError(f"{variable} is this server's own and is not given to others.")
         if variable not in environment:
             raise _EntryError(f"The variable {variable} is not set in the environment.")
         return environment[variable]

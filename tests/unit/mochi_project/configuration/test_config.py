@@ -40,9 +40,11 @@ def an_empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         ("MOCHI_CORS_ORIGINS", "https://app.example/page"),
         ("MOCHI_API_TOKEN", "two words"),
         ("MOCHI_API_TOKEN", "schlüssel"),
+        ("MOCHI_SECRET_KEY", "short"),
         ("MOCHI_DATA_DIR", "~nobody-of-that-name/data"),
         ("MOCHI_TOOL_ENVIRONMENT", "GOOD,not a name"),
         ("MOCHI_TOOL_ENVIRONMENT", "mochi_api_token"),
+        ("MOCHI_TOOL_ENVIRONMENT", "MOCHI_SECRET_KEY"),
         ("MOCHI_PROVIDERS", "no json"),
         ("MOCHI_PROVIDERS__MINE__BASE_URL", "file:///etc/passwd"),
     ],
@@ -101,12 +103,14 @@ def test_every_unusable_value_is_reported_at_once(monkeypatch: pytest.MonkeyPatc
 
 def test_a_secret_never_shows_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOCHI_API_TOKEN", "top secret")
+    monkeypatch.setenv("MOCHI_SECRET_KEY", "a short secret")
     monkeypatch.setenv("MOCHI_OLLAMA_HOST", "gopher://user:hunter2@gpu")
 
     with pytest.raises(ConfigurationError) as caught:
         load_settings()
 
-    assert "secret" not in str(caught.value)
+    assert "top secret" not in str(caught.value)
+    assert "short secret" not in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 

@@ -76,6 +76,8 @@ def test_programs_start_where_the_file_is():
         ({"command": "x", "env": {"A": "${NOT_SET}"}}, "NOT_SET is not set"),
         ({"command": "x", "env": {"A": "${MOCHI_API_TOKEN}"}}, "own"),
         ({"command": "x", "env": {"MOCHI_API_TOKEN": "x"}}, "own"),
+        ({"command": "x", "env": {"A": "${MOCHI_SECRET_KEY}"}}, "own"),
+        ({"command": "x", "env": {"MOCHI_JOURNAL_URL": "x"}}, "own"),
         ({"command": "x", "env": {"A=B": "x"}}, "'env'"),
         ({"url": "file:///etc/passwd"}, "http"),
         ({"url": "ftp://host"}, "http"),
