@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 import msgspec
 
 from chat.remote.replay import ReplayedTurn, is_sound, replay
+from chat.remote.retries import Retries
 from chat.remote.sealing import closing_lines, seal_session
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.journal import Fenced, TurnJournal, whole_journal
@@ -30,6 +31,10 @@ _PASSING = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 )
 """Why a file can't be read or written although nothing is wrong with it."""
+
+
+MOST_FENCES = 5
+"""The tries of a turn that begins to end its predecessors, while others do the same."""
 
 
 class TurnRecovery:
@@ -57,6 +62,7 @@ class TurnRecovery:
         self._keys = keys
         self._other_turns = other_turns
         self._now = now
+        self._retries = Retries()
 
     def recover(self, session: Session, claim: Claim) -> Session:
         """Return the session with what its dead turn left; the repository saves it.
@@ -98,21 +104,46 @@ class TurnRecovery:
     def end_journals(self, session: Session, turns: Sequence[str] | None = None) -> Session:
         """End every journal of the session that its writer could not end.
 
-        The caller holds the session's lock or its claim. Returns the session as it is, so that it
-        can be a repository's change that changes nothing.
+        What the turns left is saved by then. Others may do the same: who takes a journal over last
+        ends it, unless it finds that it has ended.
 
         Args:
-            session: The session.
+            session: The session, as it is after these turns.
             turns: Its turns with a journal, oldest first, where the caller has just listed them.
+
+        Returns:
+            The session as it is, so that this can be a repository's change that changes nothing.
+
+        Raises:
+            SessionBusy: Another process ends one of them just now.
         """
         for turn_id in self._dead_turns(session.session_id, turns):
             with self._moved_aside_if_it_fails(session.session_id, turn_id):
                 self._end_journal(session, turn_id)
         return session
 
+    def end_earlier(self, session: Session, turns: Sequence[str]) -> None:
+        """End the journals of turns before one that has just claimed the session.
+
+        Others who end them give way to it: what fences this off has let go of them the next time.
+
+        Raises:
+            SessionBusy: Others came in between again and again.
+        """
+        for left in reversed(range(MOST_FENCES)):
+            try:
+                self.end_journals(session, turns)
+            except SessionBusy:
+                if not left:
+                    raise
+            else:
+                return
+
     def _end_journal(self, session: Session, turn_id: str) -> None:
         with closing(self._journal.take_over(session.session_id, turn_id)) as writer:
-            turn = self._replay(session.session_id, turn_id)
+            turn = self._replay(session.session_id, turn_id)  # nothing comes to it any more
+            if turn.has_ended:
+                return
             if turn.last_number:
                 writer.append(closing_lines(session, turn, turn_id))
                 return
@@ -145,15 +176,16 @@ class TurnRecovery:
     def _dead_turns(self, session_id: str, turns: Sequence[str] | None = None) -> list[str]:
         """Return the turns whose journal has no end and will get none from its writer.
 
-        A turn lets go of its session a moment before it writes its last events. What is older than
-        an ended journal has been ended too: no turn begins before its predecessors' ends are
-        journalled.
+        A turn lets go of its session a moment before it writes its last events. Who begins the next
+        one need not look past an ended journal: what is older has been ended, but for a turn that
+        died in that moment.
         """
         dead: list[str] = []
         for turn_id in reversed(self._journal.turns(session_id) if turns is None else turns):
             if self._journal.has_ended(session_id, turn_id):
-                break
-            if not self._journal.is_being_written(session_id, turn_id):
+                if turns is not None:
+                    break
+            elif not self._journal.is_being_written(session_id, turn_id):
                 dead.insert(0, turn_id)
         return dead
 
@@ -163,13 +195,17 @@ class TurnRecovery:
     def seal(self, session_id: str) -> None:
         """Seal the session's dead turn, if there is one; a running turn is left alone.
 
+        What the turn left is saved before its journal tells how it ended. Several may seal the same
+        turn, and each of them may die on the way.
+
         The journals of a session that is not there wait for it (it may not be mounted yet, or be in
         the middle of being replaced), unless it was deleted.
         """
         try:
-            self._repository.update_idle(session_id, self.end_journals, recover=self.recover)
+            self._repository.update_idle(session_id, _unchanged, recover=self.recover)
+            self._repository.update_idle(session_id, self.end_journals)
         except SessionBusy:
-            return  # another process was faster, and a new turn runs
+            return  # another process was faster: it seals the turn, or a new one runs
         except SessionReadOnly:
             return  # a newer server's: it will seal it
         except SessionNotFound:
@@ -200,9 +236,13 @@ class TurnRecovery:
         return seal_session(session, turn, now=self._now(), begun=claim.begun)
 
     def seal_all(self) -> None:
-        """Seal every dead turn; one session that can't be sealed does not keep the others."""
+        """Seal every dead turn; one session that can't be sealed does not keep the others.
+
+        It may be called every second: no session is read unless its turn is dead, and one that
+        stays so is tried less and less often.
+        """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
-        for session_id in sorted(dead | set(self._journal.unended_sessions())):
+        for session_id in self._retries.due(dead | set(self._journal.unended_sessions())):
             try:
                 self.seal(session_id)
             except MochiError as error:
@@ -226,3 +266,7 @@ class TurnRecovery:
 
 def _warn(message: str, session_id: str, turn_id: str) -> None:
     logger.warning(message, extra={"session_id": session_id, "turn_id": turn_id})
+
+
+def _unchanged(session: Session) -> Session:
+    return session

@@ -13,6 +13,7 @@ from chat.stream.events import (
     Cancelled,
     ClientToolCall,
     ContentDelta,
+    Done,
     Event,
     Failed,
     FinishedCall,
@@ -67,6 +68,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
         stopped: What was running when the turn was cancelled.
         suspended: What the calls of a suspended turn wait for.
         ending: The event that says how the turn ended, if it is there.
+        has_ended: Whether nothing comes after it.
         last_number: The newest event's number; 0 when no client saw anything.
     """
 
@@ -85,6 +87,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     stopped: Stopped | None
     suspended: Suspended | None
     ending: MessageComplete | Cancelled | Failed | None
+    has_ended: bool = False
     last_number: int
 
 
@@ -103,11 +106,13 @@ class Replay:
         self._stopped: Stopped | None = None
         self._suspended: Suspended | None = None
         self._ending: MessageComplete | Cancelled | Failed | None = None
+        self._has_ended = False
         self._last_number = 0
 
     def add(self, entry: Entry) -> None:
         """Take in the next entry."""
         self._last_number = entry.n or self._last_number
+        self._has_ended = entry.event == Done.event
         match _read(entry):
             case ContentDelta(content=text):
                 self._text.append(text)
@@ -176,6 +181,7 @@ class Replay:
             stopped=self._stopped,
             suspended=self._suspended,
             ending=self._ending,
+            has_ended=self._has_ended,
             last_number=self._last_number,
         )
 

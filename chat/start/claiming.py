@@ -201,7 +201,7 @@ class TurnClaimer:
             )
             self._withdraw_questions(session_id, opened.job.continuation)
             if opened.earlier_turns:
-                self._recovery.end_journals(session, opened.earlier_turns)
+                self._recovery.end_earlier(session, opened.earlier_turns)
         except BaseException:
             self._forget(turn_id)
             if journal.cache_info().currsize:

@@ -105,7 +105,11 @@ class JournalReader(Protocol):
         """Return every turn that has a journal, other servers' included."""
 
     def unended_sessions(self) -> Sequence[str]:
-        """Return the sessions with a journal that has not ended: its turn runs, or died."""
+        """Return the sessions with a journal without an end, whose writer is gone.
+
+        That is asked every second where turns die with machines: it takes one look at what has no
+        end, and one at each process that was writing.
+        """
 
 
 class JournalQuarantine(Protocol):

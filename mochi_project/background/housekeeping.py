@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Mapping
 
 logger = logging.getLogger(__name__)
+
+URGENT_SECONDS = 1.0
 
 
 class Housekeeper:
@@ -12,17 +15,47 @@ class Housekeeper:
 
     Args:
         chores: Functions, by names for the log.
+        urgent: Those that are done every second, and cost next to nothing when there is nothing
+            to do.
     """
 
-    def __init__(self, chores: Mapping[str, Callable[[], object]]) -> None:
+    def __init__(
+        self,
+        chores: Mapping[str, Callable[[], object]],
+        urgent: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
         self._chores = chores
+        self._urgent = urgent or {}
+        self._failing: set[str] = set()
 
-    async def run(self, interval_seconds: float = 60) -> None:
+    async def run(
+        self, interval_seconds: float = 60, urgent_seconds: float = URGENT_SECONDS
+    ) -> None:
         """Do every chore now and once in an interval, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._repeat(self._chores, lambda: interval_seconds))
+            if self._urgent:
+                group.create_task(self._repeat(self._urgent, lambda: _about(urgent_seconds)))
+
+    async def _repeat(
+        self, chores: Mapping[str, Callable[[], object]], pause: Callable[[], float]
+    ) -> None:
         while True:
-            for name, chore in self._chores.items():
-                try:
-                    await asyncio.to_thread(chore)
-                except Exception:
-                    logger.exception("a chore failed; it is tried again", extra={"chore": name})
-            await asyncio.sleep(interval_seconds)
+            for name, chore in chores.items():
+                await self._do(name, chore)
+            await asyncio.sleep(pause())
+
+    async def _do(self, name: str, chore: Callable[[], object]) -> None:
+        try:
+            await asyncio.to_thread(chore)
+        except Exception:
+            if name not in self._failing or name not in self._urgent:  # said once, not every second
+                logger.exception("a chore failed; it is tried again", extra={"chore": name})
+            self._failing.add(name)
+        else:
+            self._failing.discard(name)
+
+
+def _about(seconds: float) -> float:
+    """Return a pause of that length, but for a quarter: else all processes did a thing at once."""
+    return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - no secret

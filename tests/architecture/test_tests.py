@@ -31,7 +31,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "versions",
     },
     "chat/approvals": {"confirmation_races", "records_on_disk"},
-    "chat/remote": {"sealing_client_calls"},
+    "chat/remote": {"sealing_client_calls", "sealing_together"},
     "chat/storage/files": {"broken_journals"},
     "chat/summaries": {"giving_way"},
     "dialects_app/responses": {"streams"},

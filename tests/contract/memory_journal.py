@@ -15,7 +15,9 @@ from chat.storage.journal import PASSAGE_BYTES, Entry, Fenced, OwnerCondemned, P
 class Lines:
     """One turn's lines; who may write them is whoever took them last."""
 
-    def __init__(self, watchers: dict[int, Callable[[], object]]) -> None:
+    def __init__(self, watchers: dict[int, Callable[[], object]], owner: str = "") -> None:
+        self.owner = owner
+        self.lock = threading.Lock()
         self.content = b""
         self.epoch = 1
         self.is_open = True
@@ -26,7 +28,8 @@ class Lines:
 class MemoryWriter:
     """Keeps lines in a task, one append after the other; at once where no event loop runs."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, reach: Callable[[str], object] | None = None) -> None:
+        self._reach = reach or _pass
         self._lines = lines
         self._epoch = lines.epoch
         self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
@@ -70,28 +73,48 @@ class MemoryWriter:
             for _ in range(3):
                 await asyncio.sleep(0)
             try:
-                self._check()
+                self._keep(*self._waiting.popleft())
             except OSError as error:
                 self.failure = error
                 self._waiting.clear()
                 return
-            self._keep(*self._waiting.popleft())
 
     def _keep(self, lines: str, kept: Callable[[], None]) -> None:
-        self._lines.content += lines.encode("ascii")
-        self._lines.changed_at = time.monotonic()
+        self._reach("write a line")
+        with self._lines.lock:
+            self._check()
+            self._lines.content += lines.encode("ascii")
+            self._lines.changed_at = time.monotonic()
+        self._reach("have written a line")
         kept()
         for changed in list(self._lines.watchers.values()):
             changed()
 
 
 class MemoryJournal:
-    """The journals of one process's memory; positions are bytes."""
+    """The journals of one process's memory; positions are bytes.
 
-    def __init__(self) -> None:
-        self._turns: dict[tuple[str, str], Lines] = {}
+    Args:
+        lives: Whether the owner of a turn lives.
+        beside: The journals of another process, which these are, too.
+
+    Attributes:
+        reach: Called with the name of each step that another process can see, before it is made.
+        looks: How many times it was asked about anything but its lines.
+    """
+
+    def __init__(
+        self,
+        lives: Callable[[str], bool] = lambda _: True,
+        *,
+        beside: "MemoryJournal | None" = None,
+    ) -> None:
+        self._lives = lives
+        self.reach: Callable[[str], object] = _pass
+        self.looks = 0
+        self._turns: dict[tuple[str, str], Lines] = beside._turns if beside else {}
         self._watchers: defaultdict[tuple[str, str], dict[int, Callable[[], object]]]
-        self._watchers = defaultdict(dict)
+        self._watchers = beside._watchers if beside else defaultdict(dict)
         self._broken: list[str] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -99,21 +122,30 @@ class MemoryJournal:
         self.condemned: set[str] = set()
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> MemoryWriter:
-        if owner in self.condemned:
+        self.reach("open a journal")
+        if owner in self.condemned or not self._lives(owner):
             raise OwnerCondemned(owner)
         with self._lock:
             if (session_id, turn_id) in self._turns:
                 raise FileExistsError(turn_id)
-            lines = self._turns[session_id, turn_id] = Lines(self._watchers[session_id, turn_id])
-        self.writers.append(MemoryWriter(lines))
+            watchers = self._watchers[session_id, turn_id]
+            lines = self._turns[session_id, turn_id] = Lines(watchers, owner)
+        self.writers.append(MemoryWriter(lines, self._say))
         return self.writers[-1]
 
     def take_over(self, session_id: str, turn_id: str) -> MemoryWriter:
+        self.reach("take a journal over")
         lines = self._turns.get((session_id, turn_id)) or Lines({})
-        lines.epoch += 1
-        lines.is_open = False
-        lines.content = lines.content[: lines.content.rfind(b"\n") + 1]
-        return MemoryWriter(lines)
+        with lines.lock:
+            lines.epoch += 1
+            lines.is_open = False
+            lines.content = lines.content[: lines.content.rfind(b"\n") + 1]
+            writer = MemoryWriter(lines, self._say)
+        self.reach("read a journal")
+        return writer
+
+    def _say(self, step: str) -> None:
+        self.reach(step)
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> Passage:
         lines = self._turns.get((session_id, turn_id))
@@ -151,11 +183,12 @@ class MemoryJournal:
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         lines = self._turns.get((session_id, turn_id))
-        return lines is not None and lines.is_open
+        self.looks += 1
+        return lines is not None and lines.is_open and self._lives(lines.owner)
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
         lines = self._turns.get((session_id, turn_id))
-        return lines is not None and not lines.is_open
+        return lines is not None and not (lines.is_open and self._lives(lines.owner))
 
     def turns(self, session_id: str) -> Sequence[str]:
         return sorted(turn for session, turn in self._turns if session == session_id)
@@ -164,7 +197,13 @@ class MemoryJournal:
         return {turn for _, turn in self._turns}
 
     def unended_sessions(self) -> Sequence[str]:
-        return sorted({key[0] for key in self._turns if not self.has_ended(*key)})
+        return sorted(
+            {
+                key[0]
+                for key in list(self._turns)
+                if not self.has_ended(*key) and not self.is_being_written(*key)
+            }
+        )
 
     def adopt(self, session_id: str, turn_id: str) -> None:
         pass
@@ -208,3 +247,7 @@ def _entries(lines: bytes) -> Iterator[Entry]:
             yield msgspec.json.decode(line, type=Entry)
         except msgspec.MsgspecError:
             continue
+
+
+def _pass(step: str) -> None:
+    """Do nothing at a step."""

@@ -12,15 +12,19 @@ from sessions_app.store.repository import Change, Claim, Listing, Opening, Recov
 
 
 class MemoryOwners:
-    """Processes that live until they are condemned; ``mine`` is one of them."""
+    """Processes that live until they are condemned; ``mine`` is one of them.
 
-    def __init__(self) -> None:
+    Those with the same ``dead`` know of each other.
+    """
+
+    def __init__(self, name: str = "owner", dead: set[str] | None = None) -> None:
+        self._name = name
         self._number = 0
-        self._dead: set[str] = set()
+        self._dead: set[str] = set() if dead is None else dead
         self._calls: list[Callable[[str], None]] = []
 
     def mine(self) -> str:
-        return f"owner{self._number}"
+        return f"{self._name}{self._number}"
 
     def lives(self, owner: str) -> bool:
         return owner not in self._dead
@@ -49,19 +53,37 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class MemorySessionRepository:
-    """Makes every change twice, as if another process had been faster the first time."""
+    """Makes every change twice, as if another process had been faster the first time.
+
+    Args:
+        owners: Who may claim; processes of its own if None.
+        beside: A repository of another process, whose sessions these are, too.
+
+    Attributes:
+        reach: Called with the name of each step that another process can see, before it is made.
+        loads: How many sessions were read so far.
+    """
 
     keeps_begun = True
 
-    def __init__(self) -> None:
-        self.owners = MemoryOwners()
-        self._documents: dict[str, Document] = {}
-        self._deleted: dict[str, str] = {}
-        self._swapping = threading.Lock()
+    def __init__(
+        self,
+        owners: MemoryOwners | None = None,
+        *,
+        beside: "MemorySessionRepository | None" = None,
+    ) -> None:
+        self.owners = owners or MemoryOwners()
+        self.reach: Callable[[str], object] = _pass
+        self.loads = 0
+        self._documents: dict[str, Document] = beside._documents if beside else {}
+        self._deleted: dict[str, str] = beside._deleted if beside else {}
+        self._hints: dict[str, Claim] = beside._hints if beside else {}
+        self._swapping = beside._swapping if beside else threading.Lock()
 
     # Reading
 
     def load(self, session_id: str) -> Session:
+        self.loads += 1
         return self._get(session_id).session
 
     def recall(self, session_id: str) -> Session | None:
@@ -97,13 +119,32 @@ class MemorySessionRepository:
             session, result = change(session)
             return Document(session=counted(session), claim=claim), result
 
-        if new is not None:
-            document, result = opened(new)
-            return self._make(document).session, result
-        document, result = self._swap_for(
-            session_id, lambda document: opened(self._settled(document, recover).session)
-        )
+        def settled(document: Document) -> tuple[Document, Result]:
+            step = opened(self._settled(document, recover).session)
+            self._note(claim)
+            return step
+
+        try:
+            if new is None:
+                document, result = self._swap_for(session_id, settled)
+            else:
+                document, result = opened(new)
+                self._note(claim)
+                document = self._make(document)
+        except Exception:
+            self._clear(session_id, turn_id)
+            raise
         return document.session, result
+
+    def _note(self, claim: Claim) -> None:
+        self.reach("note a claim")
+        self._hints[claim.session_id] = claim
+
+    def _clear(self, session_id: str, turn_id: str) -> None:
+        hint = self._hints.get(session_id)
+        if hint is not None and hint.turn_id == turn_id:
+            self.reach("clear a hint")
+            self._hints.pop(session_id, None)
 
     def release(self, session_id: str, turn_id: str) -> None:
         def step(document: Document) -> Document:
@@ -113,6 +154,7 @@ class MemorySessionRepository:
 
         if session_id in self._documents:
             self._swap(session_id, step)
+        self._clear(session_id, turn_id)
 
     def sync_claims(self) -> None:
         pass
@@ -122,10 +164,21 @@ class MemorySessionRepository:
         claim = document.claim if document else None
         if claim is None:
             return None
-        return msgspec.structs.replace(claim, alive=self.owners.lives(claim.owner))
+        self.loads += 1
+        return self._looked_at(claim)
 
     def claims(self) -> Sequence[Claim]:
-        return [claim for name in self._documents if (claim := self.claim_of(name))]
+        """Return the claims that were noted: a hint, which no session is read for."""
+        return [self._looked_at(claim) for claim in list(self._hints.values())]
+
+    def _is_void(self, noted: Claim) -> bool:
+        """Return whether its owner is dead, and the session does not have the claim (any more)."""
+        claim = self._get(noted.session_id).claim
+        is_made = claim is not None and claim.turn_id == noted.turn_id
+        return not is_made and not self.owners.lives(noted.owner)
+
+    def _looked_at(self, claim: Claim) -> Claim:
+        return msgspec.structs.replace(claim, alive=self.owners.lives(claim.owner))
 
     # Writing
 
@@ -151,7 +204,10 @@ class MemorySessionRepository:
             session = _changed(document.session, change)
             return Document(session=session, claim=None if release else claim)
 
-        return self._swap(session_id, step)
+        session = self._swap(session_id, step)
+        if release and turn_id is not None:
+            self._clear(session_id, turn_id)
+        return session
 
     def update_idle(
         self, session_id: str, change: Change, *, recover: Recover | None = None
@@ -160,7 +216,11 @@ class MemorySessionRepository:
             settled = self._settled(document, recover)
             return Document(session=_changed(settled.session, change), claim=settled.claim)
 
-        return self._swap(session_id, step)
+        noted = self._hints.get(session_id)
+        session = self._swap(session_id, step)
+        if noted is not None and self._is_void(noted):
+            self._clear(session_id, noted.turn_id)
+        return session
 
     def delete(self, session_id: str) -> None:
         self._settled(self._get(session_id), None)
@@ -177,6 +237,7 @@ class MemorySessionRepository:
 
     def _make(self, document: Document) -> Document:
         session_id = document.session.session_id
+        self.reach("swap a session")
         if self._documents.setdefault(session_id, document) is not document:
             raise SessionExists(session_id)
         return document
@@ -201,12 +262,19 @@ class MemorySessionRepository:
         while True:
             known = self._get(session_id)
             new, result = step(known)
+            self.reach("swap a session")
             with self._swapping:
                 if self._documents.get(session_id) is known:
                     self._documents[session_id] = new
-                    return new, result
+                    break
+        self.reach("have swapped a session")
+        return new, result
 
 
 def _changed(session: Session, change: Change) -> Session:
     require_known_format(session)
     return counted(change(session))
+
+
+def _pass(step: str) -> None:
+    """Do nothing at a step."""

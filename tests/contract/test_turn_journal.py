@@ -193,9 +193,11 @@ def test_whether_somebody_writes_is_known_until_its_process_dies(
 def test_closing_a_writer_lets_go_of_its_journal(journal: TurnJournal) -> None:
     writer = journal.open(SESSION, TURN, owner="me")
     assert journal.is_being_written(SESSION, TURN)
+    assert journal.unended_sessions() == []
     writer.close()
     writer.close()
     assert not journal.is_being_written(SESSION, TURN)
+    assert journal.unended_sessions() == [SESSION]
 
 
 def test_after_a_dead_writer_its_torn_line_is_cut_off(

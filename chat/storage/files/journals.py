@@ -147,12 +147,14 @@ class FileTurnJournal:
         return {turn_id for _, turn_id in self._all()}
 
     def unended_sessions(self) -> Sequence[str]:
-        """Return the sessions with a journal that has not ended: its turn runs, or died."""
+        """Return the sessions with a journal without an end, whose writer is gone."""
         return sorted(
             {
                 session_id
                 for session_id, turn_id in self._all()
-                if self._is_ours(session_id, turn_id) and not self.has_ended(session_id, turn_id)
+                if self._is_ours(session_id, turn_id)
+                and not self.has_ended(session_id, turn_id)
+                and not self.is_being_written(session_id, turn_id)
             }
         )
 

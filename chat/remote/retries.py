@@ -1,0 +1,29 @@
+"""Decides when what could not be done is tried again."""
+
+import time
+from collections.abc import Callable, Collection
+
+LONGEST_SECONDS = 30.0
+
+
+class Retries:
+    """Tries at once what is found for the first time, and less and less often what stays.
+
+    Args:
+        now: A clock.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._tried: dict[str, tuple[float, float]] = {}
+
+    def due(self, found: Collection[str]) -> list[str]:
+        """Return what shall be tried now of all that is left to do, in order."""
+        now = self._now()
+        tried = {name: self._tried[name] for name in found if name in self._tried}
+        due = sorted(name for name in found if tried.get(name, (0.0, now))[1] <= now)
+        for name in due:
+            pause = tried.get(name, (0.0, now))[0]
+            tried[name] = (min(2 * pause, LONGEST_SECONDS) or 1.0, now + pause)
+        self._tried = tried
+        return due
