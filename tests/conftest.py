@@ -9,7 +9,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 from hypothesis import settings
 
-pytest_plugins = ["tests.object_server"]
+pytest_plugins = ["tests.object_server", "tests.redis_server"]
 
 # Started in the background, a shell has us ignore CTRL-C; servers that we start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

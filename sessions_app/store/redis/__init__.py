@@ -1,0 +1,1 @@
+"""Keeps in Redis or Valkey what several machines share (extra ``cluster``)."""

@@ -1,0 +1,97 @@
+"""Reads the URL of a Redis or Valkey server, without any library."""
+
+from collections.abc import Sequence
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+PORT = 6379
+SENTINEL_PORT = 26379
+SCHEMES = ("redis", "rediss", "valkey", "valkeys", "redis+sentinel", "valkey+sentinel", "unix")
+_TLS = ("rediss", "valkeys")
+_FORM = (
+    "It has the form redis://[user:password@]host[:port][/database], rediss:// with TLS, "
+    "valkey://, unix:///path/of/socket, or redis+sentinel://host[:port],host[:port]/name[/database]"
+)
+
+
+class RedisUrl(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of a Redis server, or of the Sentinels that know it.
+
+    Attributes:
+        hosts: Hosts with their ports: of the server, or of the Sentinels. Empty with ``path``.
+        path: The socket of a server on this machine; empty where it has a host.
+        name: The name by which the Sentinels know the server; empty without Sentinels.
+        tls: Whether the connection is encrypted.
+        username: The user; None for the default one.
+        password: Its password; None without one.
+        database: The number of the database.
+    """
+
+    hosts: Sequence[tuple[str, int]] = ()
+    path: str = ""
+    name: str = ""
+    tls: bool = False
+    username: str | None = None
+    password: str | None = None
+    database: int = 0
+
+
+def parse_redis_url(url: str) -> RedisUrl:
+    """Read a URL.
+
+    Raises:
+        ValueError: It has another form; the message says which ones there are.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in SCHEMES:
+        raise ValueError(f"The URL of Redis begins with none of {', '.join(SCHEMES)}. {_FORM}.")
+    parts = urlsplit(url)
+    user, at, places = parts.netloc.rpartition("@")
+    username, colon, password = user.partition(":")
+    path = [unquote(part) for part in parts.path.split("/")[1:]]
+    known = RedisUrl(
+        tls=scheme in _TLS,
+        username=unquote(username) or None if at else None,
+        password=unquote(password) if colon else None,
+    )
+    if scheme == "unix":
+        if not parts.path:
+            raise ValueError(f"The URL of Redis has no path of a socket. {_FORM}.")
+        return msgspec.structs.replace(known, path=unquote(parts.path))
+    is_sentinel = scheme.endswith("+sentinel")
+    name = path.pop(0) if is_sentinel and path else ""
+    if is_sentinel and not name:
+        raise ValueError(f"The URL of Redis does not say which server the Sentinels know. {_FORM}.")
+    hosts = [_host(place, SENTINEL_PORT if is_sentinel else PORT) for place in places.split(",")]
+    if len(hosts) > 1 and not is_sentinel:
+        raise ValueError(f"The URL of Redis names several servers. {_FORM}.")
+    return msgspec.structs.replace(
+        known, hosts=tuple(hosts), name=name, database=_database("/".join(path))
+    )
+
+
+def masked(url: str) -> str:
+    """Return a URL without its password and its query, so that it can be shown."""
+    parts = urlsplit(url)
+    user, at, places = parts.netloc.rpartition("@")
+    if at:
+        user = user.partition(":")[0] + (":***" if ":" in user else "")
+    return f"{parts.scheme}://{user}{at}{places}{parts.path}"
+
+
+def _host(place: str, port: int) -> tuple[str, int]:
+    try:
+        split = urlsplit(f"//{place}")
+        given = split.port
+    except ValueError as error:
+        raise ValueError(f"The URL of Redis has a port that is none. {_FORM}.") from error
+    return split.hostname or "localhost", given or port
+
+
+def _database(text: str) -> int:
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"The URL of Redis has a database that is no number. {_FORM}.")
+    return int(text)

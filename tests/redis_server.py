@@ -1,0 +1,78 @@
+"""Redis servers of tests: one a test process, in which each test has a prefix of its own."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from sessions_app.store.redis.connection import RedisConnection
+
+PATIENCE_SECONDS = 20.0
+REASON = "redis-server is not installed (apt-get install redis-server)"
+
+
+def require_redis() -> None:
+    """Skip a test on a machine without a Redis server; CI has one."""
+    if shutil.which("redis-server") is None:
+        if os.environ.get("CI"):
+            pytest.fail(REASON)
+        pytest.skip(REASON)
+
+
+@contextmanager
+def running_redis(*options: str) -> Iterator[str]:
+    """Run a Redis server on a socket of its own and yield its URL; options as on its command line.
+
+    ``--port`` has it listen on a port as well.
+    """
+    require_redis()
+    with tempfile.TemporaryDirectory(prefix="redis-") as directory:
+        socket = Path(directory) / "socket"
+        command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", directory]
+        process = subprocess.Popen(
+            [*command, "--save", "", *options], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+        )
+        try:
+            wait_for_redis(f"unix://{socket}", process)
+            yield f"unix://{socket}"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_for_redis(url: str, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a server answers."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    with redis.Redis.from_url(url) as client:
+        while True:
+            try:
+                client.ping()
+            except redis.ConnectionError:
+                assert process.poll() is None, "redis-server has ended"
+                assert time.monotonic() < end, "redis-server does not answer"
+                time.sleep(0.01)
+            else:
+                return
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The URL of a Redis server, which the tests of this process share."""
+    with running_redis("--appendonly", "no") as url:
+        yield url
+
+
+@pytest.fixture
+def redis_connection(redis_server: str) -> Iterator[RedisConnection]:
+    """A connection whose keys no other test has."""
+    connection = RedisConnection(redis_server, prefix=f"test:{secrets.token_hex(6)}:")
+    yield connection
+    connection.close()
