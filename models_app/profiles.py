@@ -19,7 +19,7 @@ from models_app.vendors.settings import DEFAULT_THINKING_BUDGET
 from models_app.vendors.vendor import Vendor
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import StrPath, UnreadableFileError
-from sessions_app.store.documents import Documents, documents_in
+from sessions_app.store.documents import DocumentReader, Documents, documents_in
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,199}$"
@@ -135,9 +135,10 @@ class ProfileService:
         """Return every profile by name; a missing directory is an empty one."""
         profiles: list[Profile] = []
         unreadable: list[UnreadableProfile] = []
-        for file in self._files():
+        documents = self._documents.snapshot()
+        for file in filter(_is_file, documents.list()):
             try:
-                profiles.append(self._read(file.removesuffix(_SUFFIX)))
+                profiles.append(_read(documents, file.removesuffix(_SUFFIX)))
             except ProfileNotFound as error:
                 reason = error.details.get("reason")
                 if reason is not None:
@@ -152,7 +153,7 @@ class ProfileService:
             ProfileNotFound: There is none, or its file can't be read as one.
         """
         validate_name(name)
-        return self._read(name)
+        return _read(self._documents, name)
 
     def check(self, profile: Profile, *, replaces: bool = False) -> None:
         """Refuse a profile that must not be stored, as a new one or in place of the present one.
@@ -273,31 +274,29 @@ class ProfileService:
         keys = {variable for each in there for variable in each.key_variables}
         return None if keys.issuperset(vendor.key_variables) else "api_key_env"
 
-    def _read(self, name: str) -> Profile:
-        try:
-            value = msgspec.json.decode(self._documents.read(f"{name}{_SUFFIX}"))
-            if not isinstance(value, dict):
-                raise ProfileNotFound(name, "not a JSON object")
-            profile = msgspec.convert({**value, "name": name}, Profile)
-            _check_address(profile)
-        except FileNotFoundError as error:
-            raise ProfileNotFound(name) from error
-        except UnreadableFileError as error:
-            raise ProfileNotFound(name, error.reason) from error
-        except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError) as error:
-            raise ProfileNotFound(name, str(error)) from error
-        except RecursionError as error:
-            raise ProfileNotFound(name, "nested too deeply") from error
-        except ValidationFailed as error:
-            raise ProfileNotFound(name, error.message) from error
-        return profile
 
-    def _files(self) -> Sequence[str]:
-        return [
-            name
-            for name in self._documents.list()
-            if name.endswith(_SUFFIX) and _NAME.fullmatch(name.removesuffix(_SUFFIX))
-        ]
+def _read(documents: DocumentReader, name: str) -> Profile:
+    try:
+        value = msgspec.json.decode(documents.read(f"{name}{_SUFFIX}"))
+        if not isinstance(value, dict):
+            raise ProfileNotFound(name, "not a JSON object")
+        profile = msgspec.convert({**value, "name": name}, Profile)
+        _check_address(profile)
+    except FileNotFoundError as error:
+        raise ProfileNotFound(name) from error
+    except UnreadableFileError as error:
+        raise ProfileNotFound(name, error.reason) from error
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError) as error:
+        raise ProfileNotFound(name, str(error)) from error
+    except RecursionError as error:
+        raise ProfileNotFound(name, "nested too deeply") from error
+    except ValidationFailed as error:
+        raise ProfileNotFound(name, error.message) from error
+    return profile
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(_SUFFIX) and _NAME.fullmatch(name.removesuffix(_SUFFIX)) is not None
 
 
 def validate_name(name: str) -> None:

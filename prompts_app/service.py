@@ -13,7 +13,7 @@ from prompts_app.prompts import (
     validate_filename,
 )
 from sessions_app.store.atomic import StrPath, UnreadableFileError
-from sessions_app.store.documents import Documents, documents_in
+from sessions_app.store.documents import DocumentReader, Documents, documents_in
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,11 @@ class SystemPromptService:
         A file that can't be read as a prompt (a link, too large, not UTF-8, ...) is left out, and
         logged.
         """
+        documents = self._documents.snapshot()
         summaries = []
-        for filename in filter(is_filename, self._documents.list()):
+        for filename in filter(is_filename, documents.list()):
             try:
-                summaries.append(PromptSummary.of(self._read(filename)))
+                summaries.append(PromptSummary.of(_read(documents, filename)))
             except PromptNotFound as error:
                 if "reason" in error.details:
                     logger.warning("%s", error.message)
@@ -54,7 +55,7 @@ class SystemPromptService:
             PromptNotFound: There is none, or the file can't be read as a prompt.
         """
         validate_filename(filename)
-        return self._read(filename)
+        return _read(self._documents, filename)
 
     def create(self, filename: str, content: str) -> Prompt:
         """Keep a new prompt. Of several writers of one name exactly one succeeds.
@@ -105,14 +106,15 @@ class SystemPromptService:
         """
         validate_content(content)
 
-    def _read(self, filename: str) -> Prompt:
-        with _prompt_required(filename):
-            data = self._documents.read(filename)
-        try:
-            # Some editors start a UTF-8 file with a byte order mark, which is no part of the text.
-            return Prompt(filename=filename, content=data.decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise PromptNotFound(filename, "not UTF-8 text") from error
+
+def _read(documents: DocumentReader, filename: str) -> Prompt:
+    with _prompt_required(filename):
+        data = documents.read(filename)
+    try:
+        # Some editors start a UTF-8 file with a byte order mark, which is no part of the text.
+        return Prompt(filename=filename, content=data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise PromptNotFound(filename, "not UTF-8 text") from error
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sessions_app.store.atomic import UnreadableFileError
-from sessions_app.store.documents import Documents
+from sessions_app.store.documents import DocumentReader, Documents
 
 ATTEMPTS = 3
 PAUSES = (20.0, 120.0)
@@ -114,19 +114,21 @@ class SummaryFailures:
 
     def _all(self) -> "Iterator[SummaryFailure]":
         """Yield the records that can be read."""
-        for name in self._documents.list():
+        documents = self._documents.snapshot()
+        for name in documents.list():
             with contextlib.suppress(FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
                 if name.endswith(SUFFIX):
-                    yield self._read(name)
+                    yield _read(documents, name)
 
     def _keep(self, failure: SummaryFailure) -> None:
         self._documents.put(f"{failure.session_id}{SUFFIX}", msgspec.json.encode(failure))
 
     def _find(self, session_id: str) -> SummaryFailure | None:
         try:
-            return self._read(f"{session_id}{SUFFIX}")
+            return _read(self._documents, f"{session_id}{SUFFIX}")
         except (FileNotFoundError, UnreadableFileError, msgspec.MsgspecError):
             return None
 
-    def _read(self, name: str) -> SummaryFailure:
-        return msgspec.json.decode(self._documents.read(name), type=SummaryFailure)
+
+def _read(documents: DocumentReader, name: str) -> SummaryFailure:
+    return msgspec.json.decode(documents.read(name), type=SummaryFailure)

@@ -18,8 +18,8 @@ MAX_DOCUMENT_BYTES = 1 << 20
 """Larger ones are not read. Those written by hand may be longer than ours."""
 
 
-class Documents(Protocol):
-    """Keeps documents by name. All calls block for milliseconds.
+class DocumentReader(Protocol):
+    """Reads documents by name. All calls block for milliseconds.
 
     Names are the caller's to check before they come here.
     """
@@ -29,6 +29,13 @@ class Documents(Protocol):
 
     def read(self, name: str) -> bytes:
         """Return a document; raises ``FileNotFoundError`` or ``UnreadableFileError``."""
+
+
+class Documents(DocumentReader, Protocol):
+    """Keeps documents."""
+
+    def snapshot(self) -> DocumentReader:
+        """Return the documents as they are now: for who reads all of them, for little."""
 
     def create(self, name: str, data: bytes) -> None:
         """Keep a new document. Of several writers of one name exactly one succeeds.
@@ -76,6 +83,10 @@ class FileDocuments:
     def read(self, name: str) -> bytes:
         """Return a file's content."""
         return read_regular(self._directory / name, limit=MAX_DOCUMENT_BYTES)
+
+    def snapshot(self) -> DocumentReader:
+        """Return the files themselves: reading them is for little."""
+        return self
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file."""

@@ -2,12 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from chat.errors import KeyReused
 from chat.storage.idempotency_keys import KeyRecord
+from sessions_app.store.atomic import UnreadableFileError
+from sessions_app.store.documents import MAX_DOCUMENT_BYTES
 
 
 class MemorySignals:
@@ -144,8 +146,8 @@ class MemoryRecords:
 
 
 class MemoryDocuments:
-    def __init__(self) -> None:
-        self._documents: dict[str, bytes] = {}
+    def __init__(self, documents: Mapping[str, bytes] = {}) -> None:
+        self._documents: dict[str, bytes] = dict(documents)
         self._lock = threading.Lock()
 
     def list(self) -> Sequence[str]:
@@ -154,7 +156,12 @@ class MemoryDocuments:
     def read(self, name: str) -> bytes:
         if name not in self._documents:
             raise FileNotFoundError(name)
+        if len(self._documents[name]) > MAX_DOCUMENT_BYTES:
+            raise UnreadableFileError(name, f"larger than {MAX_DOCUMENT_BYTES} bytes")
         return self._documents[name]
+
+    def snapshot(self) -> "MemoryDocuments":
+        return MemoryDocuments(self._documents)
 
     def create(self, name: str, data: bytes) -> None:
         with self._lock:

@@ -10,13 +10,19 @@ from models_app.errors import ProfileExists, ProfileNotFound
 from models_app.profiles import Profile, ProfileService
 from prompts_app.errors import PromptExists, PromptNotFound
 from prompts_app.service import SystemPromptService
-from sessions_app.store.documents import Documents, FileDocuments
+from sessions_app.store.atomic import UnreadableFileError
+from sessions_app.store.documents import MAX_DOCUMENT_BYTES, Documents, FileDocuments
+from sessions_app.store.objects.documents import ObjectDocuments
 from tests.contract.memory_storage import MemoryDocuments
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "memory", "objects"])
 def documents(request: pytest.FixtureRequest, tmp_path: Path) -> Documents:
-    return MemoryDocuments() if request.param == "memory" else FileDocuments(tmp_path / "texts")
+    if request.param == "memory":
+        return MemoryDocuments()
+    if request.param == "objects":
+        return ObjectDocuments(request.getfixturevalue("object_store").under("texts"))
+    return FileDocuments(tmp_path / "texts")
 
 
 def test_a_document_is_read_as_it_was_written(documents: Documents) -> None:
@@ -91,6 +97,28 @@ def test_failed_summaries_can_be_kept_in_any_documents(documents: Documents) -> 
     failures.forget("a1b2c3d4e5")
     failures.forget("a1b2c3d4e5")
     assert failures.list() == []
+
+
+def test_a_snapshot_has_every_document_as_it_is_now(documents: Documents) -> None:
+    assert documents.snapshot().list() == []
+    documents.create("b.md", b"one")
+    documents.create("a.md", b"two")
+    documents.snapshot()
+    documents.replace("b.md", b"three")
+    documents.delete("a.md")
+    documents.create("c.md", b"four")
+    now = documents.snapshot()
+    assert [now.read(name) for name in now.list()] == [b"three", b"four"]
+    with pytest.raises(FileNotFoundError):
+        now.read("a.md")
+
+
+def test_a_document_that_is_too_large_is_not_read(documents: Documents) -> None:
+    documents.create("a.md", b"x" * (MAX_DOCUMENT_BYTES + 1))
+    for reader in (documents, documents.snapshot()):
+        assert reader.list() == ["a.md"]
+        with pytest.raises(UnreadableFileError, match="larger than"):
+            reader.read("a.md")
 
 
 def test_a_document_can_be_put_whether_there_is_one_or_not(documents: Documents) -> None:

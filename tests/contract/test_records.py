@@ -11,6 +11,7 @@ from chat.errors import ConfirmationAlreadyDecided
 from chat.storage.files.records import FileRecords
 from chat.storage.records import Records
 from sessions_app.messages import ToolCall
+from sessions_app.store.objects.records import ObjectRecords
 from tests.contract.memory_storage import MemoryRecords
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
@@ -18,10 +19,13 @@ NAME, OTHER_NAME = f"conf_{'0' * 32}", f"conf_{'1' * 32}"
 LATER = time.time() + 3600
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "memory", "objects"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Records:
     if request.param == "memory":
         return MemoryRecords()
+    if request.param == "objects":
+        store = request.getfixturevalue("object_store").under("records")
+        return ObjectRecords(store, names=CONFIRMATION_IDS, kinds=KINDS)
     return FileRecords(tmp_path / "records", names=CONFIRMATION_IDS, kinds=KINDS)
 
 
