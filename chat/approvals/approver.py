@@ -1,6 +1,7 @@
 """Asks a person before a tool runs, where the policy wants it, and waits for the answers."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,11 +14,14 @@ from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
+from sessions_app.errors import StorageError
 from sessions_app.messages import ToolCall
 from sessions_app.session import ToolSettings
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import CONFIRMATION_TIMEOUT, EXECUTION_DENIED
 from tools_app.toolset import Tool, ToolResult
+
+logger = logging.getLogger(__name__)
 
 # An answer wakes the turn; looking again now and then is for signals that got lost.
 LOOK_AGAIN_SECONDS = 2.0
@@ -242,7 +246,7 @@ class Approver:
         while self._waiting:
             self._news.clear()
             over = loop.time() >= deadline
-            found = await asyncio.to_thread(self._look, list(self._waiting.values()), expire=over)
+            found = await self._found(list(self._waiting.values()), expire=over)
             for index, answer in found.items():
                 answers[index] = answer
                 self._waiting.pop(index, None)
@@ -253,6 +257,21 @@ class Approver:
                         await self._news.wait()
         return answers
 
+    async def _found(
+        self, questions: Sequence[Confirmation], *, expire: bool
+    ) -> dict[int, ApprovalDecision]:
+        """Return the answers that are there; none while they can't be read, unless time is over."""
+        try:
+            return await asyncio.to_thread(self._look, questions, expire=expire)
+        except StorageError as error:
+            if expire:
+                raise
+            logger.warning(
+                "answers can't be looked for now",
+                extra={"turn_id": self._turn_id, "reason": error.message},
+            )
+            return {}
+
     def _look(
         self, questions: Sequence[Confirmation], *, expire: bool
     ) -> dict[int, ApprovalDecision]:
@@ -262,6 +281,8 @@ class Approver:
             answer = look(question)
             if answer is not None:
                 answers[question.call_index] = answer
+            else:
+                self._store.restore(question)
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:

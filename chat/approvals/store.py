@@ -179,6 +179,14 @@ class ConfirmationStore:
             return self._refusal(question, "timeout")
         return found if found.is_answer_to(question) else self._refusal(question, "timeout")
 
+    def restore(self, question: Confirmation) -> None:
+        """Put a question once more, as it was, if the records have lost it: its turn waits still.
+
+        An answer that was lost with it has to be given again.
+        """
+        if self._records.read(question.session_id, question.confirmation_id, ASKED) is None:
+            self._put(question, ASKED, question, exclusive=True)
+
     def find_decided(
         self, session_id: str, message_id: str, call: ToolCall, tool_digest: str | None = None
     ) -> ApprovalDecision | None:

@@ -1,12 +1,18 @@
 """Hands the signals of other processes to the turns of this one."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 
 from chat.storage.signals import Signals
+from sessions_app.errors import StorageError
+
+logger = logging.getLogger(__name__)
 
 REST_SECONDS = 10.0
+AGAIN_SECONDS = 1.0
+"""The pause before signals that could not be read are looked for again."""
 
 
 class SignalInbox:
@@ -81,16 +87,28 @@ class SignalInbox:
             self._obeying.discard(turn_id)
             self._early = [signal for signal in self._early if signal[0] != turn_id]
 
+    @property
+    def is_reading(self) -> bool:
+        """Return whether it looks for signals just now."""
+        return self._reading is not None and not self._reading.done()
+
     def _look(self) -> None:
         self._changed = True
-        if self._reading is None or self._reading.done():
+        if not self.is_reading:
             self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
         while self._changed:
             self._changed = False
             if self._expected:
-                for signal in await asyncio.to_thread(self._signals.take, self._awaited()):
+                try:
+                    signals = await asyncio.to_thread(self._signals.take, self._awaited())
+                except StorageError as error:
+                    logger.warning("signals can't be read now", extra={"reason": error.message})
+                    await asyncio.sleep(AGAIN_SECONDS)
+                    self._changed = True
+                    continue
+                for signal in signals:
                     self._deliver(*signal)
 
     def _awaited(self) -> set[str]:

@@ -30,7 +30,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "unsaved_turns",
         "versions",
     },
-    "chat/approvals": {"confirmation_races", "records_on_disk"},
+    "chat/approvals": {"confirmation_races", "lost_questions", "records_on_disk"},
     "chat/remote": {"sealing_client_calls", "sealing_together"},
     "chat/storage/files": {"broken_journals"},
     "chat/summaries": {"giving_way"},
