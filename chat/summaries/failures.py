@@ -53,13 +53,21 @@ class SummaryFailures:
         self._documents = documents
         self._clock = clock
 
-    def may_try(self, session_id: str, due: str) -> bool:
-        """Return whether the summary that is due since then may be tried now."""
+    def may_try(self, session_id: str, due: str, *, alone: bool = False) -> bool:
+        """Return whether the summary that is due since then may be tried now.
+
+        Args:
+            session_id: The session.
+            due: Since when it is due.
+            alone: Whether nobody else tries it just now: what did not end has died then.
+        """
         found = self._find(session_id)
         if found is None or found.due != due:
             return True
         if found.given_up:
             return False
+        if alone and found.code == DIED:
+            return True
         return self._clock() - found.at >= PAUSES[min(found.attempts, len(PAUSES)) - 1]
 
     def attempts(self, session_id: str, due: str) -> int:

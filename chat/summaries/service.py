@@ -218,7 +218,7 @@ class SummaryService:
             return "a turn runs"
         if self._age(due) < self._interval_seconds - TOLERANCE_SECONDS:
             return "the session is not quiet yet"
-        if not self._failures.may_try(session.session_id, due):
+        if not self._failures.may_try(session.session_id, due, alone=True):
             return "it failed before"
         return None
 

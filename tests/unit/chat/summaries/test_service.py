@@ -201,6 +201,16 @@ async def test_a_worker_that_dies_over_a_summary_uses_up_an_attempt(house):
     assert house.service.failing()[0].code == "WORKER_DIED"
 
 
+async def test_who_holds_a_summary_goes_on_at_once_with_what_another_died_over(house):
+    died, failed = house.talk(), house.talk()
+    for session_id in (died, failed):
+        house.failures.begin(session_id, ANSWERED)
+    house.failures.failed(failed, code="OLLAMA_UNREACHABLE", message="Gone.", again=True)
+
+    assert await house.run(died) == "done"
+    assert await house.run(failed) == "skipped: it failed before"
+
+
 async def test_what_another_worker_makes_is_left_to_it(house):
     session_id = house.talk()
     house.queue.held.add(session_id)
