@@ -33,6 +33,7 @@ from mochi_project.configuration.setting_types import (
     Token,
     VariableNames,
 )
+from mochi_project.configuration.storage_urls import JournalUrl, SessionsUrl
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
@@ -168,6 +169,29 @@ class MochiSettings(BaseModel):
         300, description="Time to answer a tool confirmation"
     )
 
+    journal_url: JournalUrl | None = Field(
+        None,
+        repr=False,
+        description="Redis or Valkey for what is short-lived, so that several machines share it: "
+        "`redis://host:6379/0`, `rediss://`, `valkey://`, `unix://`, "
+        "`redis+sentinel://h1,h2,h3/name/0`",
+    )
+    sessions_url: SessionsUrl | None = Field(
+        None,
+        repr=False,
+        description="Object store for what is kept: `s3://bucket/prefix?endpoint=...&region=...`, "
+        "`az://`, `gs://`; needs `MOCHI_JOURNAL_URL`",
+    )
+    lease_seconds: float = Field(
+        6, ge=1, le=600, description="After which silence a process on another machine is dead"
+    )
+    journal_timeout_seconds: Seconds = Field(
+        15, description="How long turns bear that `MOCHI_JOURNAL_URL` does not answer"
+    )
+    journal_replicas: int = Field(
+        0, ge=0, le=100, description="Replicas that must have an event before it is shown"
+    )
+
     openwebui_sessions: bool = Field(
         False,
         description="Keep a session for each chat of Open WebUI that names it "
@@ -256,6 +280,13 @@ class MochiSettings(BaseModel):
     def _names_are_free(cls, value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
         for name in sorted(RESERVED_NAMES & value.keys()):
             raise ValueError(f"can't hold a provider named {name}")
+        return value
+
+    @field_validator("sessions_url")
+    @classmethod
+    def _nodes_share_a_journal(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("journal_url", "unusable") is None:
+            raise ValueError("needs MOCHI_JOURNAL_URL, too: nobody could tell which nodes live")
         return value
 
     @field_validator("secret_key")

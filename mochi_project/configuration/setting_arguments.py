@@ -59,6 +59,11 @@ class SettingArguments(TypedDict, total=False):
     tool_memory_mb: int
     tool_environment: Sequence[str]
     tool_confirmation_timeout_seconds: float
+    journal_url: str
+    sessions_url: str
+    lease_seconds: float
+    journal_timeout_seconds: float
+    journal_replicas: int
     openwebui_sessions: bool
     allowed_hosts: Sequence[str]
     cors_origins: Sequence[str]

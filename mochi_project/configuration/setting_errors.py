@@ -9,7 +9,9 @@ ANOTHER_PROJECT = (
 )
 
 
-_MAY_HOLD_SECRETS = frozenset({"api_token", "secret_key", "providers", "ollama_host"})
+_MAY_HOLD_SECRETS = frozenset(
+    {"api_token", "secret_key", "providers", "ollama_host", "journal_url", "sessions_url"}
+)
 
 
 class ConfigurationError(Exception):

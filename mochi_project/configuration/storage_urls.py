@@ -1,0 +1,39 @@
+"""Defines the types of the URLs of stores, which are checked without importing their libraries."""
+
+from importlib.util import find_spec
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from sessions_app.store.redis.url import parse_redis_url
+
+EXTRA = "pip install 'mochi-server[cluster]'"
+OBJECT_SCHEMES = ("s3", "az", "gs")
+_JOURNAL_LIBRARIES = ("redis", "hiredis")
+_SESSIONS_LIBRARIES = ("obstore",)
+
+
+def _journal_url(url: str) -> str:
+    parse_redis_url(url)
+    _check_installed(_JOURNAL_LIBRARIES)
+    return url
+
+
+def _sessions_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in OBJECT_SCHEMES or not parts.netloc:
+        schemes = " or ".join(f"{scheme}://bucket/prefix" for scheme in OBJECT_SCHEMES)
+        raise ValueError(f"must be a URL of an object store: {schemes}")
+    _check_installed(_SESSIONS_LIBRARIES)
+    return url
+
+
+def _check_installed(libraries: tuple[str, ...]) -> None:
+    missing = [name for name in libraries if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"needs {' and '.join(missing)}, which is not installed: {EXTRA}")
+
+
+JournalUrl = Annotated[str, AfterValidator(_journal_url)]
+SessionsUrl = Annotated[str, AfterValidator(_sessions_url)]

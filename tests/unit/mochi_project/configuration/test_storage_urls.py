@@ -1,0 +1,71 @@
+import importlib.util
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from mochi_project.configuration import storage_urls
+from mochi_project.configuration.loading import load_settings
+from mochi_project.configuration.setting_errors import ConfigurationError
+
+JOURNAL = "redis://me:hunter2@cache/0"
+STORE = "s3://bucket/prefix?endpoint=http://me:hunter3@store"
+KEY = "k" * 32
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
+    for name, value in {"SECRET_KEY": KEY, **variables}.items():
+        monkeypatch.setenv(f"MOCHI_{name}", value)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+    return str(caught.value)
+
+
+def test_urls_of_stores_are_settings_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOCHI_SECRET_KEY", KEY)
+    monkeypatch.setenv("MOCHI_JOURNAL_URL", JOURNAL)
+    monkeypatch.setenv("MOCHI_SESSIONS_URL", STORE)
+
+    settings = load_settings()
+
+    assert (settings.journal_url, settings.sessions_url) == (JOURNAL, STORE)
+    assert "hunter" not in f"{settings!r} {settings}"
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "said"),
+    [
+        ("JOURNAL_URL", "http://me:hunter2@cache", "begins with none of redis, rediss, valkey"),
+        ("JOURNAL_URL", "redis+sentinel://a,b", "which server the Sentinels know"),
+        ("SESSIONS_URL", "file:///srv/hunter2", "s3://bucket/prefix or az://bucket/prefix"),
+        ("SESSIONS_URL", "s3:///hunter2", "must be a URL of an object store"),
+    ],
+)
+def test_a_url_of_another_kind_is_refused_with_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, name: str, url: str, said: str
+) -> None:
+    sentence = refusal(monkeypatch, **{"JOURNAL_URL": JOURNAL, name: url})
+
+    assert sentence.startswith(f"MOCHI_{name} ")
+    assert said in sentence
+    assert "hunter" not in sentence
+
+
+def test_shared_sessions_need_a_shared_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = refusal(monkeypatch, SESSIONS_URL=STORE)
+
+    assert sentence.startswith("MOCHI_SESSIONS_URL needs MOCHI_JOURNAL_URL")
+
+
+@pytest.mark.parametrize("library", ["redis", "hiredis", "obstore"])
+def test_a_library_that_is_missing_is_named_with_the_extra_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    def find(name: str) -> ModuleSpec | None:
+        return None if name == library else importlib.util.find_spec(name)
+
+    monkeypatch.setattr(storage_urls, "find_spec", find)
+
+    sentence = refusal(monkeypatch, JOURNAL_URL=JOURNAL, SESSIONS_URL=STORE)
+
+    assert f"needs {library}, which is not installed" in sentence
+    assert "pip install 'mochi-server[cluster]'" in sentence
