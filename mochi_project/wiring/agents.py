@@ -98,7 +98,7 @@ def build_agents(
         max_iterations=settings.max_agent_iterations,
     )
     chats = SessionManager(
-        storage.sessions_dir,
+        settings.resolved_agent_chats_dir,
         repository=storage.repository,
         recover=storage.recovery.recover,
         on_delete=storage.journal.discard_session,

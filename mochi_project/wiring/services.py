@@ -118,7 +118,7 @@ def build_services(settings: MochiSettings) -> Services:
     on_answer = summaries.notice_answer if summaries.enabled else None
     saved = builder.build(storage, questions, on_answer=on_answer)
     ephemeral = build_ephemeral(settings, builder, agents.chats)
-    sessions = _build_sessions(storage, questions, summaries)
+    sessions = _build_sessions(settings, storage, questions, summaries)
     return Services(
         settings=settings,
         sessions=sessions,
@@ -176,7 +176,10 @@ def _build_preparer(
 
 
 def _build_sessions(
-    storage: ConversationStorage, questions: ConfirmationStore, summaries: SummaryService
+    settings: MochiSettings,
+    storage: ConversationStorage,
+    questions: ConfirmationStore,
+    summaries: SummaryService,
 ) -> SessionManager:
     def forget(session_id: str) -> None:
         storage.journal.discard_session(session_id)
@@ -185,7 +188,7 @@ def _build_sessions(
         storage.records.discard(session_id)
 
     return SessionManager(
-        storage.sessions_dir,
+        settings.resolved_sessions_dir,
         repository=storage.repository,
         recover=storage.recovery.recover,
         on_delete=forget,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
@@ -17,50 +18,32 @@ from chat.storage.records import TURN_KINDS, TURN_NAMES, Records
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
 from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.repository import SessionRepository
 
 SIGNAL_SECONDS = 0.06
 """The interval at which a process with turns looks for signals. Each look wakes a thread and takes
 some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationStorage:
-    """Holds the sessions of one directory, and what is kept of their turns.
+    """Holds sessions, and what is kept of their turns.
 
     People's sessions have one, agents' sessions another, and those that are not saved a third.
 
-    Args:
-        sessions_dir: The session files.
-        journals_dir: The journals of their turns.
-        records_dir: What was asked of their turns in other protocols.
-        keys_dir: The idempotency keys of their turns; None where those are beside other sessions.
-        other_turns: The turns with a journal elsewhere that these keys may stand for, too.
-        durable: Whether the sessions shall survive a power cut.
+    Attributes:
+        place: Where the sessions are, for people to read.
+        repository: The sessions.
+        journal: The journals of their turns.
+        recovery: What ends the turns of processes that died.
+        records: What was asked of their turns in other protocols.
     """
 
-    def __init__(
-        self,
-        *,
-        sessions_dir: Path,
-        journals_dir: Path,
-        records_dir: Path,
-        keys_dir: Path | None,
-        other_turns: Callable[[], set[str]] = set,
-        durable: bool = True,
-    ) -> None:
-        self.sessions_dir = sessions_dir
-        self.journal: TurnJournal = FileTurnJournal(journals_dir, sessions_dir)
-        self.repository = FileSessionRepository(
-            sessions_dir, is_over=self.journal.was_closed, durable=durable
-        )
-        self.recovery = TurnRecovery(
-            repository=self.repository,
-            journal=self.journal,
-            keys=FileIdempotencyKeys(keys_dir) if keys_dir is not None else None,
-            other_turns=other_turns,
-        )
-        self.records: Records = FileRecords(
-            records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False
-        )
+    place: str
+    repository: SessionRepository
+    journal: TurnJournal
+    recovery: TurnRecovery
+    records: Records
 
     def sweep_records(self, older_than_seconds: float) -> None:
         """Forget what was asked of sessions that are gone, or never came. Blocks.
@@ -68,9 +51,46 @@ class ConversationStorage:
         Args:
             older_than_seconds: For how long a session that is not there may be about to be made.
         """
-        for session_id in self.records.sessions(time.time() - older_than_seconds):
-            if not (self.sessions_dir / f"{session_id}.json").exists():
-                self.records.discard(session_id)
+        old = self.records.sessions(time.time() - older_than_seconds)
+        listing = self.repository.list() if old else None
+        if listing is None or not listing.complete:
+            return
+        known = {metadata.session_id for metadata in listing.sessions}
+        known |= {item.file.removesuffix(".json") for item in listing.unreadable}
+        for session_id in set(old) - known:
+            self.records.discard(session_id)
+
+
+def _file_storage(
+    sessions_dir: Path,
+    journals_dir: Path,
+    records_dir: Path,
+    *,
+    keys: IdempotencyKeys | None,
+    other_turns: Callable[[], set[str]] = set,
+    durable: bool = True,
+) -> ConversationStorage:
+    """Build the storage of one directory.
+
+    Args:
+        sessions_dir: The session files.
+        journals_dir: The journals of their turns.
+        records_dir: What was asked of their turns in other protocols.
+        keys: The idempotency keys of their turns; None where another storage sweeps them.
+        other_turns: The turns with a journal elsewhere that these keys may stand for, too.
+        durable: Whether the sessions shall survive a power cut.
+    """
+    journal = FileTurnJournal(journals_dir, sessions_dir)
+    repository = FileSessionRepository(sessions_dir, is_over=journal.was_closed, durable=durable)
+    return ConversationStorage(
+        place=str(sessions_dir),
+        repository=repository,
+        journal=journal,
+        recovery=TurnRecovery(
+            repository=repository, journal=journal, keys=keys, other_turns=other_turns
+        ),
+        records=FileRecords(records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False),
+    )
 
 
 def build_signals(settings: MochiSettings) -> Signals:
@@ -89,27 +109,27 @@ def build_questions(settings: MochiSettings, *, ephemeral: bool = False) -> Conf
 
 def build_keys(settings: MochiSettings) -> IdempotencyKeys:
     """Build the idempotency keys of people's turns, saved or not; opens nothing."""
-    return FileIdempotencyKeys(_keys_dir(settings))
+    return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
 
 
 def build_storage(settings: MochiSettings) -> ConversationStorage:
     """Build the storage of people's conversations; opens nothing."""
-    return ConversationStorage(
-        sessions_dir=settings.resolved_sessions_dir,
-        journals_dir=settings.resolved_state_dir / "turns",
-        records_dir=responses_dir(settings),
-        keys_dir=_keys_dir(settings),
+    return _file_storage(
+        settings.resolved_sessions_dir,
+        settings.resolved_state_dir / "turns",
+        responses_dir(settings),
+        keys=build_keys(settings),
         other_turns=FileTurnJournal(ephemeral_dir(settings) / "turns").all_turns,
     )
 
 
 def build_ephemeral_storage(settings: MochiSettings) -> ConversationStorage:
     """Build the storage of conversations that end with their turn; opens nothing."""
-    return ConversationStorage(
-        sessions_dir=ephemeral_dir(settings) / "sessions",
-        journals_dir=ephemeral_dir(settings) / "turns",
-        records_dir=ephemeral_dir(settings) / "responses",
-        keys_dir=None,
+    return _file_storage(
+        ephemeral_dir(settings) / "sessions",
+        ephemeral_dir(settings) / "turns",
+        ephemeral_dir(settings) / "responses",
+        keys=None,
         durable=False,
     )
 
@@ -124,15 +144,11 @@ def ephemeral_dir(settings: MochiSettings) -> Path:
     return settings.resolved_state_dir / "ephemeral"
 
 
-def _keys_dir(settings: MochiSettings) -> Path:
-    return settings.resolved_state_dir / "keys"
-
-
 def build_agent_storage(settings: MochiSettings) -> ConversationStorage:
     """Build the storage of conversations with agents; opens nothing."""
-    return ConversationStorage(
-        sessions_dir=settings.resolved_agent_chats_dir,
-        journals_dir=settings.resolved_state_dir / "agent_turns",
-        records_dir=settings.resolved_state_dir / "agent_responses",
-        keys_dir=settings.resolved_state_dir / "agent_keys",
+    return _file_storage(
+        settings.resolved_agent_chats_dir,
+        settings.resolved_state_dir / "agent_turns",
+        settings.resolved_state_dir / "agent_responses",
+        keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys"),
     )

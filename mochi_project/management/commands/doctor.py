@@ -136,7 +136,7 @@ def _turns(settings: MochiSettings) -> Finding:
         known |= {item.file.removesuffix(".json") for item in listing.unreadable}
         if missing := sorted(set(storage.journal.unended_sessions()) - known):
             notes.append(
-                f"wait for sessions that are not in {storage.sessions_dir} (is it mounted, is a "
+                f"wait for sessions that are not in {storage.place} (is it mounted, is a "
                 f"file to be restored?): {', '.join(missing)}"
             )
     if not notes:

@@ -61,8 +61,9 @@ async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Pat
 @pytest.mark.allow_blocking
 def test_what_was_asked_of_sessions_that_never_came_is_swept(tmp_path: Path) -> None:
     storage = build_storage(load_settings(data_dir=tmp_path))
-    storage.sessions_dir.mkdir(parents=True)
-    (storage.sessions_dir / "0123456789.json").touch()
+    sessions = tmp_path / "chat_sessions"
+    sessions.mkdir()
+    (sessions / "0123456789.json").touch()
     for session_id in ("0123456789", "0123456780"):
         storage.records.put(session_id, "0199f3a2b4c51f2e3d4c", "request", b"{}")
     storage.sweep_records(3600)  # they may be about to be made
