@@ -9,13 +9,18 @@ import pytest
 from chat.errors import KeyReused
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord
+from chat.storage.redis.idempotency_keys import RedisIdempotencyKeys
+from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemoryKeys
 
 SESSION, TURN = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "memory", "redis"])
 def keys(request: pytest.FixtureRequest, tmp_path: Path) -> IdempotencyKeys:
+    if request.param == "redis":
+        connection = request.getfixturevalue("redis_connection")
+        return RedisIdempotencyKeys(connection, owners=MemoryOwners(), seconds=60)
     return MemoryKeys() if request.param == "memory" else FileIdempotencyKeys(tmp_path / "keys")
 
 
@@ -75,6 +80,7 @@ def test_a_key_is_freed_only_as_what_it_was_seen_as_and_when_nobody_holds_it(
     assert keys.find("k") is None
 
 
+@pytest.mark.parametrize("keys", ["files", "memory"], indirect=True)
 def test_keys_live_as_long_as_their_turns(keys: IdempotencyKeys) -> None:
     begun, gone, starting = (taken(keys, key) for key in ("begun", "gone", "starting"))
     begun.keep(SESSION, TURN)
