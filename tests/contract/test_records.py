@@ -10,6 +10,7 @@ from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided
 from chat.storage.files.records import FileRecords
 from chat.storage.records import Records
+from chat.storage.redis.records import RedisRecords
 from sessions_app.messages import ToolCall
 from sessions_app.store.objects.records import ObjectRecords
 from tests.contract.memory_storage import MemoryRecords
@@ -19,8 +20,11 @@ NAME, OTHER_NAME = f"conf_{'0' * 32}", f"conf_{'1' * 32}"
 LATER = time.time() + 3600
 
 
-@pytest.fixture(params=["files", "memory", "objects"])
+@pytest.fixture(params=["files", "memory", "objects", "redis"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Records:
+    if request.param == "redis":
+        connection = request.getfixturevalue("redis_connection")
+        return RedisRecords(connection, "conf", kinds=KINDS, seconds=60)
     if request.param == "memory":
         return MemoryRecords()
     if request.param == "objects":
@@ -78,6 +82,7 @@ def test_a_session_takes_its_records_with_it(records: Records) -> None:
     assert records.kinds(OTHER_SESSION) == {NAME: {"asked"}}
 
 
+@pytest.mark.parametrize("records", ["files", "memory", "objects"], indirect=True)
 def test_what_has_not_changed_is_swept_but_for_foreign_records(records: Records) -> None:
     records.put(SESSION, NAME, "asked", b"{}")
     records.put(SESSION, OTHER_NAME, "asked", b"foreign")

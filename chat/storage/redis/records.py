@@ -1,0 +1,148 @@
+"""Keeps the records of a session as one hash of Redis, whose fields are ``{name}.{kind}``.
+
+A hash ends by itself when nothing has been put into it for long enough.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sessions_app.errors import StorageError
+from sessions_app.ids_and_clock import is_session_id
+from sessions_app.store.redis.connection import RedisConnection
+
+TAG_BYTES = 16
+"""The length of what is put before each record, so that a writer knows its own."""
+PASSAGE = 500  # keys that Redis looks at before it lets others go on
+
+_PUT = """
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+"""
+_PUT_NEW = """
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then
+  if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+"""
+_TAKE_BACK = """
+if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
+"""
+
+
+class RedisRecords:
+    """Keeps the records of one storage; implements ``Records``.
+
+    Args:
+        connection: Where they are.
+        folder: What they are about: the beginning of their keys.
+        kinds: The kinds; fields of others are no records.
+        seconds: How long a session's records are kept after the last one was put.
+    """
+
+    def __init__(
+        self, connection: RedisConnection, folder: str, *, kinds: Sequence[str], seconds: float
+    ) -> None:
+        self._connection = connection
+        self._folder = folder
+        self._kinds = frozenset(kinds)
+        self._milliseconds = max(1, round(seconds * 1000))
+        self._put = connection.script(_PUT)
+        self._put_new = connection.script(_PUT_NEW)
+        self._take_back = connection.script(_TAKE_BACK)
+
+    def sessions(self, unchanged_since: float) -> list[str]:
+        """Return the sessions that have records, and got none since then.
+
+        Their age is what is gone of the time that they have.
+        """
+        prefix = self._connection.key(self._folder, "")
+        with self._connection.translated():
+            client = self._connection.client
+            keys = [key.decode() for key in client.scan_iter(match=f"{prefix}*", count=PASSAGE)]
+            pipeline = client.pipeline(transaction=False)
+            pipeline.time()
+            for key in keys:
+                pipeline.pttl(key)
+            (seconds, microseconds), *left = pipeline.execute()
+        now = seconds + microseconds / 1e6
+        found = []
+        for key, milliseconds in zip(keys, left, strict=True):
+            session_id = key.removeprefix(prefix)
+            changed_at = now - (self._milliseconds - milliseconds) / 1000
+            if milliseconds >= 0 and changed_at <= unchanged_since and is_session_id(session_id):
+                found.append(session_id)
+        return found
+
+    def kinds(self, session_id: str) -> dict[str, set[str]]:
+        """Return the session's names, each with the kinds of records that it has."""
+        found: dict[str, set[str]] = {}
+        if not is_session_id(session_id):
+            return found
+        with self._connection.translated():
+            fields: Any = self._connection.client.hkeys(self._key(session_id))
+        for field in fields:
+            name, _, kind = field.decode("utf-8", "replace").rpartition(".")
+            if name and kind in self._kinds:
+                found.setdefault(name, set()).add(kind)
+        return found
+
+    def read(self, session_id: str, name: str, kind: str) -> bytes | None:
+        """Return a record; None where there is none."""
+        if not is_session_id(session_id):
+            return None
+        with self._connection.translated():
+            value: Any = self._connection.client.hget(self._key(session_id), f"{name}.{kind}")
+        return None if value is None else bytes(value[TAG_BYTES:])
+
+    def put(
+        self, session_id: str, name: str, kind: str, data: bytes, *, exclusive: bool = False
+    ) -> bool:
+        """Keep a record; False if ``exclusive`` and there is one already.
+
+        When it returns True, as many replicas have it as events need before they are shown.
+
+        Raises:
+            StorageUnavailable: Redis or the replicas are away. What is exclusive is taken back, as
+                far as that can be known.
+            StorageFull: It has no memory left.
+        """
+        value = secrets.token_hex(TAG_BYTES // 2).encode() + data
+        put = self._put_new if exclusive else self._put
+        try:
+            is_there = self._call(put, session_id, name, kind, value, self._milliseconds)
+            if is_there:
+                self._connection.confirm()
+        except StorageError:
+            if exclusive:
+                with suppress(StorageError):  # the first error says it all
+                    self._call(self._take_back, session_id, name, kind, value)
+            raise
+        return bool(is_there)
+
+    def discard(self, session_id: str) -> None:
+        """Forget everything about a session."""
+        if is_session_id(session_id):
+            with self._connection.translated():
+                self._connection.client.delete(self._key(session_id))
+
+    def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:  # noqa: ARG002
+        """Do nothing: Redis forgets a session's records by itself."""
+        return 0
+
+    def _call(
+        self,
+        script: Callable[..., Any],
+        session_id: str,
+        name: str,
+        kind: str,
+        *values: bytes | int,
+    ) -> Any:
+        with self._connection.translated():
+            return script(keys=[self._key(session_id)], args=[f"{name}.{kind}", *values])
+
+    def _key(self, session_id: str) -> str:
+        return self._connection.key(self._folder, session_id)
