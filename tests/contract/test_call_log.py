@@ -7,12 +7,16 @@ import pytest
 
 from tools_app.storage.call_log import KEPT, CallLog, ToolExecution
 from tools_app.storage.files.call_log import FileCallLog
+from tools_app.storage.redis.call_log import RedisCallLog
 
 
-@pytest.fixture(params=[FileCallLog])
+@pytest.fixture(params=[FileCallLog, RedisCallLog])
 def logs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[CallLog]]:
     """Return logs in the same place, as three processes have them."""
-    opened: list[CallLog] = [request.param(tmp_path / "state" / "calls") for _ in range(3)]
+    place: object = tmp_path / "state" / "calls"
+    if request.param is RedisCallLog:
+        place = request.getfixturevalue("redis_connection")
+    opened: list[CallLog] = [request.param(place) for _ in range(3)]
     yield opened
     for log in opened:
         log.close()

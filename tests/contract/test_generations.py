@@ -8,11 +8,15 @@ import pytest
 
 from tools_app.storage.files.generations import FileGenerations
 from tools_app.storage.generations import Generations
+from tools_app.storage.redis.generations import RedisGenerations
 
 
-@pytest.fixture(params=[FileGenerations])
+@pytest.fixture(params=[FileGenerations, RedisGenerations])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Sequence[Generations]:
     """Return the same generation twice, as two processes have it."""
+    if request.param is RedisGenerations:
+        connection = request.getfixturevalue("redis_connection")
+        return [RedisGenerations(connection, "tools") for _ in range(2)]
     return [request.param(tmp_path / "state" / "tools.generation") for _ in range(2)]
 
 

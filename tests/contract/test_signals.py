@@ -7,14 +7,22 @@ import pytest
 
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
+from chat.storage.redis.hub import Hub
+from chat.storage.redis.signals import RedisSignals
 from chat.storage.signals import Signals
+from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemorySignals
 
 TURN, OTHER_TURN = "0199f3a2b4c50000abcd", "0199f3a2b4c60000abcd"
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "memory", "redis"])
 def signals(request: pytest.FixtureRequest, tmp_path: Path) -> Signals:
+    if request.param == "redis":
+        connection, owners = request.getfixturevalue("redis_connection"), MemoryOwners()
+        for turn_id in (TURN, OTHER_TURN):
+            connection.client.hset(connection.root_key("m", turn_id), "worker", owners.mine())
+        return RedisSignals(connection, owners=owners, hub=Hub(connection))
     if request.param == "memory":
         return MemorySignals()
     return FileSignals(tmp_path / "signals", PathWatcher(interval_seconds=0.001))
@@ -53,6 +61,7 @@ def test_a_watcher_hears_of_a_signal(signals: Signals) -> None:
     stop()
 
 
+@pytest.mark.parametrize("signals", ["files", "memory"], indirect=True)
 def test_old_signals_are_swept(signals: Signals) -> None:
     signals.send(TURN, "cancel")
     signals.sweep(3600)
