@@ -1,0 +1,1 @@
+"""Keeps in Redis what all processes share about tools."""
