@@ -21,6 +21,8 @@ ROOT = "mochi:"
 """The prefix of every key. Those of agents' sessions have ``a:`` behind it, those of sessions that
 are not saved ``e:``."""
 MOST_CONNECTIONS = 64
+CONFIRM_SECONDS = 3.0
+"""For so long a confirmation is waited for. A server that syncs once a second takes up to two."""
 
 _NO_LOCAL_WAIT = ("unknown command", "appendonly is disabled")
 
@@ -62,10 +64,18 @@ class RedisConnection:
         """The client, which may be used by any thread."""
         return self.shared.client if self.shared is not None else self._connect()
 
+    @cached_property
+    def patient(self) -> redis.Redis:
+        """The client for what the server takes its time for: ``CONFIRM_SECONDS``."""
+        if self.shared is not None:
+            return self.shared.patient
+        return self._connect(answered_within=CONFIRM_SECONDS + self.timeout_seconds)
+
     def under(self, prefix: str) -> "RedisConnection":
         """Return the same connections with keys that have another prefix behind the root's."""
         other = copy(self)
-        other.__dict__.pop("client", None)
+        for own in ("client", "patient"):
+            other.__dict__.pop(own, None)
         other.prefix = self.root + prefix
         other.shared = self.shared or self
         return other
@@ -110,7 +120,7 @@ class RedisConnection:
         Raises:
             StorageUnavailable: Too few have it in time; what was written may be lost.
         """
-        milliseconds = int(self.timeout_seconds * 500)
+        milliseconds = int(CONFIRM_SECONDS * 1000)
         try:
             local, replicas = self._after_a_write("WAITAOF", 1, self.replicas, milliseconds)
             enough = local >= 1 and replicas >= self.replicas
@@ -128,7 +138,7 @@ class RedisConnection:
 
         It is behind those of all other connections, too.
         """
-        with self.translated(), self.client.pipeline(transaction=False) as pipeline:
+        with self.translated(), self.patient.pipeline(transaction=False) as pipeline:
             pipeline.set(self.root_key("confirm"), b"1", px=1000)
             pipeline.execute_command(*command)
             return pipeline.execute()[-1]
@@ -153,10 +163,12 @@ class RedisConnection:
 
     def close(self) -> None:
         """Close the connections; a later call opens others."""
-        if "client" in self.__dict__ and self.shared is None:
-            self.client.close()
+        if self.shared is None:
+            for own in ("client", "patient"):
+                if own in self.__dict__:
+                    getattr(self, own).close()
 
-    def _connect(self) -> redis.Redis:
+    def _connect(self, *, answered_within: float | None = None) -> redis.Redis:
         url = parse_redis_url(self._url)
         options: dict[str, Any] = {
             "db": url.database,
@@ -165,6 +177,7 @@ class RedisConnection:
             "max_connections": MOST_CONNECTIONS,
             **self._patience(),
         }
+        options["socket_timeout"] = answered_within or self.timeout_seconds
         if url.name:
             client: redis.Redis = self._sentinels(url).master_for(url.name, **options)
             return client

@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from sessions_app.errors import StorageFull, StorageUnavailable
+from sessions_app.store.redis import connection as connection_module
 from sessions_app.store.redis.connection import RedisConnection
 from tests.redis_server import running_redis
 
@@ -59,8 +60,11 @@ def test_what_was_written_is_confirmed_by_the_disk_or_by_nobody(
     redis_connection.confirm()
 
 
-def test_too_few_replicas_confirm_nothing(redis_server: str) -> None:
-    connection = RedisConnection(redis_server, replicas=1, timeout_seconds=0.4)
+def test_too_few_replicas_confirm_nothing_and_may_take_longer_than_an_answer(
+    redis_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "CONFIRM_SECONDS", 1.2)
+    connection = RedisConnection(redis_server, replicas=1, timeout_seconds=1.0)
     with pytest.raises(StorageUnavailable, match="replicas"):
         connection.confirm()
     connection.close()
