@@ -114,7 +114,11 @@ def _serve() -> int:
         listening,
         server_config,
     )
-    from mochi_project.process.startup import announce, prepare_data_dir  # noqa: PLC0415
+    from mochi_project.process.startup import (  # noqa: PLC0415
+        announce,
+        api_token,
+        prepare_data_dir,
+    )
     from mochi_project.process.web_workers import WebProcessPool  # noqa: PLC0415
 
     settings = _settings()
@@ -122,6 +126,7 @@ def _serve() -> int:
     with listening(settings) as (sockets, url):
         settings = with_fresh_data_dir(settings)
         prepare_data_dir(settings)
+        api_token(settings, on_network=not settings.is_loopback)  # or said by each web process
         logging.config.dictConfig(logging_config(settings))
 
         def on_listening() -> None:

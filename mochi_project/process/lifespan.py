@@ -5,6 +5,7 @@ import gc
 import importlib
 import ipaddress
 import logging
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
@@ -193,13 +194,18 @@ class MochiApplication:
     def _guard_of_network(self) -> Guard:
         """Return the guard for callers from other machines, who need a token."""
         if self._network_guard is None:
-            token = api_token(self._settings, on_network=True)
+            try:
+                token = api_token(self._settings, on_network=True)
+            except ConfigurationError as error:  # nobody knows this one
+                token = secrets.token_urlsafe()
+                logger.error("requests come from other machines, and are refused: %s", error)  # noqa: TRY400
+            else:
+                logger.warning(
+                    "requests come from other machines: they need the bearer token in %s "
+                    "(set MOCHI_API_TOKEN to choose it)",
+                    self._settings.resolved_private_dir / "api_token",
+                )
             self._network_guard = Guard(self._django, self._settings, token=token)
-            logger.warning(
-                "requests come from other machines: they need the bearer token in %s "
-                "(set MOCHI_API_TOKEN to choose it)",
-                self._settings.resolved_private_dir / "api_token",
-            )
         return self._network_guard
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.config import THE_SAME_EVERYWHERE, MochiSettings
 from mochi_project.configuration.secrets import (
     API_TOKEN_FILE,
     SECRET_KEY_FILE,
@@ -61,10 +61,12 @@ def prepare_data_dir(settings: MochiSettings) -> list[str]:
 def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
     """Return the token that callers must show; None when they need none.
 
-    A server on the network makes one itself, unless the settings turn that off.
+    A server on the network makes one itself, unless the settings turn that off. Several nodes would
+    make several: there it has to be given.
 
     Raises:
-        ConfigurationError: The file of the token is not this user's alone.
+        ConfigurationError: The file of the token is not this user's alone, or none is given to a
+            node of several.
         OSError: A token can't be kept in the state directory.
         StorageFull, StorageReadOnly: The directory takes no new file.
     """
@@ -72,6 +74,11 @@ def api_token(settings: MochiSettings, *, on_network: bool) -> str | None:
         return settings.api_token.get_secret_value()
     if not on_network or settings.insecure_no_auth:
         return None
+    if settings.journal_url is not None:
+        raise ConfigurationError(
+            f"MOCHI_API_TOKEN must be set with MOCHI_JOURNAL_URL, {THE_SAME_EVERYWHERE}: this "
+            "server listens beyond loopback, and each node would make a token of its own"
+        )
     try:
         return ensure_secret(settings.resolved_private_dir / API_TOKEN_FILE)
     except UnsafeFileError as error:

@@ -106,6 +106,23 @@ def test_a_wrong_value_stops_the_start_with_a_sentence(run: Callable[..., Any]) 
     assert ended.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("missing", "also_set"), [("SECRET_KEY", {}), ("API_TOKEN", {"MOCHI_SECRET_KEY": "0" * 32})]
+)
+def test_a_node_of_several_starts_with_the_secrets_that_all_have(
+    run: Callable[..., Any], missing: str, also_set: dict[str, str]
+) -> None:
+    ended = run(
+        [*SERVER, "--workers", "2", "--host", "0.0.0.0", "--data-dir", "data"],
+        MOCHI_JOURNAL_URL="redis://127.0.0.1:1",
+        **also_set,
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"mochi-server: MOCHI_{missing} must be set with MOCHI_JOURNAL")
+    assert len(ended.stderr.splitlines()) == 1
+
+
 def test_a_port_in_use_stops_the_start_with_a_sentence(run: Callable[..., Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -80,6 +80,25 @@ def test_connections_from_the_network_need_a_token_however_the_server_was_starte
     assert server.get("/api/v1/sessions", Authorization=f"Bearer {token}").status_code == 200
 
 
+def test_nodes_of_several_refuse_the_network_until_they_are_given_a_token(
+    start: Start, tmp_path: Path, redis_server: str
+) -> None:
+    address = own_address()
+    code = f"serve('mochi_project.asgi:application', host={address!r})"
+    server = start(
+        *serving(code),
+        MOCHI_DATA_DIR="data",
+        MOCHI_JOURNAL_URL=redis_server,
+        MOCHI_SECRET_KEY="0" * 32,
+    )
+
+    assert server.get("/api/v1/sessions").status_code == 401
+    assert server.get("/api/v1/health").status_code == 200
+    assert not (tmp_path / "data" / ".mochi" / "api_token").exists()
+    server.stop()
+    assert "are refused: MOCHI_API_TOKEN must be set" in server.stderr
+
+
 def own_address() -> str:
     """Return an address of this machine that is not loopback, or skip."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -118,6 +118,20 @@ def test_a_secret_never_shows_in_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     assert "hunter2" not in str(caught.value)
 
 
+def test_nodes_that_share_a_journal_are_given_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOCHI_JOURNAL_URL", "redis://valkey")
+
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings()
+
+    assert str(caught.value) == (
+        "MOCHI_SECRET_KEY must be set with MOCHI_JOURNAL_URL, to the same value on every node "
+        "(`openssl rand -hex 32` makes one)"
+    )
+    monkeypatch.setenv("MOCHI_SECRET_KEY", "0123456789abcdef" * 2)
+    assert load_settings().secret_key is not None
+
+
 def test_an_unreadable_dotenv_file_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
