@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
     build_agent_storage,
@@ -62,7 +63,9 @@ class Entry:
 def parts_of(settings: MochiSettings) -> list[Part]:
     """Return the parts of a data directory that a backup keeps, always in the same order."""
     data = settings.resolved_data_dir
-    storage, agent_storage = build_storage(settings), build_agent_storage(settings)
+    cluster = build_cluster(settings)
+    storage = build_storage(settings, cluster)
+    agent_storage = build_agent_storage(settings, cluster)
     return [
         Part("sessions", settings.resolved_sessions_dir, storage),
         Part("chats of agents", settings.resolved_agent_chats_dir, agent_storage),

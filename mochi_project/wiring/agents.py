@@ -15,6 +15,7 @@ from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
+from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
 from mochi_project.wiring.tools import ToolServices, host_limits
 from models_app.catalogue import ModelCatalogue
@@ -52,7 +53,9 @@ class AgentFolders:
         return ModelChoice(models=models, default_model=self.default_model)
 
 
-def build_agent_folders(settings: MochiSettings, tools: ToolServices) -> AgentFolders:
+def build_agent_folders(
+    settings: MochiSettings, tools: ToolServices, cluster: Cluster | None = None
+) -> AgentFolders:
     """Build the catalogue of agents; none of their code runs before agents are asked for."""
     generations = FileGenerations(settings.resolved_state_dir / "agents.generation")
     catalogue = AgentCatalogue(
@@ -64,7 +67,7 @@ def build_agent_folders(settings: MochiSettings, tools: ToolServices) -> AgentFo
         chats_dir=settings.resolved_agent_chats_dir,
         gate=TrustGate(settings.trust, AGENTS),
     )
-    storage = build_agent_storage(settings)
+    storage = build_agent_storage(settings, cluster)
     return AgentFolders(catalogue=catalogue, storage=storage, default_model=settings.default_model)
 
 

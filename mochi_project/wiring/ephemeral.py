@@ -7,6 +7,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.remote.ephemeral import EphemeralSessions
 from chat.service import Conversations
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
     build_ephemeral_storage,
@@ -35,7 +36,10 @@ class EphemeralServices:
 
 
 def build_ephemeral(
-    settings: MochiSettings, builder: TurnBuilder, agent_chats: SessionManager
+    settings: MochiSettings,
+    builder: TurnBuilder,
+    agent_chats: SessionManager,
+    cluster: Cluster | None = None,
 ) -> EphemeralServices:
     """Build them.
 
@@ -43,9 +47,10 @@ def build_ephemeral(
         settings: The configuration.
         builder: Builds what runs their turns.
         agent_chats: The sessions of agents: those that their calls made go with them.
+        cluster: What is shared with other machines.
     """
-    storage = build_ephemeral_storage(settings)
-    questions = build_questions(settings, ephemeral=True)
+    storage = build_ephemeral_storage(settings, cluster)
+    questions = build_questions(settings, cluster, ephemeral=True)
 
     def forget_more(session: Session) -> None:
         forget_agents_of(session, agent_chats)

@@ -29,6 +29,7 @@ from mochi_project.wiring.agents import (
     build_agent_folders,
     build_agents,
 )
+from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.storage import (
@@ -101,11 +102,12 @@ _current: Services | None = None
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
+    cluster = build_cluster(settings)
     tools = build_tools(settings)
-    folders = build_agent_folders(settings, tools)
+    folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, model_calls, folders.models)
-    storage = build_storage(settings)
-    questions = build_questions(settings)
+    storage = build_storage(settings, cluster)
+    questions = build_questions(settings, cluster)
     summaries = build_summaries(settings, models, storage.repository, questions, model_calls)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()
@@ -113,11 +115,11 @@ def build_services(settings: MochiSettings) -> Services:
         settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )
     preparer = replace(preparer, delegate=agents.delegate)
-    signals = build_signals(settings)
+    signals = build_signals(settings, cluster)
     builder = TurnBuilder(settings, preparer=preparer, signals=signals, threads=threads)
     on_answer = summaries.notice_answer if summaries.enabled else None
     saved = builder.build(storage, questions, on_answer=on_answer)
-    ephemeral = build_ephemeral(settings, builder, agents.chats)
+    ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
     sessions = _build_sessions(settings, storage, questions, summaries)
     return Services(
         settings=settings,
@@ -126,7 +128,7 @@ def build_services(settings: MochiSettings) -> Services:
         models=models,
         preparer=preparer,
         turns=saved.turns,
-        chat=_build_chat(settings, saved, ephemeral.conversations),
+        chat=_build_chat(settings, saved, ephemeral.conversations, cluster),
         confirmations=saved.confirmations,
         housekeeper=_build_housekeeper(
             settings,
@@ -153,12 +155,15 @@ async def _close(tools: ToolServices, threads: WorkThreads) -> None:
 
 
 def _build_chat(
-    settings: MochiSettings, saved: Conversations, ephemeral: Conversations
+    settings: MochiSettings,
+    saved: Conversations,
+    ephemeral: Conversations,
+    cluster: Cluster | None,
 ) -> ChatService:
     return ChatService(
         saved=saved,
         ephemeral=ephemeral,
-        keys=build_keys(settings),
+        keys=build_keys(settings, cluster),
         default_model=settings.default_model,
     )
 

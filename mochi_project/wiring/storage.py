@@ -17,6 +17,7 @@ from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_KINDS, TURN_NAMES, Records
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
 
@@ -61,44 +62,84 @@ class ConversationStorage:
             self.records.discard(session_id)
 
 
-def _file_storage(
-    sessions_dir: Path,
-    journals_dir: Path,
-    records_dir: Path,
-    *,
-    keys: IdempotencyKeys | None,
-    other_turns: Callable[[], set[str]] = set,
-    durable: bool = True,
-) -> ConversationStorage:
-    """Build the storage of one directory.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Says where one of the storages is.
 
-    Args:
+    Attributes:
         sessions_dir: The session files.
         journals_dir: The journals of their turns.
         records_dir: What was asked of their turns in other protocols.
-        keys: The idempotency keys of their turns; None where another storage sweeps them.
-        other_turns: The turns with a journal elsewhere that these keys may stand for, too.
+        prefix: What the keys of its journals have behind the prefix of all keys.
+        folder: Its folder in an object store.
         durable: Whether the sessions shall survive a power cut.
     """
-    journal = FileTurnJournal(journals_dir, sessions_dir)
-    repository = FileSessionRepository(sessions_dir, is_over=journal.was_closed, durable=durable)
+
+    sessions_dir: Path
+    journals_dir: Path
+    records_dir: Path
+    prefix: str
+    folder: str
+    durable: bool = True
+
+
+def _build(
+    part: _Part,
+    cluster: Cluster | None,
+    *,
+    keys: IdempotencyKeys | None,
+    other_turns: Callable[[], set[str]] = set,
+) -> ConversationStorage:
+    """Build a storage.
+
+    Args:
+        part: Where it is.
+        cluster: What is shared with other machines; None for files alone.
+        keys: The idempotency keys of its turns; None where another storage sweeps them.
+        other_turns: The turns with a journal elsewhere that these keys may stand for, too.
+    """
+    journal = _journal(part, cluster)
+    repository = _repository(part, cluster, journal)
     return ConversationStorage(
-        place=str(sessions_dir),
+        place=str(part.sessions_dir),
         repository=repository,
         journal=journal,
         recovery=TurnRecovery(
             repository=repository, journal=journal, keys=keys, other_turns=other_turns
         ),
-        records=FileRecords(records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False),
+        records=_records(part, cluster),
     )
 
 
-def build_signals(settings: MochiSettings) -> Signals:
+def _journal(part: _Part, cluster: Cluster | None) -> TurnJournal:  # noqa: ARG001
+    return FileTurnJournal(part.journals_dir, part.sessions_dir)
+
+
+def _repository(
+    part: _Part,
+    cluster: Cluster | None,  # noqa: ARG001
+    journal: TurnJournal,
+) -> SessionRepository:
+    return FileSessionRepository(
+        part.sessions_dir, is_over=journal.was_closed, durable=part.durable
+    )
+
+
+def _records(part: _Part, cluster: Cluster | None) -> Records:  # noqa: ARG001
+    return FileRecords(part.records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False)
+
+
+def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:  # noqa: ARG001
     """Build the signals between the processes that run turns; opens nothing."""
     return FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
 
 
-def build_questions(settings: MochiSettings, *, ephemeral: bool = False) -> ConfirmationStore:
+def build_questions(
+    settings: MochiSettings,
+    cluster: Cluster | None,  # noqa: ARG001
+    *,
+    ephemeral: bool = False,
+) -> ConfirmationStore:
     """Build the store of questions to people; opens nothing."""
     directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
     return ConfirmationStore(
@@ -107,29 +148,57 @@ def build_questions(settings: MochiSettings, *, ephemeral: bool = False) -> Conf
     )
 
 
-def build_keys(settings: MochiSettings) -> IdempotencyKeys:
+def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:  # noqa: ARG001
     """Build the idempotency keys of people's turns, saved or not; opens nothing."""
     return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
 
 
-def build_storage(settings: MochiSettings) -> ConversationStorage:
+def build_storage(settings: MochiSettings, cluster: Cluster | None) -> ConversationStorage:
     """Build the storage of people's conversations; opens nothing."""
-    return _file_storage(
-        settings.resolved_sessions_dir,
-        settings.resolved_state_dir / "turns",
-        responses_dir(settings),
-        keys=build_keys(settings),
-        other_turns=FileTurnJournal(ephemeral_dir(settings) / "turns").all_turns,
+    part = _Part(
+        sessions_dir=settings.resolved_sessions_dir,
+        journals_dir=settings.resolved_state_dir / "turns",
+        records_dir=responses_dir(settings),
+        prefix="",
+        folder="sessions",
+    )
+    return _build(
+        part,
+        cluster,
+        keys=build_keys(settings, cluster),
+        other_turns=_journal(_ephemeral_part(settings), cluster).all_turns,
     )
 
 
-def build_ephemeral_storage(settings: MochiSettings) -> ConversationStorage:
+def build_ephemeral_storage(
+    settings: MochiSettings, cluster: Cluster | None
+) -> ConversationStorage:
     """Build the storage of conversations that end with their turn; opens nothing."""
-    return _file_storage(
-        ephemeral_dir(settings) / "sessions",
-        ephemeral_dir(settings) / "turns",
-        ephemeral_dir(settings) / "responses",
-        keys=None,
+    return _build(_ephemeral_part(settings), cluster, keys=None)
+
+
+def build_agent_storage(settings: MochiSettings, cluster: Cluster | None) -> ConversationStorage:
+    """Build the storage of conversations with agents; opens nothing."""
+    part = _Part(
+        sessions_dir=settings.resolved_agent_chats_dir,
+        journals_dir=settings.resolved_state_dir / "agent_turns",
+        records_dir=settings.resolved_state_dir / "agent_responses",
+        prefix=AGENTS,
+        folder="agents",
+    )
+    return _build(
+        part, cluster, keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys")
+    )
+
+
+def _ephemeral_part(settings: MochiSettings) -> _Part:
+    directory = ephemeral_dir(settings)
+    return _Part(
+        sessions_dir=directory / "sessions",
+        journals_dir=directory / "turns",
+        records_dir=directory / "responses",
+        prefix=EPHEMERAL,
+        folder="ephemeral",
         durable=False,
     )
 
@@ -142,13 +211,3 @@ def responses_dir(settings: MochiSettings) -> Path:
 def ephemeral_dir(settings: MochiSettings) -> Path:
     """Return where everything is that is kept of conversations which are not saved."""
     return settings.resolved_state_dir / "ephemeral"
-
-
-def build_agent_storage(settings: MochiSettings) -> ConversationStorage:
-    """Build the storage of conversations with agents; opens nothing."""
-    return _file_storage(
-        settings.resolved_agent_chats_dir,
-        settings.resolved_state_dir / "agent_turns",
-        settings.resolved_state_dir / "agent_responses",
-        keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys"),
-    )

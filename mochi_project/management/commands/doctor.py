@@ -21,6 +21,7 @@ from mochi_project.management.reports import ReportCommand
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
+from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.services import Services, build_services
 from mochi_project.wiring.storage import build_agent_storage, build_storage
 from sessions_app.errors import MochiError
@@ -125,7 +126,8 @@ def _sessions(services: Services) -> Finding:
 def _turns(settings: MochiSettings) -> Finding:
     """Check for journals of turns that need a person's attention."""
     notes: list[str] = []
-    for storage in (build_storage(settings), build_agent_storage(settings)):
+    cluster = build_cluster(settings)
+    for storage in (build_storage(settings, cluster), build_agent_storage(settings, cluster)):
         if broken := storage.journal.broken():
             notes.append(
                 "could not be saved and was set aside, for you to look at and remove: "

@@ -60,7 +60,7 @@ async def test_a_session_takes_what_was_asked_of_its_turns_with_it(tmp_path: Pat
 
 @pytest.mark.allow_blocking
 def test_what_was_asked_of_sessions_that_never_came_is_swept(tmp_path: Path) -> None:
-    storage = build_storage(load_settings(data_dir=tmp_path))
+    storage = build_storage(load_settings(data_dir=tmp_path), None)
     sessions = tmp_path / "chat_sessions"
     sessions.mkdir()
     (sessions / "0123456789.json").touch()
