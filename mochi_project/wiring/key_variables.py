@@ -51,6 +51,35 @@ WELL_KNOWN = frozenset(
 """Keys of vendors that people have in their environment, beside those that we use ourselves."""
 
 
+OF_OBJECT_STORES = frozenset(
+    {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_TOKEN",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AZURE_CLIENT_SECRET",
+        "AZURE_FEDERATED_TOKEN_FILE",
+        "AZURE_STORAGE_ACCESS_KEY",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_CLIENT_SECRET",
+        "AZURE_STORAGE_MASTER_KEY",
+        "AZURE_STORAGE_SAS_KEY",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_STORAGE_TOKEN",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_SERVICE_ACCOUNT",
+        "GOOGLE_SERVICE_ACCOUNT_KEY",
+        "GOOGLE_SERVICE_ACCOUNT_PATH",
+    }
+)
+"""Variables that open the store of everybody's sessions, where there is one."""
+
+
 class KeyVariables:
     """The names of the variables that hold keys.
 
@@ -61,7 +90,8 @@ class KeyVariables:
     def __init__(self, settings: MochiSettings) -> None:
         configured = {provider.api_key_env or "" for provider in settings.providers.values()}
         usual = {variable for vendor in KNOWN_VENDORS for variable in vendor.key_variables}
-        self._fixed = WELL_KNOWN | usual | configured
+        stores = OF_OBJECT_STORES if settings.sessions_url is not None else frozenset()
+        self._fixed = WELL_KNOWN | usual | configured | stores
         self._profiles = ProfileService(settings.resolved_data_dir / "profiles")
 
     def names(self) -> frozenset[str]:

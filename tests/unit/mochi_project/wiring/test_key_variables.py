@@ -25,3 +25,11 @@ def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> Non
     assert before >= wanted | {"MINE_KEY", "ANOTHER_OPENAI_KEY", "SECRET_KEY"}
     assert variables.names() - before == {"PROFILE_KEY"}
     assert "" not in before
+
+
+def test_keys_of_the_store_of_sessions_are_withheld_where_there_is_one(data_dir: Path) -> None:
+    shared = {"journal_url": "redis://localhost", "sessions_url": "s3://bucket/prefix"}
+    names = KeyVariables(load_settings(data_dir=data_dir, secret_key="s" * 32, **shared)).names()
+
+    assert {"AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY"} <= names
+    assert "AWS_SECRET_ACCESS_KEY" not in KeyVariables(load_settings(data_dir=data_dir)).names()
