@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
@@ -20,6 +20,7 @@ from sessions_app.store.atomic import (
     read_regular,
     sync_directory,
 )
+from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Claim
 
@@ -37,9 +38,12 @@ _NAME = re.compile(r"[A-Za-z0-9-]{1,100}", re.ASCII)
 class TurnClaims:
     """The claims on the sessions of one directory."""
 
-    def __init__(self, directory: StrPath, owners: Owners) -> None:
+    def __init__(
+        self, directory: StrPath, owners: Owners, *, begun: BegunCalls | None = None
+    ) -> None:
         self._directory = os.fspath(directory)
         self._owners = owners
+        self._begun = begun
 
     def read(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
@@ -63,6 +67,7 @@ class TurnClaims:
             turn_id=turn_id,
             owner=owner,
             started_at=started_at,
+            begun=() if self._begun is None else self._begun.of(session_id, turn_id),
             alive=alive,
             is_known=record is not None,
         )
@@ -82,14 +87,24 @@ class TurnClaims:
         try:
             os.symlink(record, path)
         except FileExistsError:
-            self.remove(session_id)
+            self._remove(session_id)
             os.symlink(record, path)
         except OSError as error:
             raise_if_unwritable(error)
             raise
 
+    def begin(self, session_id: str, turn_id: str, calls: Sequence[str]) -> None:
+        """Keep which calls of the turn that has the claim begin, where that is kept."""
+        if self._begun is not None and calls:
+            self._begun.add(session_id, turn_id, calls)
+
     def remove(self, session_id: str) -> None:
         """Forget the claim, if there is one; a directory in its place is put aside as it is."""
+        self._remove(session_id)
+        if self._begun is not None:
+            self._begun.remove(session_id)
+
+    def _remove(self, session_id: str) -> None:
         path = self._path(session_id)
         try:
             os.unlink(path)

@@ -31,6 +31,7 @@ from sessions_app.store.atomic import (
     raise_if_unwritable,
     sync_directory,
 )
+from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.listing import CachedListing
@@ -49,7 +50,7 @@ class FileSessionRepository:
     """Keeps sessions as files in a directory, which is made with the first write.
 
     Safe to use from several threads and processes at once. Reading takes no lock: files are only
-    ever replaced whole. Claims keep no calls: a turn's journal lies on the same disk.
+    ever replaced whole.
 
     Args:
         sessions_dir: The directory.
@@ -57,11 +58,11 @@ class FileSessionRepository:
         now: Where the start times of claims come from.
         is_over: Whether a turn has ended although its claim is there (session, turn): one that
             could not save what it left keeps its claim while its process lives on.
+        keeps_begun: Whether claims keep the calls that have begun. Journals that lie on the same
+            disk know as well.
         durable: Whether sessions shall survive a power cut, and it is to be known of a deleted one
             that it was deleted. False for those that end with their turns anyway.
     """
-
-    keeps_begun = False
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class FileSessionRepository:
         owners: Owners | None = None,
         now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
+        keeps_begun: bool = False,
         durable: bool = True,
     ) -> None:
         self._directory = str(sessions_dir)
@@ -77,7 +79,9 @@ class FileSessionRepository:
         self._is_over = is_over
         claims = f"{self._directory}/.claims"
         self.owners: Owners = owners or FileOwners(f"{claims}/workers")
-        self._claims = TurnClaims(claims, self.owners)
+        self.keeps_begun = keeps_begun
+        begun = BegunCalls(claims) if keeps_begun else None
+        self._claims = TurnClaims(claims, self.owners, begun=begun)
         self._tombstones = Tombstones(sessions_dir / ".claims")
         self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
@@ -119,7 +123,7 @@ class FileSessionRepository:
         *,
         turn_id: str | None = None,
         release: bool = False,
-        begun: Sequence[str] = (),  # noqa: ARG002 - it keeps none
+        begun: Sequence[str] = (),
     ) -> Session:
         """Replace the session by ``change(session)``, under its lock, and return the new one.
 
@@ -136,6 +140,7 @@ class FileSessionRepository:
                 holder = self._claims.turn_of(session_id)
                 if holder != turn_id:
                     raise self._busy(session_id, holder)
+                self._claims.begin(session_id, turn_id, begun)
             session = self._files.change(self._read_to_change(session_id), change)
             if release:
                 self._claims.remove(session_id)

@@ -25,11 +25,11 @@ LATER = "2026-11-21T11:00:00.000000+00:00"
 FIRST, SECOND = "a1b2c3d4e5", "0123456789"
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "files that keep what begins", "memory"])
 def repository(request: pytest.FixtureRequest, tmp_path: Path) -> SessionRepository:
     if request.param == "memory":
         return MemorySessionRepository()
-    return FileSessionRepository(tmp_path / "sessions")
+    return FileSessionRepository(tmp_path / "sessions", keeps_begun=request.param != "files")
 
 
 def new_session(session_id: str = FIRST, *, updated_at: str = NOW) -> Session:
