@@ -49,6 +49,18 @@ class OwnerCondemned(OSError):
     """Raised when others took the process for dead: no turn begins under its old id."""
 
 
+class JournalAway(OSError):
+    """Raised when the store of the journal could not be reached for longer than a turn bears."""
+
+
+class JournalLost(OSError):
+    """Says that the store has lost the journal, whose turn goes on for those who listen to it."""
+
+
+def ignore_trouble(error: OSError) -> None:
+    """Do nothing; for writers that nobody wants to hear of."""
+
+
 class JournalWriter(Protocol):
     """Writes one turn's journal. Calls that do not say that they block take microseconds."""
 
@@ -61,6 +73,14 @@ class JournalWriter(Protocol):
         Raises:
             OSError: These or earlier lines could not be written: for none of those that are not
                 kept yet, ``kept`` will be called.
+        """
+
+    def when_troubled(self, call: Callable[[OSError], None]) -> None:
+        """Have ``call`` called, on the event loop, once it turns out that no more can be kept.
+
+        What ``append`` raises from then on, it gets; that may be a while before the next append.
+        After ``JournalLost`` nothing is raised, and ``kept`` is called for what nothing keeps: for
+        lines that wait and for all that come.
         """
 
     async def flushed(self) -> None:

@@ -47,6 +47,9 @@ class MemoryWriter:
         if self._pump is None or self._pump.done():
             self._pump = loop.create_task(self._keep_all())
 
+    def when_troubled(self, call: Callable[[OSError], None]) -> None:
+        self.troubled = call
+
     async def flushed(self) -> None:
         if self._pump is not None:
             await asyncio.shield(self._pump)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from chat.storage.files.journals import FileTurnJournal
 from chat.storage.journal import (
     PASSAGE_BYTES,
     Fenced,
@@ -20,6 +19,8 @@ from chat.storage.journal import (
     line,
     whole_journal,
 )
+from chat.storage.redis.journals import RedisTurnJournal
+from tests.contract.elsewhere import journal_at, place_in_redis
 from tests.contract.memory_journal import MemoryJournal
 
 SESSION, OTHER_SESSION = "a1b2c3d4e5", "0123456789"
@@ -29,12 +30,12 @@ ROOT = Path(__file__).parents[2]
 OLD = -1.0  # everything is older than that
 
 WRITER = """
+import os
 import sys
-from importlib import import_module
-from pathlib import Path
 from chat.storage.journal import line
-module, adapter, place, session_id, turn_id = sys.argv[1:]
-writer = getattr(import_module(module), adapter)(Path(place)).open(session_id, turn_id, owner='me')
+from tests.contract.elsewhere import journal_at
+place, session_id, turn_id = sys.argv[1:]
+writer = journal_at(place).open(session_id, turn_id, owner=str(os.getpid()))
 for order in sys.stdin:
     number, _, text = order.strip().partition(" ")
     data = '{"content":"' + text + '"}'
@@ -43,21 +44,35 @@ for order in sys.stdin:
 """
 
 
-@pytest.fixture(params=["files", "memory"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> TurnJournal:
+@pytest.fixture(params=["files", "memory", "redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the journals are, in words that another process understands."""
     if request.param == "memory":
-        return MemoryJournal()
-    return FileTurnJournal(tmp_path / "turns")
+        return ""
+    if request.param == "redis":
+        prefix = request.getfixturevalue("redis_connection").prefix
+        return place_in_redis(request.getfixturevalue("redis_server"), prefix)
+    return str(tmp_path / "turns")
+
+
+@pytest.fixture
+def journal(place: str) -> TurnJournal:
+    return journal_at(place) if place else MemoryJournal()
+
+
+@pytest.fixture
+async def journal_on_loop(journal: TurnJournal):
+    yield journal
+    if isinstance(journal, RedisTurnJournal):
+        journal.close()
 
 
 class Writer:
     """The writer of a journal in a process of its own."""
 
-    def __init__(self, journal: TurnJournal, place: Path) -> None:
-        adapter = type(journal)
-        arguments = [adapter.__module__, adapter.__name__, str(place), SESSION, TURN]
+    def __init__(self, place: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, *arguments],
+            [sys.executable, "-c", WRITER, place, SESSION, TURN],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -78,10 +93,10 @@ class Writer:
 
 
 @pytest.fixture
-def elsewhere(journal: TurnJournal, tmp_path: Path):
-    if isinstance(journal, MemoryJournal):
+def elsewhere(place: str):
+    if not place:
         pytest.skip("no other process sees this one's memory")
-    writer = Writer(journal, tmp_path / "turns")
+    writer = Writer(place)
     yield writer
     writer.end(by_kill=True)
 
@@ -316,23 +331,23 @@ async def open_and_write(journal: TurnJournal, texts: str) -> tuple[JournalWrite
     return writer, kept
 
 
-async def test_lines_are_kept_in_order_and_can_be_read_then(journal: TurnJournal) -> None:
-    writer, kept = await open_and_write(journal, "abc")
+async def test_lines_are_kept_in_order_and_can_be_read_then(journal_on_loop: TurnJournal) -> None:
+    writer, kept = await open_and_write(journal_on_loop, "abc")
     await writer.flushed()
     assert kept == ["a", "b", "c"]
-    passage = await asyncio.to_thread(journal.read, SESSION, TURN)
+    passage = await asyncio.to_thread(journal_on_loop.read, SESSION, TURN)
     assert [entry.n for entry in passage.entries] == [1, 2, 3]
     writer.close()
 
 
 @pytest.mark.allow_blocking
-async def test_what_is_kept_can_be_read_the_moment_that_it_is(journal: TurnJournal) -> None:
-    writer = await asyncio.to_thread(journal.open, SESSION, TURN, owner="me")
+async def test_what_is_kept_can_be_read_the_moment_that_it_is(journal_on_loop: TurnJournal) -> None:
+    writer = await asyncio.to_thread(journal_on_loop.open, SESSION, TURN, owner="me")
     seen: list[int] = []
 
     def look() -> None:
         with ThreadPoolExecutor(1) as pool:
-            seen.append(len(pool.submit(journal.read, SESSION, TURN).result().entries))
+            seen.append(len(pool.submit(journal_on_loop.read, SESSION, TURN).result().entries))
 
     for number in (1, 2, 3):
         writer.append(line(number, *delta("x")), look)
@@ -343,13 +358,13 @@ async def test_what_is_kept_can_be_read_the_moment_that_it_is(journal: TurnJourn
     assert seen[-1] == 3
 
 
-async def test_a_watcher_hears_of_what_was_written(journal: TurnJournal) -> None:
+async def test_a_watcher_hears_of_what_was_written(journal_on_loop: TurnJournal) -> None:
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
-    stop = journal.watch(SESSION, TURN, lambda: loop.call_soon_threadsafe(changed.set))
+    stop = journal_on_loop.watch(SESSION, TURN, lambda: loop.call_soon_threadsafe(changed.set))
     async with asyncio.timeout(10):
         await changed.wait()  # what is there already may have come before the watching
         changed.clear()
-        writer, _ = await open_and_write(journal, "a")
+        writer, _ = await open_and_write(journal_on_loop, "a")
         await writer.flushed()
         await changed.wait()
     stop()
@@ -372,9 +387,9 @@ def test_taking_over_what_is_not_there_makes_nothing(journal: TurnJournal) -> No
     assert journal.turns(SESSION) == []
 
 
-def test_who_is_fenced_off_can_not_write() -> None:
+@pytest.mark.parametrize("place", ["memory", "redis"], indirect=True)
+def test_who_is_fenced_off_can_not_write(journal: TurnJournal) -> None:
     """With files the sessions' lock sees to that: a dead process writes nothing more."""
-    journal = MemoryJournal()
     owner = journal.open(SESSION, TURN, owner="me")
     owner.append(line(1, *delta("a")))
     first = journal.take_over(SESSION, TURN)
@@ -386,10 +401,16 @@ def test_who_is_fenced_off_can_not_write() -> None:
     assert [entry[:2] for entry in read(journal)] == [(1, "content_delta"), (2, "done")]
 
 
-def test_a_process_that_was_given_up_begins_no_journal() -> None:
+@pytest.mark.parametrize("place", ["memory", "redis"], indirect=True)
+def test_a_process_that_was_given_up_begins_no_journal(
+    journal: TurnJournal, request: pytest.FixtureRequest
+) -> None:
     """With files nothing condemns a process that lives."""
-    journal = MemoryJournal()
-    journal.condemned.add("me")
+    if isinstance(journal, MemoryJournal):
+        journal.condemned.add("me")
+    else:
+        connection = request.getfixturevalue("redis_connection")
+        connection.client.set(connection.root_key("dead", "me"), "1")
     with pytest.raises(OwnerCondemned):
         journal.open(SESSION, TURN, owner="me")
     assert journal.turns(SESSION) == []

@@ -129,6 +129,9 @@ class FileJournalWriter:
                 os.ftruncate(self._fd, size)
             raise
 
+    def when_troubled(self, call: Callable[[OSError], None]) -> None:
+        """Ignore the call: ``append`` itself raises what is wrong with a file."""
+
     async def flushed(self) -> None:
         """Return at once: what was appended is kept."""
 
@@ -167,6 +170,9 @@ class TakenOverJournal:
                 os.truncate(self._path, whole)
             self._writer = FileJournalWriter(self._path)
         self._writer.append(lines, kept)
+
+    def when_troubled(self, call: Callable[[OSError], None]) -> None:
+        """Ignore the call: ``append`` itself raises what is wrong with a file."""
 
     async def flushed(self) -> None:
         """Return at once: what was appended is kept."""
