@@ -1,6 +1,8 @@
 """Who may import whom, and what must not be imported before the server listens."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,19 +16,25 @@ LATE = (
     "aiohttp",
     "anthropic",
     "google.genai",
+    "hiredis",
     "httpx",
     "httpx2",
     "mcp",
     "ollama",
+    "obstore",
     "ollama_instructor",
     "openai",
     "prompt_toolkit",
     "pydantic_ai",
     "pydantic_settings",
+    "redis",
     "rich",
     "structlog",
     "yaml",
 )
+ENGINE = re.compile(r"/(redis|objects)/|mochi_project/background/redis_")
+"""Where what is peculiar to Redis or to an object store may be known."""
+
 NOT_FOR_HEALTH = (
     *LATE,
     "dialects_app.api",
@@ -52,6 +60,31 @@ def test_the_import_contracts_hold() -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_only_the_adapters_of_an_engine_import_its_library() -> None:
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if _imported(path) & {"hiredis", "obstore", "redis"}
+    }
+
+    outside = {path for path in importers if not ENGINE.search(path)}
+
+    assert importers
+    assert outside == set()
+
+
+def _imported(path: Path) -> set[str]:
+    """Return the packages that a file imports, wherever it does."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module or "")
+    return {name.partition(".")[0] for name in names}
 
 
 def test_only_the_api_assembly_imports_routes(graph: grimp.ImportGraph) -> None:
