@@ -43,5 +43,8 @@ class SessionIndex(Protocol):
     def unwritten(self, session_id: str, mark: str) -> None:
         """Note that nothing was written, for certain: another process was faster, say."""
 
+    def compare(self) -> None:
+        """Find what others put in or took out, for however long that takes; ``StorageError``."""
+
     def listing(self) -> Listing:
         """Return what is known of all sessions; ``complete`` says whether that is all there is."""

@@ -1,0 +1,22 @@
+"""Reads from a store what an index keeps of its objects."""
+
+from sessions_app.store.listing import HEAD_SIZE
+from sessions_app.store.objects.indexed import SUFFIX, Indexed, from_head, from_whole
+from sessions_app.store.objects.store import ObjectMissing, ObjectStore
+
+
+def read_indexed(store: ObjectStore, session_id: str) -> Indexed | None:
+    """Return what an index keeps of a session's object; None where there is none.
+
+    No more of it is read than its beginning where that suffices.
+    """
+    key = session_id + SUFFIX
+    try:
+        head = store.head_bytes(key, HEAD_SIZE)
+        known = from_head(head.data, session_id, head.tag.etag)
+        if known is not None:
+            return known
+        whole = head if len(head.data) < HEAD_SIZE else store.get(key)
+    except ObjectMissing:
+        return None
+    return from_whole(whole.data, session_id, whole.tag.etag)

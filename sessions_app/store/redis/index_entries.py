@@ -1,0 +1,282 @@
+"""Keeps the entries of an index of sessions in Redis, each step of it at once.
+
+::
+
+    idx:meta            hash: session -> what is known of its object
+    idx:log             stream: the sessions whose entries changed, the last 20,000 or so
+    idx:state           hash: "build" names the making of the index, "checked" its last comparison
+    idx:dirty           sorted set: sessions that are being written, by the time of the first mark
+    idx:marks:{id}      set: the marks of these writes
+    idx:rebuilding      who compares the index with the objects just now
+
+Two writes that overlap may tell the index in another order than they were made in. Each sees the
+other's mark then, and leaves its own, so that the session is read again; so does a write whose mark
+was cleared meanwhile.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sessions_app.store.redis.connection import RedisConnection
+
+LOGGED = 20_000
+PASSAGE = 2_000
+"""The changes that are read from the log at once; after more of them all entries are."""
+FIRST = b"0-0"
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+_MARK = (
+    _NOW
+    + """
+local marks = redis.call('SMEMBERS', KEYS[2])
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('ZADD', KEYS[1], 'NX', now, ARGV[1])
+return marks
+"""
+)
+
+_KEEP = """
+local function keep(entry)
+    if (redis.call('HGET', KEYS[3], ARGV[1]) or '') == entry then return end
+    if entry == '' then redis.call('HDEL', KEYS[3], ARGV[1])
+    else redis.call('HSET', KEYS[3], ARGV[1], entry) end
+    redis.call('XADD', KEYS[4], 'MAXLEN', '~', LOGGED, '*', 's', ARGV[1])
+end
+""".replace("LOGGED", str(LOGGED))
+
+_WROTE = (
+    _NOW
+    + _KEEP
+    + """
+if redis.call('SREM', KEYS[2], ARGV[2]) == 1 then
+    keep(ARGV[3])
+    if redis.call('SCARD', KEYS[2]) == 0 then
+        redis.call('ZREM', KEYS[1], ARGV[1])
+        return 1
+    end
+end
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('ZADD', KEYS[1], 'NX', now, ARGV[1])
+return 0
+"""
+)
+
+_UNMARK = """
+redis.call('SREM', KEYS[2], ARGV[2])
+if redis.call('SCARD', KEYS[2]) == 0 then redis.call('ZREM', KEYS[1], ARGV[1]) end
+"""
+
+_READ = (
+    _NOW
+    + _KEEP
+    + """
+if redis.call('SREM', KEYS[2], ARGV[2]) == 0 then return 0 end
+for i = 4, #ARGV do redis.call('SREM', KEYS[2], ARGV[i]) end
+if redis.call('SCARD', KEYS[2]) > 0 then
+    redis.call('ZADD', KEYS[1], now, ARGV[1])
+    return 0
+end
+keep(ARGV[3])
+redis.call('ZREM', KEYS[1], ARGV[1])
+return 1
+"""
+)
+
+_LOOK = (
+    _NOW
+    + """
+local log, last = KEYS[2], ARGV[1]
+local newest = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)
+local there = redis.call('XRANGE', log, last, last)
+local entries = redis.call('XRANGE', log, '(' .. last, '+', 'COUNT', ARGV[2])
+local changed = {}
+for _, entry in ipairs(entries) do changed[#changed + 1] = entry[2][2] end
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3], 'LIMIT', 0, 32)
+for _, session in ipairs(due) do redis.call('ZADD', KEYS[1], now, session) end
+local state = redis.call('HMGET', KEYS[3], 'build', 'checked')
+local unchecked = now - (state[2] or 0)
+return {state[1] or '', unchecked, newest[1] and newest[1][1] or '', #there, changed,
+        #entries > 0 and entries[#entries][1] or last, due}
+"""
+)
+
+_BEGIN = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+return 0
+"""
+
+_GO_ON = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
+"""
+
+_END = (
+    _NOW
+    + """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+if ARGV[2] == '1' then
+    redis.call('HSETNX', KEYS[2], 'build', ARGV[1])
+    redis.call('HSET', KEYS[2], 'checked', now)
+end
+return 1
+"""
+)
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Tells what changed in the index since a place in its log.
+
+    Attributes:
+        build: Names the making of the index; empty while it is not made.
+        unchecked_ms: For how long nobody has compared it with the objects.
+        is_continued: Whether the log goes on from the place, and all changes are in ``changed``.
+        is_lost: Whether the log ends before the place: the index forgot what it had been told.
+        changed: The sessions whose entries changed; some twice.
+        last: The log's end.
+        due: Sessions that have been dirty for too long; nobody else is told of them for a while.
+    """
+
+    build: str
+    unchecked_ms: int
+    is_continued: bool
+    is_lost: bool
+    changed: Sequence[str]
+    last: bytes
+    due: Sequence[str]
+
+
+class IndexEntries:
+    """The entries of one index. Calls block for moments; all raise ``StorageError``."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+        key = connection.key
+        self._dirty, self._meta, self._log = (
+            key("idx", "dirty"),
+            key("idx", "meta"),
+            key("idx", "log"),
+        )
+        self._state, self._rebuilding = key("idx", "state"), key("idx", "rebuilding")
+        self._mark = connection.script(_MARK)
+        self._wrote = connection.script(_WROTE)
+        self._unmark = connection.script(_UNMARK)
+        self._read = connection.script(_READ)
+        self._look = connection.script(_LOOK)
+        self._begin = connection.script(_BEGIN)
+        self._go_on = connection.script(_GO_ON)
+        self._end = connection.script(_END)
+
+    def mark(self, session_id: str, mark: str) -> Sequence[str]:
+        """Mark a session as being written or read again; return the marks it had."""
+        with self._connection.translated():
+            marks = self._mark(keys=self._marked(session_id), args=[session_id, mark])
+        return [each.decode() for each in marks]
+
+    def wrote(self, session_id: str, mark: str, entry: bytes) -> None:
+        """Keep what a write told of a session, and clear its mark unless the order is in doubt.
+
+        Args:
+            session_id: The session.
+            mark: The write's mark.
+            entry: What to keep; empty: the session is gone.
+        """
+        with self._connection.translated():
+            self._wrote(keys=self._all_of(session_id), args=[session_id, mark, entry])
+
+    def unmark(self, session_id: str, mark: str) -> None:
+        """Clear the mark of a write that was not made."""
+        with self._connection.translated():
+            self._unmark(keys=self._marked(session_id), args=[session_id, mark])
+
+    def read_again(self, session_id: str, mark: str, entry: bytes, settled: Sequence[str]) -> None:
+        """Keep what was read of a session, unless somebody writes it just now.
+
+        Args:
+            session_id: The session.
+            mark: The reader's mark, from before it read.
+            entry: What to keep; empty: the session is gone.
+            settled: Marks of writes that are over, which are cleared.
+        """
+        with self._connection.translated():
+            self._read(keys=self._all_of(session_id), args=[session_id, mark, entry, *settled])
+
+    def look(self, last: bytes, *, due_after_ms: int) -> Look:
+        """Return what changed since a place in the log."""
+        with self._connection.translated():
+            build, unchecked, newest, there, changed, end, due = self._look(
+                keys=[self._dirty, self._log, self._state], args=[last, PASSAGE + 1, due_after_ms]
+            )
+        is_lost = _place(newest) < _place(last)
+        return Look(
+            build=build.decode(),
+            unchecked_ms=int(unchecked),
+            is_continued=(there or last == FIRST) and not is_lost and len(changed) <= PASSAGE,
+            is_lost=is_lost,
+            changed=[each.decode() for each in changed],
+            last=end,
+            due=[each.decode() for each in due],
+        )
+
+    def place(self) -> bytes:
+        """Return the log's end."""
+        with self._connection.translated():
+            newest: Any = self._connection.client.xrevrange(self._log, count=1)
+        return bytes(newest[0][0]) if newest else FIRST
+
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """Yield all entries; of those that change meanwhile any state, and the log tells."""
+        with self._connection.translated():
+            for session_id, entry in self._connection.client.hscan_iter(self._meta, count=1000):
+                yield session_id.decode(), entry
+
+    def some(self, session_ids: Sequence[str]) -> Mapping[str, bytes | None]:
+        """Return the entries of some sessions."""
+        if not session_ids:
+            return {}
+        with self._connection.translated():
+            entries: Any = self._connection.client.hmget(self._meta, session_ids)
+        return dict(zip(session_ids, entries, strict=True))
+
+    def doubt(self) -> None:
+        """Have the index compared with the objects soon."""
+        with self._connection.translated():
+            self._connection.client.hdel(self._state, "checked")
+
+    def begin_rebuild(self, *, lease_ms: int) -> str | None:
+        """Return a token for who compares the index with the objects; None if another does."""
+        token = secrets.token_hex(8)
+        with self._connection.translated():
+            return token if self._begin(keys=[self._rebuilding], args=[token, lease_ms]) else None
+
+    def go_on(self, token: str, *, lease_ms: int) -> bool:
+        """Return whether it still is this one's to compare."""
+        with self._connection.translated():
+            return bool(self._go_on(keys=[self._rebuilding], args=[token, lease_ms]))
+
+    def end_rebuild(self, token: str, *, complete: bool) -> bool:
+        """Let others compare, and note whether all was; return False where it was another's."""
+        with self._connection.translated():
+            return bool(
+                self._end(keys=[self._rebuilding, self._state], args=[token, int(complete)])
+            )
+
+    def _marked(self, session_id: str) -> list[str]:
+        return [self._dirty, self._connection.key("idx", "marks", session_id)]
+
+    def _all_of(self, session_id: str) -> list[str]:
+        return [*self._marked(session_id), self._meta, self._log]
+
+
+def _place(entry: bytes) -> tuple[int, int]:
+    """Return the id of an entry of a log as what it is ordered by."""
+    time, _, number = (entry or FIRST).partition(b"-")
+    return int(time), int(number)
