@@ -87,12 +87,7 @@ class SessionFiles:
         path = self.path(session_id)
         new = rewrite(session, before)
         size = new.size
-        limit = SIZE_LIMIT if recovers else SIZE_LIMIT - SIZE_LIMIT // RESERVE
-        if size > limit and (before is None or size > len(before.data) or size > SIZE_LIMIT):
-            raise ValidationFailed(
-                f"The session would be larger than {limit >> 20} MiB, and could soon be read "
-                "no more. Go on in a new one, or fork it from an earlier message."
-            )
+        require_room(size, None if before is None else len(before.data), recovers=recovers)
         if size > MOST_BYTES:
             self._put(path, new.pieces(), exclusive=before is None)
             self.recent.forget(session_id)
@@ -114,3 +109,22 @@ class SessionFiles:
             return rewrite(counted(session), before).size <= SIZE_LIMIT
         except ValidationFailed:
             return False
+
+
+def require_room(size: int, size_before: int | None, *, recovers: bool = False) -> None:
+    """Refuse a session that is too large, but for one that gets smaller.
+
+    Args:
+        size: The number of its bytes.
+        size_before: How many it had so far; None for a new one.
+        recovers: Whether it may use the room that is kept for recoveries.
+
+    Raises:
+        ValidationFailed: It is too large.
+    """
+    limit = SIZE_LIMIT if recovers else SIZE_LIMIT - SIZE_LIMIT // RESERVE
+    if size > limit and (size_before is None or size > size_before or size > SIZE_LIMIT):
+        raise ValidationFailed(
+            f"The session would be larger than {limit >> 20} MiB, and could soon be read "
+            "no more. Go on in a new one, or fork it from an earlier message."
+        )

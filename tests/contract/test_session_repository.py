@@ -16,19 +16,29 @@ from sessions_app.errors import (
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, SessionMetadata, append_messages, with_metadata
 from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.repository import Claim, SessionRepository
 from tests.claims import claim_session
-from tests.contract.memory_repository import MemorySessionRepository
+from tests.contract.memory_hints import MemoryClaimHints
+from tests.contract.memory_index import MemorySessionIndex
+from tests.contract.memory_repository import MemoryOwners, MemorySessionRepository
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 LATER = "2026-11-21T11:00:00.000000+00:00"
 FIRST, SECOND = "a1b2c3d4e5", "0123456789"
 
 
-@pytest.fixture(params=["files", "files that keep what begins", "memory"])
+@pytest.fixture(params=["files", "files that keep what begins", "memory", "objects"])
 def repository(request: pytest.FixtureRequest, tmp_path: Path) -> SessionRepository:
     if request.param == "memory":
         return MemorySessionRepository()
+    if request.param == "objects":
+        return ObjectSessionRepository(
+            request.getfixturevalue("object_store"),
+            owners=MemoryOwners(),
+            hints=MemoryClaimHints(),
+            index=MemorySessionIndex(),
+        )
     return FileSessionRepository(tmp_path / "sessions", keeps_begun=request.param != "files")
 
 
@@ -273,7 +283,7 @@ def test_nothing_is_recovered_while_nothing_died(repository: SessionRepository) 
 
 def condemn(repository: SessionRepository, directory: Path) -> None:
     """Let this process lose its claims, as if it had died."""
-    if isinstance(repository, MemorySessionRepository):
+    if isinstance(repository.owners, MemoryOwners):
         repository.owners.condemn()
     else:
         owner = repository.owners.mine()

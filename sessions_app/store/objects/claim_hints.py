@@ -1,0 +1,37 @@
+"""Declares the port to hints at which sessions may be claimed.
+
+A claim is in the object of its session, where nobody finds it who does not know the session. A hint
+names it; it is only a hint, and the object decides.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class ClaimHint(NamedTuple):
+    """A claim that may have been made."""
+
+    session_id: str
+    turn_id: str
+    owner: str
+    started_at: str
+
+
+class ClaimHints(Protocol):
+    """The hints at claims on the sessions of one store. All calls take a moment."""
+
+    def note(self, hint: ClaimHint) -> None:
+        """Note a claim that is about to be made, so that a death in between is found.
+
+        Raises:
+            StorageUnavailable: It can't be noted; then no claim may be made.
+        """
+
+    def clear(self, session_id: str, turn_id: str) -> None:
+        """Forget a claim that is no more, or never was.
+
+        Raises nothing because the hints are out of reach: then they are cleared later.
+        """
+
+    def all(self) -> Sequence[ClaimHint]:
+        """Return all hints; raises ``StorageUnavailable``."""

@@ -1,0 +1,387 @@
+"""Keeps sessions as objects that are compared and swapped: the session is its own lock.
+
+::
+
+    {place}/sessions/{session_id}.json      the session, its revision, and the claim of its turn
+    {place}/deleted/{session_id}            when the session was deleted
+
+Whether the process lives that a claim names is asked of others, as is which sessions may be
+claimed; the object decides.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from sessions_app.errors import SessionBusy, SessionNotFound, StorageUnavailable
+from sessions_app.ids_and_clock import is_session_id, utc_now
+from sessions_app.session import Session, counted, require_known_format
+from sessions_app.store.objects.claim_hints import ClaimHints
+from sessions_app.store.objects.claims import ObjectClaims
+from sessions_app.store.objects.envelope import is_tombstone
+from sessions_app.store.objects.known import Document
+from sessions_app.store.objects.session_index import SessionIndex
+from sessions_app.store.objects.session_objects import SessionObjects
+from sessions_app.store.objects.store import (
+    ObjectChanged,
+    ObjectMissing,
+    ObjectStore,
+    OutcomeUnclear,
+)
+from sessions_app.store.objects.swap import MOST_TRIES, Swap, Wanted
+from sessions_app.store.owners import Owners
+from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.tombstones import KEPT_SECONDS
+
+SESSIONS = "sessions"
+DELETED = "deleted"
+
+
+class ObjectSessionRepository:
+    """Keeps sessions in an object store, for any number of processes on any machines.
+
+    Args:
+        store: Where they are; the sessions themselves are under ``sessions``.
+        owners: The processes that may claim sessions.
+        hints: Which sessions may be claimed.
+        index: What listings read.
+        now: Where the times of claims and deletions come from.
+        is_over: Whether a turn has ended although its claim is there (session, turn): one that
+            could not save what it left keeps its claim while its process lives on.
+        patience_seconds: For how long a running turn tries to save when the store says nothing.
+        durable: Whether it is to be known of a deleted session that it was deleted. False for those
+            that end with their turns anyway.
+    """
+
+    keeps_begun = True
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        owners: Owners,
+        hints: ClaimHints,
+        index: SessionIndex,
+        now: Callable[[], str] = utc_now,
+        is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
+        patience_seconds: float = 30.0,
+        durable: bool = True,
+    ) -> None:
+        self.owners = owners
+        self._index = index
+        self._now = now
+        self._patience = patience_seconds
+        self._durable = durable
+        self._objects = SessionObjects(store.under(SESSIONS), index)
+        self._deleted = store.under(DELETED)
+        self._claims = ObjectClaims(self._objects, owners=owners, hints=hints, is_over=is_over)
+
+    # Reading
+
+    def load(self, session_id: str) -> Session:
+        """Return the session; it is sent again only if it has changed."""
+        _require_id(session_id)
+        return self._objects.read(session_id).session
+
+    def recall(self, session_id: str) -> Session | None:
+        """Return the session as this process read or wrote it last, at once."""
+        return self._objects.known.recall(session_id)
+
+    def list(self) -> Listing:
+        """Return what the index knows."""
+        return self._index.listing()
+
+    def deleted_at(self, session_id: str) -> str | None:
+        """Return when the session was deleted, lately; None when it is not known to have been."""
+        _require_id(session_id)
+        try:
+            deleted_at = self._deleted.get(session_id).data.decode("ascii", "replace")
+        except ObjectMissing:
+            return None
+        return deleted_at if self._objects.is_gone(session_id) else None
+
+    def can_hold(self, session: Session) -> bool:
+        """Return whether the session as it is now can be saved by a recovery, and read again."""
+        return self._objects.fits(session)
+
+    # Claims
+
+    def claim(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        owner: str,
+        change: Opening[Result],
+        recover: Recover | None = None,
+        new: Session | None = None,
+    ) -> tuple[Session, Result]:
+        """Claim the session for a turn of a process, change it, and return both: one write.
+
+        Raises:
+            SessionBusy: A turn is running.
+            SessionExists: The id of a new session is taken.
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: Its object can't be read.
+            StorageUnavailable: The store says nothing; the claim may have been made.
+        """
+        _require_id(session_id if new is None else new.session_id)
+        claim = Claim(session_id=session_id, turn_id=turn_id, owner=owner, started_at=self._now())
+
+        def opened(session: Session) -> Wanted[Result]:
+            require_known_format(session)
+            changed, result = change(session)
+            kept = session if changed is session else counted(changed)
+            return Wanted(session=kept, claim=claim, result=result)
+
+        def step(document: Document) -> Wanted[Result]:
+            self._require_idle(document, recover)
+            return opened(document.session)
+
+        swap: Swap[Result] = Swap(
+            self._objects, session_id, announce=lambda _wanted: self._claims.announce(claim)
+        )
+        try:
+            if new is None:
+                made = self._settled(session_id, recover, lambda: swap.change(step))
+            else:
+                made = swap.make(opened(new))
+        except StorageUnavailable:
+            raise  # perhaps it is claimed: the hint stays
+        except Exception:
+            if swap.announced:
+                self._claims.forget(session_id, turn_id)
+            raise
+        return made.session, made.result
+
+    def release(self, session_id: str, turn_id: str) -> None:
+        """Give up that turn's claim; does nothing when it is not the current one."""
+        _require_id(session_id)
+
+        def step(document: Document) -> Wanted[None]:
+            claim = document.envelope.claim
+            kept = None if claim is not None and claim.turn_id == turn_id else claim
+            return Wanted(session=document.session, claim=kept, result=None)
+
+        with suppress(SessionNotFound):  # then its claim is gone with it
+            self._swap(session_id, step, is_of_turn=True)
+        self._claims.forget(session_id, turn_id)
+
+    def sync_claims(self) -> None:
+        """Do nothing: what the store has answered is there to stay."""
+
+    def claim_of(self, session_id: str) -> Claim | None:
+        """Return the claim on the session, dead or alive, or None."""
+        _require_id(session_id)
+        document = self._objects.peek(session_id)
+        return None if document is None else self._claims.judged(document.envelope.claim)
+
+    def claims(self) -> Sequence[Claim]:
+        """Return the claims that hints name: dead ones as the objects have them.
+
+        Those of living processes are told from the hints alone: this is asked every second.
+        """
+        return self._claims.all()
+
+    # Writing
+
+    def create(self, session: Session) -> None:
+        """Keep a new session.
+
+        Raises:
+            SessionExists: Its id is taken.
+        """
+        _require_id(session.session_id)
+        require_known_format(session)
+        swap: Swap[None] = Swap(self._objects, session.session_id)
+        swap.make(Wanted(session=counted(session), claim=None, result=None))
+        self._objects.known.get(session.session_id)  # its first turn is near
+
+    def update(
+        self,
+        session_id: str,
+        change: Change,
+        *,
+        turn_id: str | None = None,
+        release: bool = False,
+        begun: Sequence[str] = (),
+    ) -> Session:
+        """Replace the session by ``change(session)``, and return the new one: one write.
+
+        Raises:
+            SessionBusy: ``turn_id`` is given and does not hold the session's claim.
+            SessionNotFound: There is none with this id.
+            SessionCorrupt: Its object can't be read; it is left untouched.
+            StorageUnavailable: The store says nothing; the change may have been made.
+        """
+        _require_id(session_id)
+
+        def step(document: Document) -> Wanted[str | None]:
+            claim = document.envelope.claim
+            if turn_id is not None and (claim is None or claim.turn_id != turn_id):
+                raise SessionBusy(session_id, claim.turn_id if claim else None)
+            held = claim.turn_id if claim is not None else None
+            if claim is not None and begun:
+                claim = msgspec.structs.replace(claim, begun=(*claim.begun, *begun))
+            if release:
+                claim = None
+            return Wanted(session=_changed(document, change), claim=claim, result=held)
+
+        made = self._swap(session_id, step, is_of_turn=turn_id is not None)
+        if release:
+            self._objects.known.get(session_id)  # before the next turn waits for it
+            if made.result is not None:
+                self._claims.forget(session_id, made.result)
+        return made.session
+
+    def update_idle(
+        self, session_id: str, change: Change, *, recover: Recover | None = None
+    ) -> Session:
+        """Like ``update``, but only while no turn runs; a dead turn is recovered first.
+
+        Without ``recover`` a dead turn's claim stays.
+
+        Raises:
+            SessionBusy: A turn is running.
+        """
+        _require_id(session_id)
+
+        def step(document: Document) -> Wanted[None]:
+            claim = self._require_idle(document, recover)
+            return Wanted(session=_changed(document, change), claim=claim, result=None)
+
+        made = self._settled(session_id, recover, lambda: self._swap(session_id, step))
+        self._objects.known.get(session_id)
+        return made.session
+
+    def delete(self, session_id: str) -> None:
+        """Forget the session, readable or not: nobody can write it from the first write on.
+
+        Raises:
+            SessionBusy: A turn is running, or others were faster each time.
+            SessionNotFound: There is none with this id.
+        """
+        _require_id(session_id)
+        deleted_at = self._now()
+        is_ours = False
+        for _ in range(MOST_TRIES):
+            found = self._objects.raw(session_id)
+            if is_tombstone(found.data):
+                self._bury(session_id, deleted_at)
+                if is_ours:
+                    return
+                raise SessionNotFound(session_id)
+            claim = self._claims.judged(self._objects.read_envelope(session_id, found).claim)
+            if claim is not None and claim.alive:
+                raise SessionBusy(session_id, claim.turn_id)
+            try:
+                self._objects.replace_by_tombstone(session_id, found.tag, deleted_at=deleted_at)
+            except (ObjectChanged, OutcomeUnclear):
+                is_ours = True  # if it is there when it is looked for again
+                continue
+            self._bury(session_id, deleted_at)
+            if claim is not None:
+                self._claims.forget(session_id, claim.turn_id)
+            return
+        raise SessionBusy(session_id)
+
+    def sweep(self) -> int:
+        """Remove what dead processes left, and forget what was deleted long ago."""
+        swept = self.owners.sweep()
+        oldest = time.time() - KEPT_SECONDS
+        for page in self._deleted.list():
+            for item in page:
+                if item.modified_at < oldest:
+                    self._deleted.delete(item.key)
+                    swept += 1
+        return swept
+
+    def _bury(self, session_id: str, deleted_at: str) -> None:
+        """Remove a session's object, and remember that it was deleted."""
+        if self._durable:
+            _twice(lambda: self._deleted.put(session_id, deleted_at.encode()))
+        _twice(lambda: self._objects.remove(session_id))
+
+    def _swap(
+        self,
+        session_id: str,
+        step: Callable[[Document], Wanted[Result]],
+        *,
+        is_of_turn: bool = False,
+    ) -> Wanted[Result]:
+        patience = self._patience if is_of_turn else 0.0
+        return Swap[Result](self._objects, session_id, patience_seconds=patience).change(step)
+
+    def _settled(
+        self, session_id: str, recover: Recover | None, act: Callable[[], Wanted[Result]]
+    ) -> Wanted[Result]:
+        """Act on a session on which no turn runs, after recovering one that died."""
+        while True:
+            try:
+                return act()
+            except _TurnDied as died:
+                if recover is None:
+                    raise
+                self._recover(session_id, died.claim, recover)
+
+    def _recover(self, session_id: str, dead: Claim, recover: Recover) -> None:
+        """Save what a dead turn left, and end its claim: in a write of its own, which has room."""
+
+        def step(document: Document) -> Wanted[None]:
+            claim = document.envelope.claim
+            if claim is None or claim.turn_id != dead.turn_id or claim.owner != dead.owner:
+                return Wanted(session=document.session, claim=claim, result=None)
+            require_known_format(document.session)
+            dead_now = msgspec.structs.replace(claim, alive=False)
+            session = _changed(document, lambda found: recover(found, dead_now))
+            return Wanted(session=session, claim=None, result=None)
+
+        Swap[None](self._objects, session_id, recovers=True).change(step)
+        self._claims.forget(session_id, dead.turn_id)
+
+    def _require_idle(self, document: Document, recover: Recover | None) -> Claim | None:
+        """Return the claim of a turn that died, where it is to stay.
+
+        Raises:
+            SessionBusy: A turn is running.
+            _TurnDied: One died, and is to be recovered first.
+        """
+        claim = self._claims.judged(document.envelope.claim)
+        if claim is None:
+            return None
+        if claim.alive:
+            raise SessionBusy(claim.session_id, claim.turn_id)
+        if recover is not None:
+            raise _TurnDied(claim)
+        return document.envelope.claim
+
+
+class _TurnDied(Exception):
+    """The session is claimed by a turn that died, which is to be recovered first."""
+
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(claim)
+        self.claim = claim
+
+
+def _twice(call: Callable[[], object]) -> None:
+    """Call what may be repeated once more, if it fails."""
+    try:
+        call()
+    except StorageUnavailable:
+        call()
+
+
+def _changed(document: Document, change: Change) -> Session:
+    session = document.session
+    require_known_format(session)
+    changed = change(session)
+    return session if changed is session else counted(changed)
+
+
+def _require_id(session_id: str) -> None:
+    """Refuse what is no session id: it becomes a key, and must not lead anywhere else."""
+    if not is_session_id(session_id):
+        raise SessionNotFound(session_id)

@@ -1,0 +1,254 @@
+"""Claims are in the objects of their sessions; hints name them; a deletion ends all of it."""
+
+import pytest
+
+from sessions_app.errors import (
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+    StorageUnavailable,
+    ValidationFailed,
+)
+from sessions_app.session import Session, with_metadata
+from sessions_app.store import session_files
+from sessions_app.store.objects import session_objects
+from sessions_app.store.objects.claim_hints import ClaimHint
+from sessions_app.store.objects.repository import ObjectSessionRepository
+from sessions_app.store.objects.store import ObjectStore
+from sessions_app.store.repository import Claim
+from tests.claims import claim_session
+from tests.contract.memory_hints import MemoryClaimHints
+from tests.contract.memory_index import MemorySessionIndex
+from tests.contract.memory_repository import MemoryOwners
+from tests.object_server import Answer, ObjectServer, Request, Serve, refusal
+from tests.unit.sessions_app.store.objects.conftest import OpenRepository
+from tests.unit.sessions_app.store.objects.sessions import (
+    FIRST,
+    LATER,
+    asked,
+    say,
+    texts,
+)
+
+
+def test_a_claim_is_hinted_at_before_it_is_made(
+    repository: ObjectSessionRepository,
+    object_server: ObjectServer,
+    hints: MemoryClaimHints,
+    new_session: Session,
+) -> None:
+    repository.create(new_session)
+    seen: list[list[str]] = []
+
+    def look(request: Request, serve: Serve) -> Answer:
+        seen.append([hint.turn_id for hint in hints.all()])
+        return serve()
+
+    with object_server.meddled(look):
+        claim_session(repository, FIRST, "t1")
+        repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+    assert seen == [["t1"], ["t1"]]
+    assert hints.all() == []
+
+
+def test_a_refused_claim_leaves_the_hint_at_the_one_that_stands(
+    repository: ObjectSessionRepository, hints: MemoryClaimHints, new_session: Session
+) -> None:
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    with pytest.raises(SessionBusy):
+        claim_session(repository, FIRST, "t2")
+    with pytest.raises(SessionExists):
+        claim_session(repository, FIRST, "t3", new=new_session)
+    assert [hint.turn_id for hint in hints.all()] == ["t1"]
+
+
+def test_without_a_hint_nothing_is_claimed(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    index: MemorySessionIndex,
+    new_session: Session,
+) -> None:
+    class Away(MemoryClaimHints):
+        def note(self, hint: ClaimHint) -> None:
+            raise StorageUnavailable("away")
+
+    repository = ObjectSessionRepository(object_store, owners=owners, hints=Away(), index=index)
+    repository.create(new_session)
+    with pytest.raises(StorageUnavailable):
+        claim_session(repository, FIRST, "t1", change=say("Hello"))
+    assert repository.load(FIRST) == new_session
+    repository.update(FIRST, say("nothing else needs hints"))
+
+
+def test_a_claim_that_may_have_been_made_keeps_its_hint(
+    repository: ObjectSessionRepository,
+    object_server: ObjectServer,
+    hints: MemoryClaimHints,
+    owners: MemoryOwners,
+    new_session: Session,
+) -> None:
+    repository.create(new_session)
+
+    def apply_and_vanish(request: Request, serve: Serve) -> Answer:
+        if request.writes:
+            serve()
+        return refusal("503 Slow Down")
+
+    with object_server.meddled(apply_and_vanish), pytest.raises(StorageUnavailable):
+        claim_session(repository, FIRST, "t1", change=say("Hello"))
+    assert [claim.turn_id for claim in repository.claims()] == ["t1"]
+    owners.condemn()
+    assert [claim.alive for claim in repository.claims()] == [False]
+
+
+def test_a_hint_at_what_a_dead_process_never_claimed_is_forgotten(
+    repository: ObjectSessionRepository,
+    hints: MemoryClaimHints,
+    owners: MemoryOwners,
+    new_session: Session,
+) -> None:
+    repository.create(new_session)
+    for session_id in (FIRST, "0123456789"):
+        hints.note(ClaimHint(session_id, "t1", owners.mine(), LATER))
+    assert len(repository.claims()) == 2, "its process may be just about to claim it"
+    owners.condemn()
+    assert repository.claims() == []
+    assert hints.all() == []
+
+
+def test_living_claims_are_told_without_reading(
+    repository: ObjectSessionRepository, object_server: ObjectServer, new_session: Session
+) -> None:
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    asked(object_server)
+    assert [claim.alive for claim in repository.claims()] == [True]
+    assert asked(object_server) == []
+
+
+def test_a_dead_claim_that_no_hint_names_is_sealed_by_who_visits_it(
+    repository: ObjectSessionRepository,
+    hints: MemoryClaimHints,
+    owners: MemoryOwners,
+    new_session: Session,
+) -> None:
+    """The write of a claim may come to the store after its process was given up."""
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    hints.clear(FIRST, "t1")
+    owners.condemn()
+    sealed: list[Claim] = []
+
+    def seal(session: Session, claim: Claim) -> Session:
+        sealed.append(claim)
+        return say("sealed")(session)
+
+    assert texts(repository.update_idle(FIRST, say("Hello"), recover=seal)) == ["sealed", "Hello"]
+    assert [(claim.turn_id, claim.alive) for claim in sealed] == [("t1", False)]
+
+
+def test_a_turn_that_left_its_claim_is_dead_although_its_process_lives(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    new_session: Session,
+) -> None:
+    left: set[tuple[str, str]] = set()
+    repository = ObjectSessionRepository(
+        object_store,
+        owners=owners,
+        hints=hints,
+        index=index,
+        is_over=lambda session_id, turn_id: (session_id, turn_id) in left,
+    )
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    assert [claim.alive for claim in repository.claims()] == [True]
+    left.add((FIRST, "t1"))
+    assert [claim.alive for claim in repository.claims()] == [False]
+    claim_session(repository, FIRST, "t2", recover=lambda session, _claim: say("s")(session))
+    assert texts(repository.load(FIRST)) == ["s"]
+
+
+def test_a_recovery_has_room_that_other_changes_have_not(
+    repository: ObjectSessionRepository,
+    owners: MemoryOwners,
+    new_session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_files, "SIZE_LIMIT", 640_000)
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    most = "x" * 316_000  # twice: it is its own id
+    with pytest.raises(ValidationFailed):
+        repository.update(FIRST, say(most), turn_id="t1")
+    owners.condemn()
+    claim_session(repository, FIRST, "t2", recover=lambda session, _claim: say(most)(session))
+    assert len(texts(repository.load(FIRST))) == 1
+    repository.update(FIRST, lambda session: with_metadata(session, now=LATER, model="m"))
+
+
+def test_a_recovery_asks_whether_it_fits(
+    repository: ObjectSessionRepository, new_session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.create(new_session)
+    assert repository.can_hold(say("Hello")(new_session))
+    monkeypatch.setattr(session_objects, "SIZE_LIMIT", 2_000)
+    assert not repository.can_hold(say("x" * 2_000)(new_session))
+
+
+def test_a_deletion_stands_before_the_object_is_gone(
+    open_repository: OpenRepository, object_server: ObjectServer, new_session: Session
+) -> None:
+    """A crash or a cut in the middle of it leaves a session that nobody can use any more."""
+    mine, other = open_repository(), open_repository()
+    mine.create(new_session)
+    other.load(FIRST)
+
+    def refuse_removing(request: Request, serve: Serve) -> Answer:
+        return refusal("503 Slow Down") if request.method == "POST" else serve()
+
+    with object_server.meddled(refuse_removing), pytest.raises(StorageUnavailable):
+        mine.delete(FIRST)
+    for repository in (mine, other):
+        for call in (
+            lambda repository=repository: repository.load(FIRST),
+            lambda repository=repository: repository.update(FIRST, say("Hello")),
+            lambda repository=repository: claim_session(repository, FIRST, "t1"),
+        ):
+            with pytest.raises(SessionNotFound):
+                call()
+        assert repository.deleted_at(FIRST) is not None
+        assert repository.claim_of(FIRST) is None
+    with pytest.raises(SessionNotFound):
+        other.delete(FIRST)
+    mine.create(new_session)
+    assert mine.deleted_at(FIRST) is None
+
+
+def test_a_session_that_is_not_kept_leaves_nothing(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    new_session: Session,
+) -> None:
+    repository = ObjectSessionRepository(
+        object_store, owners=owners, hints=hints, index=index, durable=False
+    )
+    repository.create(new_session)
+    repository.delete(FIRST)
+    assert list(object_store.list()) == []
+
+
+def test_what_was_deleted_long_ago_is_forgotten(
+    repository: ObjectSessionRepository, new_session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.create(new_session)
+    repository.delete(FIRST)
+    assert repository.sweep() == 0
+    monkeypatch.setattr("sessions_app.store.objects.repository.KEPT_SECONDS", -3600.0)
+    assert repository.sweep() == 1
+    assert repository.deleted_at(FIRST) is None
