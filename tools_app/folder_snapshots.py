@@ -77,7 +77,7 @@ class FolderSnapshots:
             self._number += 1
             try:
                 taken = await asyncio.to_thread(self._take, list(waiting), self._number)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - who waits gets it, whatever it is
                 for snapshot in _unanswered(waiting):
                     snapshot.set_exception(error)
                 continue

@@ -17,12 +17,11 @@ from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
-from mochi_project.wiring.tools import ToolServices, host_limits
+from mochi_project.wiring.tools import ToolServices, build_generations, host_limits
 from models_app.catalogue import ModelCatalogue
 from sessions_app.service import SessionManager
 from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
-from tools_app.storage.files.generations import FileGenerations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +56,10 @@ def build_agent_folders(
     settings: MochiSettings, tools: ToolServices, cluster: Cluster | None = None
 ) -> AgentFolders:
     """Build the catalogue of agents; none of their code runs before agents are asked for."""
-    generations = FileGenerations(settings.resolved_state_dir / "agents.generation")
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=tools.fork_server,
-        snapshots=FolderSnapshots(generations),
+        snapshots=FolderSnapshots(build_generations(settings, cluster, "agents")),
         timeout_seconds=settings.tool_timeout_seconds,
         limits=host_limits(settings),
         chats_dir=settings.resolved_agent_chats_dir,

@@ -103,7 +103,7 @@ def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
     cluster = build_cluster(settings)
-    tools = build_tools(settings)
+    tools = build_tools(settings, cluster)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, model_calls, folders.models)
     storage = build_storage(settings, cluster)

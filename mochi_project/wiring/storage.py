@@ -135,17 +135,31 @@ def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals: 
 
 
 def build_questions(
-    settings: MochiSettings,
-    cluster: Cluster | None,  # noqa: ARG001
-    *,
-    ephemeral: bool = False,
+    settings: MochiSettings, cluster: Cluster | None, *, ephemeral: bool = False
 ) -> ConfirmationStore:
     """Build the store of questions to people; opens nothing."""
+    if cluster is not None:
+        return _shared_questions(settings, cluster, EPHEMERAL if ephemeral else "")
     directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
     return ConfirmationStore(
         FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
     )
+
+
+def _shared_questions(settings: MochiSettings, cluster: Cluster, prefix: str) -> ConfirmationStore:
+    from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
+    from chat.storage.redis.records import RedisRecords  # noqa: PLC0415 - an extra
+
+    timeout = settings.tool_confirmation_timeout_seconds
+    records = RedisRecords(
+        cluster.connection.under(prefix),
+        "conf",
+        kinds=KINDS,
+        seconds=timeout + settings.turn_retention_seconds,
+    )
+    clock = RedisClock(cluster.connection)
+    return ConfirmationStore(records, timeout_seconds=timeout, now=clock)
 
 
 def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:  # noqa: ARG001

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import MCP, TOOLS
 from mochi_project.trust.gate import TrustGate
+from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.key_variables import KeyVariables
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
@@ -15,8 +16,10 @@ from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
 from tools_app.mcp.toolset import McpTools
+from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.storage.files.generations import FileGenerations
+from tools_app.storage.generations import Generations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class ToolServices:
         await self.executions.aclose()
 
 
-def build_tools(settings: MochiSettings) -> ToolServices:
+def build_tools(settings: MochiSettings, cluster: Cluster | None) -> ToolServices:
     """Build the toolsets; nothing of them starts before tools are asked for."""
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
@@ -49,7 +52,7 @@ def build_tools(settings: MochiSettings) -> ToolServices:
     folder = FolderTools(
         hosted.path,
         HostPool(fork_server, hosted, host_limits(settings)),
-        FolderSnapshots(FileGenerations(settings.resolved_state_dir / "tools.generation")),
+        FolderSnapshots(build_generations(settings, cluster, hosted.name)),
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, TOOLS),
     )
@@ -58,7 +61,7 @@ def build_tools(settings: MochiSettings) -> ToolServices:
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, MCP),
     )
-    executions = ExecutionLog(FileCallLog(settings.resolved_state_dir / "executions.jsonl"))
+    executions = ExecutionLog(_call_log(settings, cluster))
     return ToolServices(
         catalogue=ToolCatalogue([folder, mcp], executions),
         folder=folder,
@@ -66,6 +69,23 @@ def build_tools(settings: MochiSettings) -> ToolServices:
         executions=executions,
         fork_server=fork_server,
     )
+
+
+def build_generations(settings: MochiSettings, cluster: Cluster | None, name: str) -> Generations:
+    """Build what counts how often a reload of some folders was asked for; opens nothing."""
+    if cluster is None:
+        return FileGenerations(settings.resolved_state_dir / f"{name}.generation")
+    from tools_app.storage.redis.generations import RedisGenerations  # noqa: PLC0415 - an extra
+
+    return RedisGenerations(cluster.connection, name)
+
+
+def _call_log(settings: MochiSettings, cluster: Cluster | None) -> CallLog:
+    if cluster is None:
+        return FileCallLog(settings.resolved_state_dir / "executions.jsonl")
+    from tools_app.storage.redis.call_log import RedisCallLog  # noqa: PLC0415 - an extra
+
+    return RedisCallLog(cluster.connection)
 
 
 def host_limits(settings: MochiSettings) -> HostLimits:
