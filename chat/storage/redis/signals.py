@@ -38,6 +38,7 @@ end
 _SEND = (
     _FIND
     + """
+if redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return 0 end
 if found then redis.call('XDEL', stream, found) end
 local oldest = (tonumber(redis.call('TIME')[1]) - ARGV[5]) * 1000
 redis.call('XADD', stream, 'MINID', string.format('%.0f', oldest), '*',

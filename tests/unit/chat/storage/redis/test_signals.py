@@ -57,6 +57,14 @@ def test_a_turn_that_nobody_runs_any_more_gets_no_signal(process, connection):
     assert connection.inner.client.keys(connection.root_key("sig", "*")) == []
 
 
+def test_a_turn_that_has_ended_gets_no_signal(process, runs, connection):
+    signals, owners = process("any")
+    runs(owners)
+    connection.inner.client.hset(connection.root_key("m", TURN), "ended", "1")
+    signals.send(TURN, "cancel")
+    assert not signals.is_waiting(TURN, "cancel")
+
+
 def test_a_process_hears_signals_under_its_new_name_too(process, runs):
     (sender, _), (receiver, owners) = process("sender"), process("receiver")
     heard = threading.Event()
