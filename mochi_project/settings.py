@@ -4,6 +4,8 @@ Importing this module opens no file and no database: the secret key is read (or 
 first used, so that commands that need neither run in a read-only directory.
 """
 
+from typing import Any
+
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.logs import logging_config
 from mochi_project.configuration.secrets import SECRET_KEY_FILE, LazySecret
@@ -58,7 +60,7 @@ TIME_ZONE = None
 USE_I18N = False
 
 # The task queue's database, opened where tasks are queued or run. Sessions never touch it.
-DATABASES = {
+_QUEUE_DATABASE: dict[str, Any] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": MOCHI.resolved_private_dir / "queue.sqlite3",
@@ -70,22 +72,31 @@ DATABASES = {
         },
     }
 }
+# A queue in Redis has none: results are kept in memory for a minute, and nobody reads them.
+DATABASES: dict[str, Any] = {} if MOCHI.journal_url else _QUEUE_DATABASE
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-Q_CLUSTER = {
+Q_CLUSTER: dict[str, Any] = {
     "name": "mochi",
     "time_zone": "UTC",
-    "orm": "default",
     "workers": 1,
     "poll": 0.2,
     "guard_cycle": 1,  # must divide the timeout, and its 3 s on top: it is counted down to 0
     "timeout": 600,
     "retry": 660,  # longer than the timeout, or a task would run twice
-    "max_attempts": 3,
     "ack_failures": True,
-    "save_limit": 100,
     "catch_up": False,
     "scheduler": False,
 }
+if MOCHI.journal_url:
+    Q_CLUSTER |= {
+        "broker_class": "mochi_project.background.redis_broker.RedisBroker",
+        "redis": MOCHI.journal_url,
+        "cached": 60,
+        "save_limit": -1,
+        "max_attempts": 1,
+    }
+else:
+    Q_CLUSTER |= {"orm": "default", "save_limit": 100, "max_attempts": 3}
 
 LOGGING = logging_config(MOCHI)

@@ -120,12 +120,6 @@ class RedisTaskQueue:
         with self._connection.translated():
             self._connection.client.zrem(self._held(function), argument)
 
-    def now(self) -> float:
-        """Return Redis' time: the clocks of nodes may differ. Blocks."""
-        with self._connection.translated():
-            seconds, microseconds = self._connection.client.time()
-        return float(seconds) + float(microseconds) / 1e6
-
     def queue_due(self, function: str) -> int:
         """Give the workers what is due, and what died with its worker; return how many. Blocks.
 

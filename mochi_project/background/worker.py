@@ -68,16 +68,22 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
     django.setup()
     from django.conf import settings  # noqa: PLC0415 - set up now
 
+    if settings.DATABASES:
+        _prepare_queue(Path(str(settings.DATABASES["default"]["NAME"])))
     from mochi_project.background.cluster import WholeCluster  # noqa: PLC0415 - needs Django
-    from mochi_project.background.database import prepare_queue_database  # noqa: PLC0415
 
-    prepare_queue_database(Path(str(settings.DATABASES["default"]["NAME"])))
     ForkWatch(lifeline).install()
     gc.collect()
     gc.freeze()  # what was imported is shared with the forked processes, and stays shared
     cluster = WholeCluster()
     cluster.start()
     return _supervise(cluster, lifeline, stop_seconds)
+
+
+def _prepare_queue(path: Path) -> None:
+    from mochi_project.background.database import prepare_queue_database  # noqa: PLC0415
+
+    prepare_queue_database(path)
 
 
 def _supervise(cluster: "WholeCluster", lifeline: socket.socket, stop_seconds: float) -> int:

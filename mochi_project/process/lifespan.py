@@ -170,7 +170,7 @@ class MochiApplication:
             logger.exception("the warm-up failed")
         gc.freeze()  # what is there now stays: each full collection looked through all of it again
         if services.settings.background_worker:
-            self._supervisor = WorkerSupervisor(services.settings, services.summaries.queue_due)
+            self._supervisor = services.build_supervisor()
             self._supervisor.start()
         if is_first_web_process() and not services.settings.test_mode:
             await warn_without_models(services.models)

@@ -21,6 +21,7 @@ from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from chat.work_threads import WorkThreads
 from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
@@ -32,6 +33,7 @@ from mochi_project.wiring.agents import (
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
+from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.storage import (
     ConversationStorage,
     build_keys,
@@ -39,7 +41,7 @@ from mochi_project.wiring.storage import (
     build_signals,
     build_storage,
 )
-from mochi_project.wiring.summaries import build_summaries
+from mochi_project.wiring.summaries import build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
 from mochi_project.wiring.turns import TurnBuilder
 from models_app.catalogue import ModelCatalogue
@@ -76,12 +78,17 @@ class Services:
     executions: ExecutionLog
     agents: AgentCatalogue
     agent_chats: SessionManager
+    stores: Stores
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
 
     async def conversations(self, session_id: str) -> Conversations:
         """Return what reaches the session with this id and its turns, saved or not."""
         return await self.chat.conversations(session_id)
+
+    def build_supervisor(self) -> WorkerSupervisor:
+        """Build what keeps a background worker beside this process; starts nothing."""
+        return build_supervisor(self.settings, self.stores.cluster, self.summaries)
 
     async def end_turns(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""
@@ -108,7 +115,7 @@ def build_services(settings: MochiSettings) -> Services:
     models = build_models(settings, model_calls, folders.models)
     storage = build_storage(settings, cluster)
     questions = build_questions(settings, cluster)
-    summaries = build_summaries(settings, models, storage.repository, questions, model_calls)
+    summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
     preparer = _build_preparer(settings, models, tools.catalogue)
     threads = WorkThreads()
     agents = build_agents(
@@ -145,6 +152,7 @@ def build_services(settings: MochiSettings) -> Services:
         executions=tools.executions,
         agents=agents.catalogue,
         agent_chats=agents.chats,
+        stores=Stores(cluster, summaries.failing),
         _closing=partial(_close, tools, threads),
     )
 

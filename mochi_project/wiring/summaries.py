@@ -1,26 +1,34 @@
-"""Builds the service that summarizes sessions in the background."""
+"""Builds the service that summarizes sessions in the background, and what keeps its worker."""
+
+import time
+from collections.abc import Callable
 
 from chat.approvals.store import ConfirmationStore
+from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailures
-from chat.summaries.service import SummaryService
+from chat.summaries.service import TASK, SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
+from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.storage import ConversationStorage
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallObserver
 from models_app.structured import StructuredModels
 from sessions_app.store.documents import FileDocuments
-from sessions_app.store.repository import SessionRepository
 
 
 def build_summaries(
     settings: MochiSettings,
     models: ModelCatalogue,
-    repository: SessionRepository,
+    storage: ConversationStorage,
     questions: ConfirmationStore,
     observer: ModelCallObserver,
+    *,
+    cluster: Cluster | None,
 ) -> SummaryService:
-    """Build the service; the queue is the background worker's."""
+    """Build the service; the queue is the background workers'."""
     answers = StructuredModels(
         models.resolve,
         is_of_ollama=models.is_of_ollama,
@@ -28,16 +36,51 @@ def build_summaries(
         silence_timeout=settings.upstream_timeout_seconds,
         observer=observer,
     )
-    wanted = WantedModels(repository, models.is_of_ollama, questions.pending)
+    wanted = WantedModels(storage.repository, models.is_of_ollama, questions.pending)
     return SummaryService(
-        repository=repository,
-        writer=SummaryWriter(repository, answers, wanted),
+        repository=storage.repository,
+        writer=SummaryWriter(storage.repository, answers, wanted),
         models=models,
-        queue=DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3"),
+        queue=_build_queue(settings, cluster),
         failures=SummaryFailures(
-            FileDocuments(settings.resolved_state_dir / "summaries", durable=False)
+            FileDocuments(settings.resolved_state_dir / "summaries", durable=False),
+            clock=_clock(cluster),
         ),
         unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,
     )
+
+
+def _clock(cluster: Cluster | None) -> Callable[[], float]:
+    """Return the clock by which attempts are counted: one for all nodes."""
+    if cluster is None:
+        return time.time
+    from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
+
+    now = RedisClock(cluster.connection)
+    return lambda: now().timestamp()
+
+
+def build_supervisor(
+    settings: MochiSettings, cluster: Cluster | None, summaries: SummaryService
+) -> WorkerSupervisor:
+    """Build what keeps a worker beside this process; starts nothing."""
+    if cluster is None:
+        return WorkerSupervisor(settings, summaries.queue_due)
+    from mochi_project.background.redis_queue import (  # noqa: PLC0415 - an extra
+        TICK_SECONDS,
+        RedisTaskQueue,
+        SharedQueueChores,
+    )
+
+    chores = SharedQueueChores(RedisTaskQueue(cluster.connection), TASK, summaries.queue_due)
+    return WorkerSupervisor(settings, chores, chores_seconds=TICK_SECONDS)
+
+
+def _build_queue(settings: MochiSettings, cluster: Cluster | None) -> TaskQueue:
+    if cluster is None:
+        return DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3")
+    from mochi_project.background.redis_queue import RedisTaskQueue  # noqa: PLC0415 - an extra
+
+    return RedisTaskQueue(cluster.connection)

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.management.command import MochiCommand
 from mochi_project.process.startup import prepare_data_dir
@@ -21,6 +20,7 @@ class Command(MochiCommand):
 
     Replaces django-q2's command: it makes the queue's database, restarts a dead worker, and shows
     in ``/health``. If another process keeps the worker already, it waits until that process ends.
+    Of workers that share a queue in Redis each has a data directory of its own.
     """
 
     help = "Runs the background worker by itself, beside servers started with --no-worker."
@@ -39,7 +39,7 @@ class Command(MochiCommand):
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
-        supervisor = WorkerSupervisor(services.settings, services.summaries.queue_due)
+        supervisor = services.build_supervisor()
         supervisor.start()
         self.stdout.write(f"the background worker of {services.settings.resolved_data_dir} runs")
         # On some systems an endless wait is not interrupted by signals.

@@ -1,0 +1,193 @@
+"""Workers of several machines share one queue, and none of it is lost with one of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chat.storage.redis.clock import RedisClock
+from mochi_project.background.redis_queue import HOLD_SECONDS, count_workers
+from sessions_app.store.redis.connection import RedisConnection
+from tests.functional.durability.conftest import LAST_LINE, Upstream
+from tests.redis_server import running_redis
+
+ROOT = Path(__file__).parents[3]
+TASK = "chat.tasks.summarize"
+SECRETS = {"MOCHI_SECRET_KEY": "0123456789abcdef" * 2}
+
+
+def until(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.02)
+    return found
+
+
+class Model:
+    """Answers people at once; a summary it writes when it is told to."""
+
+    def __init__(self):
+        self.asked = threading.Semaphore(0)
+        self.go_on = threading.Event()
+
+    def __call__(self, answer):
+        if not any("summar" in message["content"].lower() for message in answer.messages):
+            answer.say("Hello!")
+            answer.finish()
+            return
+        self.asked.release()
+        assert self.go_on.wait(90)
+        summary = json.dumps({"summary": "They met.", "topics": ["meeting"]})
+        message = {"role": "assistant", "content": summary}
+        answer.chunk(json.dumps({"model": "m", "message": message, **LAST_LINE}).encode())
+        answer.raw(b"0\r\n\r\n")
+
+
+@pytest.fixture
+def model():
+    upstream = Upstream()
+    upstream.behave = model = Model()
+    model.url = upstream.url
+    yield model
+    model.go_on.set()
+    upstream.close()
+
+
+@pytest.fixture(scope="module")
+def redis_server():
+    """A server of its own: its keys have no test's prefix."""
+    with running_redis("--appendonly", "no") as url:
+        yield url
+
+
+@pytest.fixture
+def shared(model, redis_server, tmp_path):
+    """What the nodes have in common."""
+    return {
+        "MOCHI_JOURNAL_URL": redis_server,
+        "MOCHI_SESSIONS_DIR": str(tmp_path / "sessions"),
+        "MOCHI_OLLAMA_HOST": model.url,
+        "MOCHI_SUMMARIZATION_INTERVAL_SECONDS": "0",
+        **SECRETS,
+    }
+
+
+class Worker:
+    """A worker on a machine of its own."""
+
+    def __init__(self, data_dir, variables):
+        data_dir.mkdir()
+        self.data_dir = data_dir
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("MOCHI_")}
+        self._process = subprocess.Popen(
+            [sys.executable, ROOT / "manage.py", "qcluster"],
+            env={**environment, **variables, "MOCHI_DATA_DIR": str(data_dir)},
+            stdout=subprocess.DEVNULL,
+        )
+
+    def kill(self):
+        family = [psutil.Process(self._process.pid)]
+        family += family[0].children(recursive=True)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for member in family:
+                with suppress(psutil.NoSuchProcess):
+                    member.send_signal(number)
+        self._process.wait()
+
+    def stop(self):
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+
+@pytest.fixture
+def start_worker(shared, tmp_path):
+    workers = []
+
+    def begin():
+        workers.append(Worker(tmp_path / f"worker-{len(workers)}", shared))
+        return workers[-1]
+
+    yield begin
+    for worker in workers:
+        with suppress(psutil.NoSuchProcess):
+            worker.kill()
+
+
+@pytest.fixture
+def redis(redis_server):
+    return RedisConnection(redis_server)
+
+
+def summary_in(tmp_path, session_id):
+    session = json.loads((tmp_path / "sessions" / f"{session_id}.json").read_text())
+    return session["metadata"]["summary"]
+
+
+def test_a_worker_of_another_node_writes_the_summary(
+    start, start_worker, shared, model, redis, tmp_path
+):
+    server = start(**shared)
+    chat = server.chat()
+    model.go_on.set()
+    session_id = chat.new_session()
+    chat.say(session_id, "Hi!")
+    worker = start_worker()
+
+    until(lambda: summary_in(tmp_path, session_id))
+
+    assert count_workers(redis) == 1
+    assert not [*tmp_path.rglob("queue.sqlite3*"), *tmp_path.rglob("secret_key")]
+    assert worker.stop() == 0
+
+
+def test_a_summary_whose_worker_was_killed_is_written_by_another(
+    start, start_worker, shared, model, redis, tmp_path
+):
+    chat = start(**shared).chat()
+    killed = start_worker()
+    session_id = chat.new_session()
+    chat.say(session_id, "Hi!")
+    assert model.asked.acquire(timeout=90)
+
+    killed.kill()
+
+    held = redis.root_key("held", TASK)
+    [(held_session, until_then)] = redis.client.zrange(held, 0, -1, withscores=True)
+    assert held_session.decode() == session_id
+    assert (
+        until_then <= RedisClock(redis)().timestamp() + HOLD_SECONDS
+    )  # of the 40 s that it may take
+    model.go_on.set()
+    redis.client.zadd(held, {held_session: 0})  # these seconds pass
+    start_worker()
+    assert until(lambda: summary_in(tmp_path, session_id))["summary"] == "They met."
+    until(lambda: not redis.client.exists(held))
+
+
+def test_a_task_that_was_lost_with_its_worker_is_found_in_the_sessions(
+    start, start_worker, shared, model, redis, tmp_path
+):
+    chat = start(**shared).chat()
+    session_id = chat.new_session()
+    chat.say(session_id, "Hi!")
+    due = redis.root_key("due", TASK)
+    until(lambda: redis.client.zrem(due, session_id))  # as if a worker had popped it, and died
+    file = tmp_path / "sessions" / f"{session_id}.json"
+    session = json.loads(file.read_text())
+    session["metadata"]["summary_due"] = "2026-01-01T00:00:00+00:00"
+    file.write_text(json.dumps(session, indent=2))
+    model.go_on.set()
+    redis.client.delete(redis.root_key("looked", TASK))  # it is time to look
+
+    start_worker()
+
+    until(lambda: summary_in(tmp_path, session_id))

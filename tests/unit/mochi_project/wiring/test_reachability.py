@@ -1,0 +1,126 @@
+"""Health is asked for every second by many: what is shared is asked for by one of them."""
+
+import asyncio
+import threading
+
+import pytest
+
+from mochi_project.background.redis_queue import note_worker
+from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.reachability import Asked, JournalState, Stores
+from sessions_app.errors import StorageUnavailable
+from sessions_app.store.objects.store import ObjectMissing, ObjectStore
+from sessions_app.store.redis.connection import RedisConnection
+
+AWAY = RedisConnection("redis://127.0.0.1:1")
+
+
+class Shared(Cluster):
+    """What is shared, made by a test."""
+
+    def __init__(self, connection: RedisConnection, objects: ObjectStore | None) -> None:
+        self.connection = connection
+        self.objects = objects
+
+
+class Store(ObjectStore):
+    """An object store that answers as it is told."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def head_bytes(self, key: str, size: int) -> None:  # type: ignore[override]
+        if self._error is not None:
+            raise self._error
+
+
+def sharing(connection: RedisConnection, objects: ObjectStore | None = None) -> Stores:
+    return Stores(Shared(connection, objects), list)
+
+
+async def test_many_who_ask_at_once_get_one_answer() -> None:
+    asked = 0
+    go_on = threading.Event()
+
+    def ask() -> int:
+        nonlocal asked
+        asked += 1
+        assert go_on.wait(30)
+        return asked
+
+    question = Asked(ask, 0, fresh_seconds=3600, patience_seconds=30)
+    answers = asyncio.gather(*(question.answer() for _ in range(20)))
+    await asyncio.sleep(0)
+    go_on.set()
+
+    assert await answers == [1] * 20
+    assert await question.answer() == 1
+
+
+async def test_an_answer_that_does_not_come_is_not_asked_for_again_meanwhile() -> None:
+    asked = 0
+    go_on = threading.Event()
+
+    def ask() -> str:
+        nonlocal asked
+        asked += 1
+        assert go_on.wait(30)
+        return "yes"
+
+    question = Asked(ask, "no", fresh_seconds=0, patience_seconds=0.001)
+    for _ in range(5):
+        assert await question.answer() == "no"
+    assert asked == 1
+
+    go_on.set()
+    while await question.answer() == "no":
+        pass
+
+
+async def test_files_are_not_asked_for() -> None:
+    stores = Stores(None, list)
+
+    assert await stores.journal() == JournalState("files")
+    assert await stores.sessions() == "files"
+    await stores.require()
+
+
+async def test_a_journal_that_answers_says_who_works(redis_connection: RedisConnection) -> None:
+    await asyncio.to_thread(lambda: note_worker(redis_connection)("one"))
+    stores = sharing(redis_connection)
+
+    assert await stores.journal() == JournalState("ok", workers=1)
+    await stores.require()
+
+
+async def test_who_can_not_reach_the_journal_takes_no_requests() -> None:
+    stores = sharing(AWAY)
+
+    assert await stores.journal() == JournalState("unreachable")
+    with pytest.raises(StorageUnavailable, match="MOCHI_JOURNAL_URL"):
+        await stores.require()
+
+
+@pytest.mark.parametrize("error", [None, ObjectMissing("is-it-there")])
+async def test_a_store_that_answers_can_be_reached(error: Exception | None) -> None:
+    stores = sharing(AWAY, Store(error))
+
+    assert await stores.sessions() == "ok"
+
+
+async def test_who_can_not_reach_the_store_takes_no_requests(
+    redis_connection: RedisConnection,
+) -> None:
+    stores = sharing(redis_connection, Store(StorageUnavailable("no answer")))
+
+    assert await stores.sessions() == "unreachable"
+    with pytest.raises(StorageUnavailable, match="MOCHI_SESSIONS_URL"):
+        await stores.require()
+
+
+async def test_failures_are_counted_and_not_known_where_they_can_not_be_read() -> None:
+    def fail() -> list[object]:
+        raise StorageUnavailable("no answer")
+
+    assert await Stores(None, lambda: ["one", "two"]).failures() == 2
+    assert await Stores(None, fail).failures() == 0
