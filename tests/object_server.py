@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,8 +47,8 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
-Serve = Callable[[], Answer]
-"""Has moto do what the request says."""
+Serve = Callable[..., Answer]
+"""Has moto do what the request says, but for the headers that are named: ``IF_MATCH``, say."""
 Meddle = Callable[[Request, Serve], Answer | None]
 """Returns the answer of a request, or None to close the connection without any."""
 
@@ -120,14 +120,16 @@ class ObjectServer:
         )
         meddle = self._meddle or (lambda _request, serve: serve())
         self.requests.append(request)
-        answer = meddle(request, lambda: self._serve(environ))
+        answer = meddle(request, lambda *ignored: self._serve(environ, ignored))
         if answer is None:
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError
         start(answer.status, answer.headers)
         return [answer.body]
 
-    def _serve(self, environ: dict[str, Any]) -> Answer:
+    def _serve(self, environ: dict[str, Any], ignored: Sequence[str]) -> Answer:
+        for header in ignored:
+            environ.pop(f"HTTP_{header}", None)
         with self._lock:
             body, status, headers = run_wsgi_app(self._moto, environ, buffered=True)
             return Answer(status, list(headers), b"".join(body))
