@@ -1,6 +1,6 @@
 """Keeps hints at claims in a hash of Redis, which may lose them: then claims are found by visits.
 
-``{prefix}claimed`` maps ``{session} {turn}`` to ``{owner} {started_at}``. A session may have several:
+``{prefix}claimed`` maps ``{session} {turn}`` to ``{owner} {started_at}``. A session may have more:
 of two turns that want it only one gets it, and each takes back its own.
 """
 
@@ -56,7 +56,7 @@ class RedisClaimHints:
         self._take_back()
         with self._connection.translated():
             found = self._connection.client.hgetall(self._key)
-        hints = (_hint(field.decode(), value.decode()) for field, value in found.items())
+        hints = (_hint(_text(field), _text(value)) for field, value in found.items())
         return [hint for hint in hints if hint is not None]
 
     def _take_back(self) -> None:
@@ -78,3 +78,7 @@ def _hint(field: str, value: str) -> ClaimHint | None:
     session_id, _, turn_id = field.partition(" ")
     owner, _, started_at = value.partition(" ")
     return ClaimHint(session_id, turn_id, owner, started_at) if turn_id and owner else None
+
+
+def _text(data: bytes | str) -> str:
+    return data if isinstance(data, str) else data.decode("utf-8", "replace")
