@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
     StrPath,
+    make_private_directory,
     raise_if_unwritable,
     read_regular,
     sync_directory,
@@ -85,7 +86,11 @@ class TurnClaims:
         record = f"{turn_id}|{owner}|{started_at}|{VERSION}"
         path = self._path(session_id)
         try:
-            os.symlink(record, path)
+            try:
+                os.symlink(record, path)
+            except FileNotFoundError:  # the first, of owners that have no files here
+                make_private_directory(self._directory, durable=False)
+                os.symlink(record, path)
         except FileExistsError:
             self._remove(session_id)
             os.symlink(record, path)

@@ -20,6 +20,7 @@ from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Claim
 from tests.claims import claim_session
+from tests.contract.memory_repository import MemoryOwners
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 SESSION_ID = "a1b2c3d4e5"
@@ -329,3 +330,15 @@ def test_a_directory_in_place_of_a_claim_on_a_deleted_session_is_swept(
     delete_and_die(repository, SESSION_ID)
     assert repository.sweep() == 1
     assert repository.claims() == []
+
+
+def test_the_first_claim_of_owners_that_have_no_files_makes_its_directory(
+    tmp_path: Path, make_session: MakeSession
+) -> None:
+    repository = FileSessionRepository(tmp_path, owners=MemoryOwners())
+    repository.create(make_session("Hello"))
+    claim_session(repository, SESSION_ID, "t1")
+    claim = repository.claim_of(SESSION_ID)
+    assert claim is not None
+    assert (claim.owner, claim.alive) == ("owner0", True)
+    assert (tmp_path / ".claims").stat().st_mode & 0o777 == 0o700
