@@ -3,6 +3,8 @@
 from mochi_project.configuration.config import MochiSettings
 from models_app.profiles import ProfileService
 from models_app.vendors.registry import KNOWN_VENDORS
+from sessions_app.errors import StorageUnavailable
+from sessions_app.store.documents import Documents
 
 WELL_KNOWN = frozenset(
     {
@@ -85,19 +87,34 @@ class KeyVariables:
 
     Args:
         settings: The configuration.
+        profiles: The profiles, which may name others.
     """
 
-    def __init__(self, settings: MochiSettings) -> None:
+    def __init__(self, settings: MochiSettings, profiles: Documents) -> None:
         configured = {provider.api_key_env or "" for provider in settings.providers.values()}
         usual = {variable for vendor in KNOWN_VENDORS for variable in vendor.key_variables}
         stores = OF_OBJECT_STORES if settings.sessions_url is not None else frozenset()
         self._fixed = WELL_KNOWN | usual | configured | stores
-        self._profiles = ProfileService(settings.resolved_data_dir / "profiles")
+        self._profiles = ProfileService(profiles)
+        self._named: frozenset[str] | None = None
 
     def names(self) -> frozenset[str]:
         """Return them, in upper case: well-known ones, and those of providers and profiles now.
 
-        Blocks for milliseconds: profiles are files.
+        Blocks for milliseconds, or for as long as an object store says nothing: then they are those
+        that were known last.
+
+        Raises:
+            StorageUnavailable: The profiles are out of reach, and were from the beginning.
         """
-        named = {profile.api_key_env or "" for profile in self._profiles.list().profiles}
-        return frozenset(name.upper() for name in self._fixed | named if name)
+        self._named = self._named_now()
+        return frozenset(name.upper() for name in self._fixed | self._named if name)
+
+    def _named_now(self) -> frozenset[str]:
+        try:
+            profiles = self._profiles.list().profiles
+        except StorageUnavailable:
+            if self._named is None:
+                raise
+            return self._named
+        return frozenset(profile.api_key_env or "" for profile in profiles)

@@ -6,6 +6,8 @@ from functools import partial
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
+from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.documents import build_profiles
 from models_app.catalogue import AgentModels, ModelCatalogue
 from models_app.model_calls import ModelCallObserver
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -18,6 +20,7 @@ def build_models(
     settings: MochiSettings,
     observer: ModelCallObserver | None = None,
     agents: Callable[[ModelCatalogue], AgentModels] | None = None,
+    cluster: Cluster | None = None,
 ) -> ModelCatalogue:
     """Build the catalogue of models; it connects to a provider with the first request.
 
@@ -25,6 +28,7 @@ def build_models(
         settings: The configuration.
         observer: Sees every call of a model; None logs them.
         agents: As ``ModelCatalogue`` takes it.
+        cluster: What is shared with other machines.
     """
     silence = settings.upstream_timeout_seconds
     vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
@@ -36,7 +40,7 @@ def build_models(
     return ModelCatalogue(
         OllamaLanguageModel(host=settings.ollama_host, silence_timeout=silence),
         [open_vendor(vendor) for vendor in vendors.values()],
-        profiles=ProfileService(settings.resolved_data_dir / "profiles", list(vendors.values())),
+        profiles=ProfileService(build_profiles(settings, cluster), list(vendors.values())),
         profile_gate=TrustGate(settings.trust, PROFILES),
         open_vendor=open_vendor,
         observer=observer,

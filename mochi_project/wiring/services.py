@@ -31,6 +31,7 @@ from mochi_project.wiring.agents import (
     build_agents,
 )
 from mochi_project.wiring.cluster import Cluster, build_cluster
+from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.reachability import Stores
@@ -112,7 +113,7 @@ def build_services(settings: MochiSettings) -> Services:
     cluster = build_cluster(settings)
     tools = build_tools(settings, cluster)
     folders = build_agent_folders(settings, tools, cluster)
-    models = build_models(settings, model_calls, folders.models)
+    models = build_models(settings, model_calls, folders.models, cluster)
     storage = build_storage(settings, cluster)
     questions = build_questions(settings, cluster)
     summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
@@ -131,7 +132,7 @@ def build_services(settings: MochiSettings) -> Services:
     return Services(
         settings=settings,
         sessions=sessions,
-        prompts=SystemPromptService(settings.resolved_system_prompts_dir),
+        prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
         preparer=preparer,
         turns=saved.turns,

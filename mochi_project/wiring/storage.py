@@ -18,6 +18,7 @@ from chat.storage.records import TURN_KINDS, TURN_NAMES, Records
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster
+from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
 
@@ -59,7 +60,18 @@ class ConversationStorage:
         known = {metadata.session_id for metadata in listing.sessions}
         known |= {item.file.removesuffix(".json") for item in listing.unreadable}
         for session_id in set(old) - known:
-            self.records.discard(session_id)
+            if self._is_gone(session_id):
+                self.records.discard(session_id)
+
+    def _is_gone(self, session_id: str) -> bool:
+        """Return whether there is no such session, which a listing may have missed."""
+        try:
+            self.repository.load(session_id)
+        except SessionNotFound:
+            return True
+        except SessionCorrupt:
+            pass
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +84,7 @@ class _Part:
         records_dir: What was asked of their turns in other protocols.
         prefix: What the keys of its journals have behind the prefix of all keys.
         folder: Its folder in an object store.
+        responses: The folder there of what was asked of its turns.
         durable: Whether the sessions shall survive a power cut.
     """
 
@@ -80,6 +93,7 @@ class _Part:
     records_dir: Path
     prefix: str
     folder: str
+    responses: str
     durable: bool = True
 
 
@@ -125,7 +139,11 @@ def _repository(
     )
 
 
-def _records(part: _Part, cluster: Cluster | None) -> Records:  # noqa: ARG001
+def _records(part: _Part, cluster: Cluster | None) -> Records:
+    if cluster is not None and (objects := cluster.objects) is not None:
+        from sessions_app.store.objects.records import ObjectRecords  # noqa: PLC0415 - an extra
+
+        return ObjectRecords(objects.under(part.responses), names=TURN_NAMES, kinds=TURN_KINDS)
     return FileRecords(part.records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False)
 
 
@@ -175,6 +193,7 @@ def build_storage(settings: MochiSettings, cluster: Cluster | None) -> Conversat
         records_dir=responses_dir(settings),
         prefix="",
         folder="sessions",
+        responses="responses",
     )
     return _build(
         part,
@@ -199,6 +218,7 @@ def build_agent_storage(settings: MochiSettings, cluster: Cluster | None) -> Con
         records_dir=settings.resolved_state_dir / "agent_responses",
         prefix=AGENTS,
         folder="agents",
+        responses="agent_responses",
     )
     return _build(
         part, cluster, keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys")
@@ -213,6 +233,7 @@ def _ephemeral_part(settings: MochiSettings) -> _Part:
         records_dir=directory / "responses",
         prefix=EPHEMERAL,
         folder="ephemeral",
+        responses="ephemeral_responses",
         durable=False,
     )
 

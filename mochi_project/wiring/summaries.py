@@ -12,11 +12,11 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.documents import build_failures
 from mochi_project.wiring.storage import ConversationStorage
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallObserver
 from models_app.structured import StructuredModels
-from sessions_app.store.documents import FileDocuments
 
 
 def build_summaries(
@@ -42,10 +42,7 @@ def build_summaries(
         writer=SummaryWriter(storage.repository, answers, wanted),
         models=models,
         queue=_build_queue(settings, cluster),
-        failures=SummaryFailures(
-            FileDocuments(settings.resolved_state_dir / "summaries", durable=False),
-            clock=_clock(cluster),
-        ),
+        failures=SummaryFailures(build_failures(settings, cluster), clock=_clock(cluster)),
         unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,

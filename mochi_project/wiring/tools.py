@@ -7,6 +7,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import MCP, TOOLS
 from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.documents import build_profiles
 from mochi_project.wiring.key_variables import KeyVariables
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
@@ -45,7 +46,7 @@ def build_tools(settings: MochiSettings, cluster: Cluster | None) -> ToolService
     fork_server = ForkServerClient(
         settings.resolved_data_dir,
         added=workspace,
-        keys=KeyVariables(settings).names,
+        keys=KeyVariables(settings, build_profiles(settings, cluster)).names,
         passed=settings.tool_environment,
     )
     hosted = ToolFolder(path=settings.resolved_tools_dir, name="tools")

@@ -3,8 +3,31 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.key_variables import KeyVariables
+from sessions_app.errors import StorageUnavailable
+from sessions_app.store.documents import FileDocuments
+from tests.contract.memory_storage import MemoryDocuments
+
+PROFILE = json.dumps({"provider": "openai", "model": "gpt", "api_key_env": "PROFILE_KEY"}).encode()
+
+
+def variables_of(settings: MochiSettings) -> KeyVariables:
+    return KeyVariables(settings, FileDocuments(settings.resolved_data_dir / "profiles"))
+
+
+class DistantDocuments(MemoryDocuments):
+    """Documents that are out of reach for a while."""
+
+    is_away = False
+
+    def snapshot(self) -> MemoryDocuments:
+        if self.is_away:
+            raise StorageUnavailable("away")
+        return super().snapshot()
 
 
 def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> None:
@@ -13,12 +36,11 @@ def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> Non
         "openai": {"api_key_env": "ANOTHER_OPENAI_KEY"},
         "open": {"base_url": "http://localhost:2"},
     }
-    variables = KeyVariables(load_settings(data_dir=data_dir, providers=providers))
+    variables = variables_of(load_settings(data_dir=data_dir, providers=providers))
     before = variables.names()
 
-    profile = {"provider": "openai", "model": "gpt", "api_key_env": "PROFILE_KEY"}
     (data_dir / "profiles").mkdir()
-    (data_dir / "profiles" / "p.json").write_text(json.dumps(profile))
+    (data_dir / "profiles" / "p.json").write_bytes(PROFILE)
     (data_dir / "profiles" / "broken.json").write_text("{")
 
     wanted = {"OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY"}
@@ -29,7 +51,23 @@ def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> Non
 
 def test_keys_of_the_store_of_sessions_are_withheld_where_there_is_one(data_dir: Path) -> None:
     shared = {"journal_url": "redis://localhost", "sessions_url": "s3://bucket/prefix"}
-    names = KeyVariables(load_settings(data_dir=data_dir, secret_key="s" * 32, **shared)).names()
+    settings = load_settings(data_dir=data_dir, secret_key="s" * 32, **shared)
+    names = KeyVariables(settings, MemoryDocuments()).names()
 
     assert {"AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY"} <= names
-    assert "AWS_SECRET_ACCESS_KEY" not in KeyVariables(load_settings(data_dir=data_dir)).names()
+    assert "AWS_SECRET_ACCESS_KEY" not in variables_of(load_settings(data_dir=data_dir)).names()
+
+
+def test_keys_that_were_known_are_withheld_while_the_profiles_are_out_of_reach(
+    data_dir: Path,
+) -> None:
+    profiles = DistantDocuments({"p.json": PROFILE})
+    variables = KeyVariables(load_settings(data_dir=data_dir), profiles)
+    profiles.is_away = True
+    with pytest.raises(StorageUnavailable):
+        variables.names()
+    profiles.is_away = False
+    known = variables.names()
+    profiles.is_away = True
+    assert "PROFILE_KEY" in known
+    assert variables.names() == known

@@ -1,15 +1,24 @@
 """Which adapters keep what belongs to turns."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chat.errors import ConfirmationAlreadyDecided
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import build_cluster
-from mochi_project.wiring.storage import build_questions
-from sessions_app.ids_and_clock import new_session_id
+from mochi_project.wiring.storage import (
+    build_agent_storage,
+    build_ephemeral_storage,
+    build_questions,
+    build_storage,
+)
+from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import ToolCall
+from sessions_app.session import make_session
+from sessions_app.store.repository import Listing, SessionRepository
 from tests.unit.mochi_project.wiring.test_cluster import KEY
 
 
@@ -36,3 +45,58 @@ def test_machines_share_questions_and_keep_those_of_unsaved_sessions_apart(
     with pytest.raises(ConfirmationAlreadyDecided):
         stores[0].decide(session_id, question.confirmation_id, approved=False)
     assert not (tmp_path / "one").exists()
+
+
+def test_nodes_share_records_of_responses_and_each_storage_has_its_own(
+    tmp_path: Path, object_url: str
+) -> None:
+    builds = (build_storage, build_agent_storage, build_ephemeral_storage)
+    nodes = [
+        [
+            build(settings, build_cluster(settings)).records
+            for build in builds
+            for settings in [
+                load_settings(
+                    data_dir=tmp_path / name,
+                    journal_url="redis://localhost:1",
+                    sessions_url=object_url,
+                    secret_key=KEY,
+                )
+            ]
+        ]
+        for name in ("one", "two")
+    ]
+    session_id, turn_id = new_session_id(), "0" * 20
+    for number, (one, other) in enumerate(zip(*nodes, strict=True)):
+        assert one.read(session_id, turn_id, "request") is None
+        assert one.put(session_id, turn_id, "request", b"%d" % number)
+        assert other.read(session_id, turn_id, "request") == b"%d" % number
+    assert not (tmp_path / "one").exists()
+
+
+def test_records_of_a_session_that_a_list_missed_stay(tmp_path: Path) -> None:
+    storage = build_storage(load_settings(data_dir=tmp_path), None)
+    kept = make_session(new_session_id(), "m", now=utc_now())
+    storage.repository.create(kept)
+    gone = new_session_id()
+    for session_id in (kept.session_id, gone):
+        storage.records.put(session_id, "0" * 20, "request", b"{}")
+    forgetful = replace(storage, repository=Forgetful(storage.repository))
+    forgetful.sweep_records(-3600)
+    assert [storage.records.kinds(each) for each in (kept.session_id, gone)] == [
+        {"0" * 20: {"request"}},
+        {},
+    ]
+
+
+class Forgetful:
+    """Sessions of which the list knows none, as of an index that was not told."""
+
+    def __init__(self, repository: SessionRepository) -> None:
+        self._repository = repository
+
+    def list(self) -> Listing:
+        return Listing(sessions=(), unreadable=())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._repository, name)

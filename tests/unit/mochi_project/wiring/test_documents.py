@@ -1,0 +1,42 @@
+"""Documents are where the sessions are: in files, or in the object store that all nodes share."""
+
+from pathlib import Path
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.loading import load_settings
+from mochi_project.wiring.cluster import build_cluster
+from mochi_project.wiring.documents import build_failures, build_profiles, build_prompts
+from sessions_app.store.objects.store import ObjectStore
+
+
+def node(directory: Path, object_url: str) -> MochiSettings:
+    """Return the settings of a node with a data directory of its own."""
+    return load_settings(
+        data_dir=directory,
+        journal_url="redis://localhost:1",
+        sessions_url=object_url,
+        secret_key="s" * 32,
+    )
+
+
+def test_what_one_node_writes_another_reads_and_no_node_keeps_files(
+    tmp_path: Path, object_url: str, object_store: ObjectStore
+) -> None:
+    one, other = (node(tmp_path / name, object_url) for name in ("one", "other"))
+    for build in (build_prompts, build_profiles, build_failures):
+        build(one, build_cluster(one)).create("a.md", build.__name__.encode())
+        assert build(other, build_cluster(other)).read("a.md") == build.__name__.encode()
+    assert list(tmp_path.rglob("*.md")) == []
+    keys = {item.key for page in object_store.list() for item in page}
+    assert keys == {"prompts/a.md", "profiles/a.md", "summaries/a.md"}
+
+
+def test_without_an_object_store_they_are_files(data_dir: Path) -> None:
+    settings = load_settings(data_dir=data_dir)
+    for build in (build_prompts, build_profiles, build_failures):
+        build(settings, build_cluster(settings)).create("a.md", b"text")
+    assert sorted(path.relative_to(data_dir).as_posix() for path in data_dir.rglob("*.md")) == [
+        ".mochi/summaries/a.md",
+        "profiles/a.md",
+        "system_prompts/a.md",
+    ]
