@@ -13,6 +13,7 @@ The tree::
         * NothingToContinue     VALIDATION_ERROR
         * MissingToolResult     MISSING_TOOL_RESULT
         * TurnInterrupted       TURN_INTERRUPTED (retryable)
+        * JournalUnavailable    SERVICE_UNAVAILABLE (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
         * TurnFailed            what its journal says
         * KeyReused             VALIDATION_ERROR
@@ -134,6 +135,19 @@ class TurnInterrupted(TurnError):
 
     def __init__(self) -> None:
         super().__init__("The server stopped while it ran this turn. Send it again to continue.")
+
+
+class JournalUnavailable(TurnError):
+    """A turn's words can't be kept just now; what there was of the answer is in the session."""
+
+    code = "SERVICE_UNAVAILABLE"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The store of running turns could not be reached for too long. What there was of the "
+            "answer is saved; send it again to continue."
+        )
 
 
 class TurnCrashed(TurnError):

@@ -12,12 +12,18 @@ from chat.stream.events import Done, Event
 from chat.stream.heartbeat import HEARTBEAT_SECONDS
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
 from chat.turn.outcome import failed
+from sessions_app.errors import StorageUnavailable
 
 LIVENESS_SECONDS = 1.0
+AWAY_SECONDS = 30.0
+"""For so long a listener waits for a journal whose store can't be reached, as for a silent turn."""
 
 
 class JournalFollower:
     """Listens to a turn from an event number on: the journal so far, then what is added to it.
+
+    Numbers have no gaps. Where a store has lost some of a journal, the listener gets the end of an
+    interrupted turn in place of what follows: never a text that lacks something.
 
     Args:
         session_id: The session.
@@ -44,6 +50,7 @@ class JournalFollower:
         self._settle = settle
         self._position = 0
         self._last_number = 0
+        self._away_since: float | None = None
         self._ended = False
         self._read_ahead: list[Entry] = []
         self._changed = asyncio.Event()
@@ -95,7 +102,7 @@ class JournalFollower:
             entries = await self._read()
             if entries:
                 return entries
-            if not running:  # sealed, or swept, and nothing more came
+            if not running or self._is_given_up():  # sealed, or swept, and nothing more came
                 return self._last_words()
             silence = self._loop.time() - self._last_sent
             if silence >= HEARTBEAT_SECONDS:
@@ -105,17 +112,36 @@ class JournalFollower:
                 async with asyncio.timeout(min(LIVENESS_SECONDS, HEARTBEAT_SECONDS - silence)):
                     await self._changed.wait()
             except TimeoutError:
-                running = await self._settle()
+                running = await self._still_runs()
         return None
 
+    async def _still_runs(self) -> bool:
+        try:
+            return await self._settle()
+        except StorageUnavailable:  # whoever can't be asked has not died
+            return True
+
     async def _read(self) -> Sequence[Entry]:
-        passage = await asyncio.to_thread(
-            self._journal.read, self._session_id, self.turn_id, self._position
-        )
+        try:
+            passage = await asyncio.to_thread(
+                self._journal.read, self._session_id, self.turn_id, self._position
+            )
+        except StorageUnavailable:
+            self._away_since = self._away_since or self._loop.time()
+            return []
+        self._away_since = None
         self._position = passage.position
-        self._last_number = max(self._last_number, *(entry.n for entry in passage.entries), 0)
-        self._ended = self._ended or any(entry.event == Done.event for entry in passage.entries)
+        for index, entry in enumerate(passage.entries):
+            if entry.n > self._last_number + 1:
+                return [*passage.entries[:index], *(self._last_words() or ())]
+            self._last_number = entry.n or self._last_number
+            self._ended = self._ended or entry.event == Done.event
         return passage.entries
+
+    def _is_given_up(self) -> bool:
+        """Return whether the journal's store was away for too long."""
+        away = self._away_since
+        return away is not None and self._loop.time() - away >= AWAY_SECONDS
 
     def _last_words(self) -> Sequence[Entry] | None:
         """Return an end for a turn that can't be sealed yet; its journal gets one later."""

@@ -135,9 +135,6 @@ class TurnClaimer:
                 session = changed.session
         else:
             raise SessionBusy(session_id)
-        read = partial(asyncio.to_thread, self._journal.read, session_id, job.turn_id)
-        discard = partial(asyncio.to_thread, self._journal.discard, session_id, job.turn_id)
-        stream = TurnStream(job.turn_id, writer=writer, read_journal=read, discard_journal=discard)
         recorder = SessionRecorder(
             self._repository,
             session=job.session,
@@ -146,7 +143,17 @@ class TurnClaimer:
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
         )
+        stream = self._stream_of(session_id, job.turn_id, writer)
         return ClaimedTurn(job=job, stream=stream, recorder=recorder)
+
+    def _stream_of(self, session_id: str, turn_id: str, writer: JournalWriter) -> TurnStream:
+        return TurnStream(
+            turn_id,
+            session_id=session_id,
+            writer=writer,
+            read_journal=partial(asyncio.to_thread, self._journal.read, session_id, turn_id),
+            discard_journal=partial(asyncio.to_thread, self._journal.discard, session_id, turn_id),
+        )
 
     def _load_idle(self, session_id: str) -> Session:
         """Return the session, unless a turn runs: a provider need not be asked for that."""

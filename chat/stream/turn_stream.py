@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from chat.errors import TurnLimitReached
-from chat.storage.journal import JournalWriter, Passage, do_nothing, line
+from chat.storage.journal import JournalLost, JournalWriter, Passage, do_nothing, line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import Event
 from chat.stream.heartbeat import Heartbeat
+from chat.stream.journal_errors import broken_off, error_of
 from chat.stream.notes import Note
 from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
-from sessions_app.errors import StorageError
-from sessions_app.store.atomic import raise_if_unwritable
+from sessions_app.errors import MochiError, StorageError, StorageUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +22,8 @@ MAX_PENDING_BYTES = 256 * 1024
 MAX_TURN_BYTES = 64 * 1024 * 1024
 """Of journal; some 800,000 tokens. Nothing else ends a model that goes on and on, but time."""
 EVENT_BYTES = 256  # what a waiting event takes in memory beside its payload, roughly
+
+RETRY_SECONDS = 0.25  # before a journal is read again that could not be reached
 
 ReadJournal = Callable[[int], Awaitable[Passage]]
 Observe = Callable[[Sequence[Event | Note]], None]
@@ -33,9 +35,12 @@ class TurnStream:
     """Numbers and journals the events of one turn, and delivers them.
 
     An event is shown to listeners once the journal has kept it: at once where the journal is a
-    file, later and in the same order where it is not.
+    file, later and in the same order where it is not. A turn whose journal was lost goes on for
+    those who listen to it here.
 
     Attributes:
+        turn_id: The turn.
+        session_id: Its session.
         last_number: The number of the newest event that was shown.
         journalled: The number of the newest event that can be read again.
         written: How many bytes of journal there are.
@@ -47,17 +52,21 @@ class TurnStream:
         self,
         turn_id: str,
         *,
+        session_id: str,
         writer: JournalWriter,
         read_journal: ReadJournal,
         discard_journal: Callable[[], Awaitable[None]],
     ) -> None:
         self.turn_id = turn_id
+        self.session_id = session_id
         self.last_number = 0
         self.journalled = 0
         self.written = 0
         self.ended = False
         self.failure: OSError | None = None
         self._is_left = False
+        self._is_lost = False
+        self._failed: Callable[[MochiError], object] | None = None
         self._writer = writer
         self._read_journal = read_journal
         self._discard_journal = discard_journal
@@ -66,6 +75,7 @@ class TurnStream:
         self._unkept: deque[Unkept] = deque()
         self._observer: Observe | None = None
         self._left: Callable[[], None] | None = None
+        writer.when_troubled(self._take_trouble)
 
     @property
     def subscriber_count(self) -> int:
@@ -78,6 +88,10 @@ class TurnStream:
         An agent's turn is narrated to the turn that called the agent in this way.
         """
         self._observer = observer
+
+    def when_failed(self, call: Callable[[MochiError], object]) -> None:
+        """Have ``call`` called when the journal fails while nothing is sent to it."""
+        self._failed = call
 
     def emit(self, events: Sequence[Event]) -> None:
         """Journal events and send them, in order: one write and one delivery to every listener.
@@ -137,7 +151,7 @@ class TurnStream:
         """Show the oldest events that were not shown yet: the journal has them now."""
         numbered, events, _ = self._unkept.popleft()
         self.last_number = numbered[-1].number
-        if journalled:
+        if journalled and not self._is_lost:
             self.journalled = self.last_number
         for subscription in self._subscriptions:
             subscription.push(numbered)
@@ -167,11 +181,12 @@ class TurnStream:
 
         Raises:
             StorageError: The journal could not be written.
+            JournalUnavailable: Its store was away for too long.
+            TurnInterrupted: Other processes end the turn.
             TurnLimitReached: It is as large as a turn's may be.
         """
         if self.failure is not None:
-            raise_if_unwritable(self.failure)
-            raise StorageError("The turn can't be recorded.") from self.failure
+            raise error_of(self.failure) from self.failure
         if self.written > MAX_TURN_BYTES:
             raise TurnLimitReached(
                 f"The turn said more than {MAX_TURN_BYTES // 2**20} MiB; that is the limit."
@@ -188,7 +203,7 @@ class TurnStream:
             return
         try:
             await self._discard_journal()
-        except OSError:  # no client saw it, so the next turn's start removes it
+        except (OSError, StorageError):  # no client saw it, so the next turn's start removes it
             logger.exception("the journal of a refused turn could not be removed")
 
     def _write(self, lines: str, kept: Callable[[], None] = do_nothing) -> bool:
@@ -199,6 +214,16 @@ class TurnStream:
             return False
         self.written += len(lines)
         return True
+
+    def _take_trouble(self, error: OSError) -> None:
+        """Learn that the journal keeps nothing more, while nothing may be sent to it."""
+        if isinstance(error, JournalLost):
+            self._is_lost = True  # nobody can read again what comes
+            return
+        if self.failure is None:
+            self._fail(error)
+        if self._failed is not None:
+            self._failed(error_of(error))
 
     def _fail(self, error: OSError) -> None:
         """Send nothing more, and give the numbers of what will never be kept to the last events."""
@@ -244,7 +269,7 @@ class Subscription:
 
     What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
     behind reads the rest from the journal, in passages of that size: a slow client costs no more
-    memory and misses nothing.
+    memory and misses nothing. Where the journal lacks some of it, the listener gets an end.
     After 15 s of silence it gets no events, so that a heartbeat can be sent.
     """
 
@@ -255,6 +280,7 @@ class Subscription:
         self._pending: list[NumberedEvent] = []
         self._pending_bytes = 0
         self._is_silent = False
+        self._is_broken_off = False
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Push | None = None
         self._behind = after is not None and after < stream.journalled
@@ -308,6 +334,8 @@ class Subscription:
         Returns:
             The events; None when the stream has ended and everything was fetched.
         """
+        if self._is_broken_off:
+            return None
         while self._behind or not self._pending:
             if self._behind:
                 if missed := await self._catch_up():
@@ -341,15 +369,23 @@ class Subscription:
         """Return the next passage of what was missed; there may be more."""
         missed: list[NumberedEvent] = []
         while not missed:
-            passage = await self._read_journal(self._position)
+            try:
+                passage = await self._read_journal(self._position)
+            except StorageUnavailable:
+                if not self._stream.ended:
+                    await asyncio.sleep(RETRY_SECONDS)
+                    return missed
+                passage = Passage([], self._position)
             if not passage.entries:
                 break
             self._position = passage.position
             missed = numbered_events(passage.entries, after=self._fetched)
+        if not missed and self._fetched < self._stream.journalled:
+            self._is_broken_off = True  # what should be there and is not will not come either
+            missed = broken_off(self._stream.session_id, after=self._fetched)
         if missed:
             self._fetched = missed[-1].number
             self._pushed = max(self._pushed, self._fetched)
-        # What should be there and is not (a removed journal) will not come either.
-        self._behind = bool(missed) and self._fetched < self._stream.journalled
+        self._behind = not self._is_broken_off and self._fetched < self._stream.journalled
         self._heartbeat.last_sent = self._now()
         return missed

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from chat.approvals.approver import Approver
@@ -67,6 +68,7 @@ class TurnEngine:
             rounds=lambda: self._machine.rounds,
         )
         self.outcome = self.actions.outcome
+        stream.when_failed(partial(self.stop, Input.ERROR))
 
     @property
     def state(self) -> State:

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from chat.storage.journal import PASSAGE_BYTES, Entry, Fenced, OwnerCondemned, Passage, do_nothing
+from chat.storage.journal import (
+    PASSAGE_BYTES,
+    Entry,
+    Fenced,
+    JournalLost,
+    OwnerCondemned,
+    Passage,
+    do_nothing,
+)
 
 
 class Lines:
@@ -35,9 +43,13 @@ class MemoryWriter:
         self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self.failure: OSError | None = None
+        self.is_lost = False
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
         self._check()
+        if self.is_lost:
+            kept()
+            return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -64,6 +76,11 @@ class MemoryWriter:
 
     def fail(self, error: OSError) -> None:
         self.failure = error
+
+    def lose(self) -> None:
+        """Keep nothing more, and say so, as a journal that its store has lost."""
+        self.is_lost = True
+        self.troubled(JournalLost())
 
     def _check(self) -> None:
         if self._lines.epoch != self._epoch:

@@ -46,6 +46,7 @@ class Turn:
         self.journal = FileTurnJournal(root)
         self.stream = TurnStream(
             TURN,
+            session_id=SESSION,
             writer=self.journal.open(SESSION, TURN, owner="me"),
             read_journal=partial(asyncio.to_thread, self.journal.read, SESSION, TURN),
             discard_journal=partial(asyncio.to_thread, self.journal.discard, SESSION, TURN),

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from chat.storage.journal import Fenced, OwnerCondemned, line
+from chat.storage.journal import Fenced, JournalAway, OwnerCondemned, line
 from chat.stream import turn_stream
 from chat.turn.state_machine import State
 from models_app.language_model import Finished, TextDelta
@@ -162,3 +162,65 @@ async def test_a_process_that_was_given_up_begins_its_turn_under_its_new_id(make
     _, outcome = await run(house, await house.new_session())
     assert outcome.state is State.COMPLETED
     assert journal.refused == 1
+
+
+async def test_a_journal_that_is_away_for_too_long_ends_a_turn_that_says_nothing(house, journal):
+    house.model.say([TextDelta("kept")], WAIT)
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    while (await turn.first_subscription.next())[-1].name != "content_delta":
+        pass
+    await house.model.asked.wait()
+    away = JournalAway(errno.ETIMEDOUT, "away")
+    journal.writers[-1].fail(away)
+    journal.writers[-1].troubled(away)
+    rest = await read_all(turn.first_subscription)
+    assert [event.name for event in rest] == ["error", "done"]
+    assert rest[0].decode().code == "SERVICE_UNAVAILABLE"
+    assert (await turn.finished()).state is State.FAILED
+    answer = (await house.messages(session_id))[-1]
+    assert (answer.content, answer.interrupted) == ("kept", True)
+
+
+async def test_a_turn_whose_journal_was_taken_over_ends_at_once(house, journal):
+    house.model.say([TextDelta("kept")], WAIT)
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    await house.model.asked.wait()
+    fenced = Fenced(errno.EPERM, "taken over")
+    journal.writers[-1].fail(fenced)
+    journal.writers[-1].troubled(fenced)
+    rest = await read_all(turn.first_subscription)
+    assert rest[-2].decode().code == "TURN_INTERRUPTED"
+    assert (await turn.finished()).state is State.FAILED
+
+
+async def test_a_turn_whose_journal_was_lost_goes_on_for_its_listeners(house, journal):
+    house.model.say([TextDelta("kept")], WAIT, [TextDelta(" lost")], [Finished()])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    while (await turn.first_subscription.next())[-1].name != "content_delta":
+        pass
+    journalled = turn.stream.journalled
+    journal.writers[-1].lose()
+    house.model.go_on.set()
+    rest = await read_all(turn.first_subscription)
+    assert [event.name for event in rest] == ["content_delta", "message_complete", "done"]
+    assert (await turn.finished()).state is State.COMPLETED
+    assert (await house.messages(session_id))[-1].content == "kept lost"
+    assert (turn.stream.journalled, turn.stream.last_number) == (journalled, journalled + 3)
+
+
+async def test_who_would_have_to_read_what_was_lost_gets_an_end(house, journal):
+    house.model.say([TextDelta("kept")], WAIT, [TextDelta(" lost")], [Finished()])
+    session_id = await house.new_session()
+    turn = await house.turns.start(session_id, HELLO)
+    while (await turn.first_subscription.next())[-1].name != "content_delta":
+        pass
+    journal.move_aside(session_id, turn.turn_id)
+    journal.writers[-1].lose()
+    late = turn.stream.subscribe(after=1)
+    house.model.go_on.set()
+    events = await read_all(late)
+    assert [(event.number, event.name) for event in events] == [(2, "error"), (3, "done")]
+    await turn.finished()

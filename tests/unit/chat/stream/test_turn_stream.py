@@ -32,6 +32,7 @@ async def turn_stream(tmp_path):
     writer = await asyncio.to_thread(journal.open, "s", "t1", owner="me")
     made = TurnStream(
         "t1",
+        session_id="s",
         writer=writer,
         read_journal=partial(asyncio.to_thread, journal.read, "s", "t1"),
         discard_journal=partial(asyncio.to_thread, journal.discard, "s", "t1"),
@@ -263,6 +264,9 @@ class SlowWriter:
         self.lines += lines
         self.waiting.append(kept)
 
+    def when_troubled(self, call):
+        self.troubled = call
+
     def keep(self, count=1):
         for _ in range(count):
             self.waiting.pop(0)()
@@ -288,7 +292,7 @@ def slow():
 
 @pytest.fixture
 def slow_stream(slow):
-    return TurnStream("t1", writer=slow, read_journal=None, discard_journal=None)
+    return TurnStream("t1", session_id="s", writer=slow, read_journal=None, discard_journal=None)
 
 
 async def test_nothing_is_shown_before_it_is_kept(slow, slow_stream):

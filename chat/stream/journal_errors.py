@@ -1,0 +1,36 @@
+"""Says what ends a turn whose journal failed, and a stream whose journal has a gap."""
+
+from chat.errors import JournalUnavailable, TurnInterrupted
+from chat.storage.journal import Fenced, JournalAway
+from chat.stream.encoding import encode_event
+from chat.stream.events import Done, Event, Failed
+from chat.stream.numbered_event import NumberedEvent
+from sessions_app.errors import MochiError, StorageError
+from sessions_app.store.atomic import raise_if_unwritable
+
+
+def error_of(failure: OSError) -> MochiError:
+    """Return the error of a turn for that of its journal."""
+    if isinstance(failure, JournalAway):
+        return JournalUnavailable()
+    if isinstance(failure, Fenced):
+        return TurnInterrupted()
+    try:
+        raise_if_unwritable(failure)
+    except StorageError as error:
+        return error
+    return StorageError("The turn can't be recorded.")
+
+
+def broken_off(session_id: str, *, after: int) -> list[NumberedEvent]:
+    """Return the end of a stream whose journal lacks what comes after an event."""
+    error = TurnInterrupted()
+    details = {"retryable": error.retryable}
+    words: tuple[Event, ...] = (
+        Failed(code=error.code, message=error.message, details=details),
+        Done(session_id=session_id),
+    )
+    return [
+        NumberedEvent(number, event.event, encode_event(event))
+        for number, event in enumerate(words, after + 1)
+    ]
