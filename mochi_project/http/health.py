@@ -11,6 +11,7 @@ from chat.errors import ShuttingDown
 from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.version import VERSION
+from mochi_project.wiring.reachability import Reachability
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import StorageReadOnly
 
@@ -27,6 +28,8 @@ class HealthOut(BaseModel):
                 "ollama_connected": True,
                 "ollama_host": "http://localhost:11434",
                 "version": "0.1.0",
+                "journal": "files",
+                "sessions": "files",
                 "worker_alive": True,
                 "summaries_failing": 0,
                 "test_mode": False,
@@ -39,7 +42,15 @@ class HealthOut(BaseModel):
     ollama_connected: bool = Field(description="Whether Ollama answered just now")
     ollama_host: str = Field(description="Ollama's URL, without credentials")
     version: str
-    worker_alive: bool = Field(description="Whether the background worker runs, in any process")
+    journal: Reachability = Field(
+        description="Whether `MOCHI_JOURNAL_URL` answered just now; `files` without one"
+    )
+    sessions: Reachability = Field(
+        description="Whether `MOCHI_SESSIONS_URL` answered in the last seconds; `files` without one"
+    )
+    worker_alive: bool = Field(
+        description="Whether a background worker runs, in any process on any machine"
+    )
     summaries_failing: int = Field(
         description="Sessions whose summary could not be made; `doctor` says why"
     )
@@ -61,6 +72,7 @@ async def ready() -> ReadyOut:
     Raises:
         ShuttingDown: It is about to stop, and starts no turns any more.
         StorageReadOnly: It can't write to its data directory.
+        StorageUnavailable: It can't reach what it shares with other machines.
     """
     services = get_services()
     if services.turns.is_closing:
@@ -68,25 +80,30 @@ async def ready() -> ReadyOut:
     directory = services.settings.resolved_state_dir
     if not await asyncio.to_thread(os.access, directory, os.W_OK | os.X_OK):
         raise StorageReadOnly(f"{directory} can't be written to")
+    await services.stores.require()
     return ReadyOut(status="ready")
 
 
 async def health() -> HealthOut:
     """Check the services, within two seconds."""
     services = get_services()
-    settings = services.settings
-    ollama_connected = await _answers(services.models.ping())
-    worker_alive, failing = await asyncio.to_thread(
-        lambda: (_worker_runs(settings), services.summaries.failing())
+    stores = services.stores
+    ollama_connected, journal, sessions, failing = await asyncio.gather(
+        _answers(services.models.ping()), stores.journal(), stores.sessions(), stores.failures()
     )
+    worker_alive = journal.workers > 0
+    if journal.state == "files":
+        worker_alive = await asyncio.to_thread(_worker_runs, services.settings)
     return HealthOut(
         status="ok",
         ollama_connected=ollama_connected,
         ollama_host=services.models.public_host,
         version=VERSION,
+        journal=journal.state,
+        sessions=sessions,
         worker_alive=worker_alive,
-        summaries_failing=len(failing),
-        test_mode=settings.test_mode,
+        summaries_failing=failing,
+        test_mode=services.settings.test_mode,
         providers=services.models.providers,
     )
 

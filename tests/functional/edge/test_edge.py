@@ -339,6 +339,8 @@ def test_health_waits_for_no_silent_model_server_and_tells_no_credentials(
         "ollama_connected": False,
         "ollama_host": f"http://127.0.0.1:{silent_port(host)}",
         "version": health["version"],
+        "journal": "files",
+        "sessions": "files",
         "worker_alive": False,
         "summaries_failing": 0,
         "test_mode": False,

@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.redis_server import running_redis
+
 Start = Callable[..., Any]
 
 TEST_MODE = {"MOCHI_TEST_MODE": "true", "MOCHI_TEST_WORDS_PER_SECOND": "0"}
@@ -59,6 +61,24 @@ def test_a_server_that_can_not_write_lives_and_is_not_ready(start: Start, tmp_pa
         state.unlink()
         away.rename(state)
     assert server.get("/api/v1/health/ready").status_code == 200
+
+
+def test_a_server_that_can_not_reach_its_journal_lives_and_is_not_ready(start: Start) -> None:
+    with running_redis("--appendonly", "no") as url:
+        server = start(**TEST_MODE, MOCHI_JOURNAL_URL=url, MOCHI_SECRET_KEY="0" * 32)
+        assert server.get("/api/v1/health").json()["journal"] == "ok"
+        assert server.get("/api/v1/health").json()["sessions"] == "files"
+        assert server.get("/api/v1/health/ready").status_code == 200
+
+    deadline = time.monotonic() + 30  # an answer holds for a moment
+    while (answer := server.get("/api/v1/health/ready")).status_code == 200:
+        assert time.monotonic() < deadline
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "STORAGE_UNAVAILABLE"
+    health = server.get("/api/v1/health")
+    assert health.status_code == 200
+    assert health.json()["status"] == "ok"
+    assert health.json()["journal"] == "unreachable"
 
 
 def lines_of(server: Any, count: int) -> list[dict[str, Any]]:
