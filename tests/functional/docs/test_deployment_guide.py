@@ -24,6 +24,9 @@ ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs/deployment.md").read_text("utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
+CLUSTER = yaml.safe_load((ROOT / "compose.cluster.yaml").read_text("utf-8"))
+CLUSTER_NGINX = (ROOT / "nginx.cluster.conf").read_text("utf-8")
+NODES = ("mochi1", "mochi2", "mochi3")
 NGINX = dict(re.findall(r"<!-- nginx: (\w+) -->\n```nginx\n(.*?)```\n", GUIDE, re.DOTALL))
 UNIT = re.findall(r"<!-- systemd -->\n```ini\n(.*?)```\n", GUIDE, re.DOTALL)
 NAME = "chat.example.org"
@@ -136,6 +139,26 @@ def test_nginx_offers_the_docs_page_below_a_path(start: Callable[..., Any], ngin
     assert sessions.json()["total"] == 0
 
 
+def test_the_proxy_of_a_cluster_passes_streams_to_its_nodes(
+    start: Callable[..., Any], nginx: Proxy
+) -> None:
+    server = start(MOCHI_API_TOKEN="s3cret")
+    block = CLUSTER_NGINX.replace("listen 8000", "listen 127.0.0.1:@PORT@")
+    for node in NODES:
+        assert block.count(f"server {node}:8000;") == 1
+        block = block.replace(f"{node}:8000", server.url.removeprefix("http://"))
+    url = nginx(block, "http")
+    with httpx.Client(base_url=url, trust_env=False, timeout=30, headers=TOKEN) as client:
+        streams = [
+            client.post("/api/v1/chat/stream", json={"model": "qwen3:14b", "message": "Hi"})
+            for _ in NODES
+        ]
+        models = client.get("/v1/models")
+
+    assert ["event: done" in stream.text for stream in streams] == [True] * 3
+    assert models.status_code == 200
+
+
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     [text] = UNIT
     variables = re.findall(r"MOCHI_(\w+)", text)
@@ -191,6 +214,54 @@ def test_the_stanza_for_a_gpu_needs_nothing_but_its_comment_signs_taken() -> Non
 
     [device] = deploy["resources"]["reservations"]["devices"]
     assert device["capabilities"] == ["gpu"]
+
+
+def test_the_nodes_of_a_cluster_are_alike_and_keep_nothing() -> None:
+    services = CLUSTER["services"]
+    node = services[NODES[0]]
+    worker = services["worker"]
+
+    assert all(services[name] == node for name in NODES)
+    assert {**worker, "command": 0, "healthcheck": 0, "deploy": 0} == {
+        **node,
+        **{"command": 0, "healthcheck": 0, "deploy": 0},
+    }
+    assert (worker["command"], worker["deploy"]) == (["mochi-server", "qcluster"], {"replicas": 2})
+    assert node["tmpfs"] == ["/data:mode=0700,uid=1000,gid=1000"]
+    assert all(volume.endswith(":ro") for volume in node["volumes"])
+    assert node["environment"]["MOCHI_BACKGROUND_WORKER"] == "false"
+    assert services["nginx"]["depends_on"] == [*NODES]
+
+
+def test_a_cluster_is_given_its_secrets_and_settings_that_there_are() -> None:
+    environment = CLUSTER["services"]["mochi1"]["environment"]
+    names = [name for name in environment if name.startswith("MOCHI_")]
+    keys = {name for vendor in KNOWN_VENDORS for name in vendor.key_variables}
+
+    assert {name.removeprefix("MOCHI_").lower() for name in names} <= (
+        MochiSettings.model_fields.keys()
+    )
+    assert keys <= {name for name, value in environment.items() if value is None}
+    for name in ("MOCHI_API_TOKEN", "MOCHI_SECRET_KEY"):
+        assert environment[name] == f"${{{name}:?set {name} in .env}}"
+    assert "VALKEY_PASSWORD:?" in environment["MOCHI_JOURNAL_URL"]
+
+
+def test_what_lives_in_a_cluster_is_never_thrown_away() -> None:
+    services = CLUSTER["services"]
+    valkey = services["valkey"]["command"]
+
+    assert "--maxmemory-policy noeviction" in valkey
+    assert "--appendonly yes" in valkey
+    for name, path in (("valkey", "/data"), ("store", "/data")):
+        assert services[name]["volumes"] == [f"{name}:{path}"]
+        assert name in CLUSTER["volumes"]
+    published = {name for name, service in services.items() if service.get("ports")}
+    assert published == {"nginx"}
+
+
+def test_the_image_has_what_a_cluster_takes() -> None:
+    assert re.search(r"^RUN uv sync .*--extra cluster", DOCKERFILE, re.MULTILINE)
 
 
 def test_the_guides_name_commands_that_a_wheel_has() -> None:
