@@ -21,10 +21,6 @@ ROOT = "mochi:"
 """The prefix of every key. Those of agents' sessions have ``a:`` behind it, those of sessions that
 are not saved ``e:``."""
 MOST_CONNECTIONS = 64
-CONFIRM_SECONDS = 3.0
-"""For so long a confirmation is waited for. A server that syncs once a second takes up to two."""
-
-_NO_LOCAL_WAIT = ("unknown command", "appendonly is disabled")
 
 
 class RedisConnection:
@@ -64,18 +60,10 @@ class RedisConnection:
         """The client, which may be used by any thread."""
         return self.shared.client if self.shared is not None else self._connect()
 
-    @cached_property
-    def patient(self) -> redis.Redis:
-        """The client for what the server takes its time for: ``CONFIRM_SECONDS``."""
-        if self.shared is not None:
-            return self.shared.patient
-        return self._connect(answered_within=CONFIRM_SECONDS + self.timeout_seconds)
-
     def under(self, prefix: str) -> "RedisConnection":
         """Return the same connections with keys that have another prefix behind the root's."""
         other = copy(self)
-        for own in ("client", "patient"):
-            other.__dict__.pop(own, None)
+        other.__dict__.pop("client", None)
         other.prefix = self.root + prefix
         other.shared = self.shared or self
         return other
@@ -112,36 +100,24 @@ class RedisConnection:
             raise
 
     def confirm(self) -> None:
-        """Wait until everything that was written so far would survive.
+        """Wait until as many replicas as were asked for have everything that was written so far.
 
-        That is: until the server has it on disk, where it can say so (from 7.2 on), and as many
-        replicas as were asked for have it.
+        The server's own disk is not waited for: it is synced once a second, and that is what one
+        who approves a call would wait (docs/decisions/0068).
 
         Raises:
             StorageUnavailable: Too few have it in time; what was written may be lost.
         """
-        milliseconds = int(CONFIRM_SECONDS * 1000)
-        try:
-            local, replicas = self._after_a_write("WAITAOF", 1, self.replicas, milliseconds)
-            enough = local >= 1 and replicas >= self.replicas
-        except redis.ResponseError as error:
-            if not any(reason in str(error) for reason in _NO_LOCAL_WAIT):
-                raise
-            enough = not self.replicas or (
-                self._after_a_write("WAIT", self.replicas, milliseconds) >= self.replicas
-            )
-        if not enough:
-            raise StorageUnavailable("Too few replicas of Redis took a write in time.")
-
-    def _after_a_write(self, *command: Any) -> Any:
-        """Run a command that waits for the writes of its own connection, behind one.
-
-        It is behind those of all other connections, too.
-        """
-        with self.translated(), self.patient.pipeline(transaction=False) as pipeline:
+        if not self.replicas:
+            return
+        milliseconds = int(self.timeout_seconds * 500)
+        with self.translated(), self.client.pipeline(transaction=False) as pipeline:
+            # It waits for the writes of its own connection. This one is behind those of all others.
             pipeline.set(self.root_key("confirm"), b"1", px=1000)
-            pipeline.execute_command(*command)
-            return pipeline.execute()[-1]
+            pipeline.execute_command("WAIT", self.replicas, milliseconds)
+            _, replicas = pipeline.execute()
+        if replicas < self.replicas:
+            raise StorageUnavailable("Too few replicas of Redis took a write in time.")
 
     def address(self) -> RedisUrl:
         """Return where the server is now, for a connection of one's own; asks the Sentinels.
@@ -163,12 +139,10 @@ class RedisConnection:
 
     def close(self) -> None:
         """Close the connections; a later call opens others."""
-        if self.shared is None:
-            for own in ("client", "patient"):
-                if own in self.__dict__:
-                    getattr(self, own).close()
+        if "client" in self.__dict__ and self.shared is None:
+            self.client.close()
 
-    def _connect(self, *, answered_within: float | None = None) -> redis.Redis:
+    def _connect(self) -> redis.Redis:
         url = parse_redis_url(self._url)
         options: dict[str, Any] = {
             "db": url.database,
@@ -177,7 +151,6 @@ class RedisConnection:
             "max_connections": MOST_CONNECTIONS,
             **self._patience(),
         }
-        options["socket_timeout"] = answered_within or self.timeout_seconds
         if url.name:
             client: redis.Redis = self._sentinels(url).master_for(url.name, **options)
             return client
