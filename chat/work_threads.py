@@ -11,6 +11,11 @@ from sessions_app.shielding import to_the_end
 
 Result = TypeVar("Result")
 
+FILE_THREADS = 4
+OBJECT_THREADS = 24
+"""Threads for the sessions' files, each of which is written in a millisecond or two, and for their
+objects, which take as long as the way to the store."""
+
 
 class InThread(Protocol):
     """Runs blocking work in another thread, as ``asyncio.to_thread`` does without arguments."""
@@ -28,7 +33,7 @@ class _Work(NamedTuple):
 
 
 class WorkThreads:
-    """A few threads for the work that every turn waits for: its session's file.
+    """A few threads for the work that every turn waits for: its session's file or object.
 
     ``asyncio.to_thread`` makes two futures, a condition and some 75 calls of each visit to a
     thread; this is one future and a queue. There are always as many threads as ``count``, however
@@ -38,7 +43,7 @@ class WorkThreads:
         count: How many; they are started with the first work.
     """
 
-    def __init__(self, count: int = 4) -> None:
+    def __init__(self, count: int = FILE_THREADS) -> None:
         self._count = count
         self._waiting: SimpleQueue[_Work | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []

@@ -335,14 +335,16 @@ class SessionManager:
 
     def _load(self, session_id: str) -> Session:
         """Return the session, with what its last turn left if that died with its process."""
-        if self._recover is not None:
-            claim = self.repository.claim_of(session_id)
-            if claim and not claim.alive:
-                try:
-                    return self._update_idle(session_id, lambda session: session)
-                except Exception as error:  # reading never fails because recovering did
-                    if not isinstance(error, (SessionError, StorageError)):
-                        logger.exception("recovery failed", extra={"session_id": session_id})
+        if self._recover is None:
+            return self.repository.load(session_id)
+        session, claim = self.repository.load_claimed(session_id)
+        if claim is None or claim.alive:
+            return session
+        try:
+            return self._update_idle(session_id, lambda session: session)
+        except Exception as error:  # reading never fails because recovering did
+            if not isinstance(error, (SessionError, StorageError)):
+                logger.exception("recovery failed", extra={"session_id": session_id})
         return self.repository.load(session_id)
 
     def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:

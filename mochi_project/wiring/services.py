@@ -19,7 +19,7 @@ from chat.service import ChatService, Conversations
 from chat.start.preparation import TurnPreparer
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
-from chat.work_threads import WorkThreads
+from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
@@ -107,6 +107,11 @@ class Services:
 _current: Services | None = None
 
 
+def build_threads(settings: MochiSettings) -> WorkThreads:
+    """Build the threads that write sessions: more where they wait for an object store."""
+    return WorkThreads(OBJECT_THREADS if settings.sessions_url is not None else FILE_THREADS)
+
+
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
@@ -118,7 +123,7 @@ def build_services(settings: MochiSettings) -> Services:
     questions = build_questions(settings, cluster)
     summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
     preparer = _build_preparer(settings, models, tools.catalogue)
-    threads = WorkThreads()
+    threads = build_threads(settings)
     agents = build_agents(
         settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )

@@ -254,6 +254,11 @@ class FileSessionRepository:
         _require_id(session_id)
         return self._claim_on(session_id)
 
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+        """Return the session and the claim on it, dead or alive."""
+        claim = self.claim_of(session_id)
+        return self.load(session_id), claim
+
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
         ids = [name for name in self._claims.session_ids() if is_session_id(name)]

@@ -139,6 +139,9 @@ class SessionClaims(Protocol):
     def claim_of(self, session_id: str) -> Claim | None:
         """Return the claim on the session, dead or alive, or None."""
 
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+        """Return the session and the claim on it, which was read first or with it."""
+
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
 

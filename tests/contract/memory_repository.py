@@ -167,6 +167,9 @@ class MemorySessionRepository:
         self.loads += 1
         return self._looked_at(claim)
 
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+        return self.load(session_id), self.claim_of(session_id)
+
     def claims(self) -> Sequence[Claim]:
         """Return the claims that were noted: a hint, which no session is read for."""
         return [self._looked_at(claim) for claim in list(self._hints.values())]

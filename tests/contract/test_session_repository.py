@@ -406,6 +406,17 @@ def test_a_dead_turn_is_recovered_with_the_calls_that_had_begun(
     assert repository.claim_of(FIRST) is None
 
 
+def test_a_session_is_read_with_its_claim(repository: SessionRepository) -> None:
+    repository.create(new_session())
+    assert repository.load_claimed(FIRST) == (new_session(), None)
+    claim_session(repository, FIRST, "t1")
+    session, claim = repository.load_claimed(FIRST)
+    assert (session, claim) == (new_session(), repository.claim_of(FIRST))
+    for session_id in (SECOND, "../x"):
+        with pytest.raises(SessionNotFound):
+            repository.load_claimed(session_id)
+
+
 def test_a_deleted_session_is_remembered(repository: SessionRepository) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")

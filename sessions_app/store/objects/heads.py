@@ -1,6 +1,7 @@
 """Reads from a store what an index keeps of its objects."""
 
 from sessions_app.store.listing import HEAD_SIZE
+from sessions_app.store.objects.envelope import is_tombstone
 from sessions_app.store.objects.indexed import SUFFIX, Indexed, from_head, from_whole
 from sessions_app.store.objects.store import ObjectMissing, ObjectStore
 
@@ -13,6 +14,8 @@ def read_indexed(store: ObjectStore, session_id: str) -> Indexed | None:
     key = session_id + SUFFIX
     try:
         head = store.head_bytes(key, HEAD_SIZE)
+        if is_tombstone(head.data):
+            return None
         known = from_head(head.data, session_id, head.tag.etag)
         if known is not None:
             return known

@@ -60,7 +60,7 @@ def require_atomic_conditions(store: ObjectStore) -> None:
     """
     for _ in range(ROUNDS):
         with _probe(store) as (objects, key):
-            created = _winners(lambda name: objects.put_new(key, name))
+            created = _winners(lambda data: objects.put_new(key, data))
             _require_one(store, len(created), "create one object")
             replaced = _winners(partial(_replace, objects, key, created[0]))
             _require_one(store, len(replaced), "replace one object")
@@ -77,10 +77,10 @@ def _winners(write: Callable[[bytes], Tag]) -> list[Tag]:
     unclear: list[OutcomeUnclear] = []
     failed: list[Exception] = []
 
-    def run(name: bytes) -> None:
+    def run(data: bytes) -> None:
         start.wait()
         try:
-            won.append(write(name))
+            won.append(write(data))
         except (ObjectExists, ObjectChanged):
             pass
         except OutcomeUnclear as error:  # refused, perhaps, for another one that was under way
@@ -89,8 +89,9 @@ def _winners(write: Callable[[bytes], Tag]) -> list[Tag]:
             failed.append(error)
 
     writers = [
-        threading.Thread(target=run, args=(f"writer {number}".encode(),))
-        for number in range(WRITERS)
+        # Equal content would have an equal tag, under which another one may replace it.
+        threading.Thread(target=run, args=(secrets.token_bytes(16),))
+        for _ in range(WRITERS)
     ]
     for writer in writers:
         writer.start()

@@ -178,6 +178,12 @@ class ObjectSessionRepository:
         document = self._objects.peek(session_id)
         return None if document is None else self._claims.judged(document.envelope.claim)
 
+    def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
+        """Return the session and the claim on it, dead or alive: they are one object."""
+        _require_id(session_id)
+        document = self._objects.read(session_id)
+        return document.session, self._claims.judged(document.envelope.claim)
+
     def claims(self) -> Sequence[Claim]:
         """Return the claims that hints name: dead ones as the objects have them.
 

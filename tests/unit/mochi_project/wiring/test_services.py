@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
 from mochi_project.management.backup import entries_of
-from mochi_project.wiring.services import build_services
+from mochi_project.wiring.services import build_services, build_threads
 from mochi_project.wiring.storage import build_storage
 from models_app.scripted.server import ScriptedModelServer
 
@@ -122,3 +123,19 @@ async def test_a_turn_without_a_saved_session_is_in_no_list_and_leaves_nothing(
         await scripted.stop()
     left = await asyncio.to_thread(lambda: list(tmp_path.rglob(f"*{turn.session_id}*")))
     assert left == []
+
+
+@pytest.mark.allow_blocking
+@pytest.mark.parametrize(
+    ("variables", "count"),
+    [({}, 4), ({"journal_url": "redis://h", "sessions_url": "s3://bucket/prefix"}, 24)],
+)
+async def test_sessions_are_written_by_more_threads_where_writes_take_long(
+    tmp_path: Path, variables: dict[str, str], count: int
+) -> None:
+    threads = build_threads(load_settings(data_dir=tmp_path, secret_key="x" * 50, **variables))
+    all_at_once = threading.Barrier(count)
+    try:
+        await asyncio.gather(*(threads.run(lambda: all_at_once.wait(30)) for _ in range(count)))
+    finally:
+        await asyncio.to_thread(threads.close)

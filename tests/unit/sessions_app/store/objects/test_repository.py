@@ -174,6 +174,22 @@ def test_what_another_process_wrote_is_read_once(
     assert asked(object_server) == ["PUT", "GET", "PUT"]
 
 
+def test_a_session_and_its_claim_are_read_at_once(
+    open_repository: OpenRepository, object_server: ObjectServer, new_session: Session
+) -> None:
+    mine = open_repository()
+    mine.create(new_session)
+    claim_session(mine, FIRST, "t1")
+    other = open_repository()
+    object_server.forget_requests()
+    session, claim = other.load_claimed(FIRST)
+    assert asked(object_server) == ["GET"]
+    assert claim is not None
+    assert (session, claim.turn_id) == (new_session, "t1")
+    other.release(FIRST, "t1")
+    assert asked(object_server) == ["PUT"], "what was just read is not read again"
+
+
 def test_what_is_refused_is_asked_again_of_the_newest_session(
     open_repository: OpenRepository, new_session: Session
 ) -> None:
