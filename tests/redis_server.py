@@ -36,7 +36,15 @@ def running_redis(*options: str) -> Iterator[str]:
     require_redis()
     with tempfile.TemporaryDirectory(prefix="redis-") as directory:
         socket = Path(directory) / "socket"
-        command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", directory]
+        command = [
+            shutil.which("redis-server") or "",
+            "--port",
+            "0",
+            "--unixsocket",
+            str(socket),
+            "--dir",
+            directory,
+        ]
         process = subprocess.Popen(
             [*command, "--save", "", *options], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL
         )
@@ -48,7 +56,7 @@ def running_redis(*options: str) -> Iterator[str]:
             process.wait()
 
 
-def wait_for_redis(url: str, process: "subprocess.Popen[bytes]") -> None:
+def wait_for_redis(url: str, process: "subprocess.Popen[bytes] | None" = None) -> None:
     """Wait until a server answers."""
     end = time.monotonic() + PATIENCE_SECONDS
     with redis.Redis.from_url(url) as client:
@@ -56,7 +64,7 @@ def wait_for_redis(url: str, process: "subprocess.Popen[bytes]") -> None:
             try:
                 client.ping()
             except redis.ConnectionError:
-                assert process.poll() is None, "redis-server has ended"
+                assert process is None or process.poll() is None, "redis-server has ended"
                 assert time.monotonic() < end, "redis-server does not answer"
                 time.sleep(0.01)
             else:

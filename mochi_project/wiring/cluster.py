@@ -4,6 +4,7 @@ Nothing is imported or opened before it is used; without ``MOCHI_JOURNAL_URL`` t
 and neither library is ever imported.
 """
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from chat.storage.redis.hub import Hub
     from sessions_app.store.objects.store import ObjectStore
     from sessions_app.store.redis.connection import RedisConnection
+    from sessions_app.store.redis.leases import LeaseOwners
+
+POOL_VARIABLE = "_MOCHI_POOL"
+"""Names the parent of web processes, which condemns those of them that died."""
 
 AGENTS = "a:"
 EPHEMERAL = "e:"
@@ -39,6 +44,20 @@ class Cluster:
         return RedisConnection(url, replicas=self._settings.journal_replicas)
 
     @cached_property
+    def owners(self) -> "LeaseOwners":
+        """The processes that live, this one included: all storages have the same ones."""
+        from sessions_app.store.redis.leases import LeaseOwners  # noqa: PLC0415 - an extra
+
+        pool = os.environ.get(POOL_VARIABLE)
+        name = process_name(pool, os.getpid()) if pool else ""
+        return LeaseOwners(self.connection, self._settings.lease_seconds, name=name)
+
+    def release(self) -> None:
+        """Let others know at once that this process has stopped; blocks for moments."""
+        if "owners" in self.__dict__:
+            self.owners.release()
+
+    @cached_property
     def hub(self) -> "Hub":
         """The thread that follows journals and signals."""
         from chat.storage.redis.hub import Hub  # noqa: PLC0415 - an extra
@@ -52,6 +71,11 @@ class Cluster:
 
         url = self._settings.sessions_url
         return None if url is None else ObjectStore(url)
+
+
+def process_name(pool: str, process: int) -> str:
+    """Return the name of a process that was started by the pool with this name."""
+    return f"{pool}x{process}"
 
 
 def build_cluster(settings: MochiSettings) -> Cluster | None:

@@ -159,13 +159,15 @@ def build_services(settings: MochiSettings) -> Services:
         agents=agents.catalogue,
         agent_chats=agents.chats,
         stores=Stores(cluster, summaries.failing),
-        _closing=partial(_close, tools, threads),
+        _closing=partial(_close, tools, threads, cluster),
     )
 
 
-async def _close(tools: ToolServices, threads: WorkThreads) -> None:
+async def _close(tools: ToolServices, threads: WorkThreads, cluster: Cluster | None) -> None:
     await tools.aclose()
     await asyncio.to_thread(threads.close)
+    if cluster is not None:  # no turn is left that is not saved
+        await asyncio.to_thread(cluster.release)
 
 
 def _build_chat(

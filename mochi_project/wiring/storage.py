@@ -129,13 +129,12 @@ def _journal(part: _Part, cluster: Cluster | None) -> TurnJournal:  # noqa: ARG0
     return FileTurnJournal(part.journals_dir, part.sessions_dir)
 
 
-def _repository(
-    part: _Part,
-    cluster: Cluster | None,  # noqa: ARG001
-    journal: TurnJournal,
-) -> SessionRepository:
+def _repository(part: _Part, cluster: Cluster | None, journal: TurnJournal) -> SessionRepository:
     return FileSessionRepository(
-        part.sessions_dir, is_over=journal.was_closed, durable=part.durable
+        part.sessions_dir,
+        owners=None if cluster is None else cluster.owners,
+        is_over=journal.was_closed,
+        durable=part.durable,
     )
 
 

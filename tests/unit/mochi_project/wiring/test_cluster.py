@@ -1,12 +1,16 @@
+import asyncio
 import os
+import secrets
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import redis
 
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.cluster import build_cluster
+from mochi_project.wiring.cluster import POOL_VARIABLE, Cluster, build_cluster, process_name
+from mochi_project.wiring.services import build_services
 from sessions_app.store.redis.connection import RedisConnection
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -39,6 +43,39 @@ def test_what_is_shared_is_connected_when_it_is_used() -> None:
     assert cluster.connection.replicas == 2
     assert cluster.objects is None
     assert not cluster.hub.is_running
+    assert cluster.owners.lease_seconds == 6
+
+
+@pytest.mark.allow_blocking  # as libraries are imported
+async def test_services_that_close_give_up_the_lease_of_their_process(
+    redis_server: str, tmp_path: Path
+) -> None:
+    services = await asyncio.to_thread(
+        build_services, load_settings(data_dir=tmp_path, journal_url=redis_server, secret_key=KEY)
+    )
+    owner = await asyncio.to_thread(services.sessions.repository.owners.mine)
+    with redis.Redis.from_url(redis_server) as client:
+        assert client.exists(f"mochi:w:{owner}")
+
+        await services.aclose()
+
+        assert not client.exists(f"mochi:w:{owner}")
+        assert client.exists(f"mochi:dead:{owner}")
+
+
+def test_a_parent_condemns_a_web_process_that_died(
+    redis_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = secrets.token_hex(8)
+    monkeypatch.setenv(POOL_VARIABLE, pool)
+    settings = load_settings(journal_url=redis_server, secret_key=KEY)
+    child, parent, other = (Cluster(settings) for _ in range(3))
+    owner = child.owners.mine()
+
+    parent.owners.condemn_process(process_name(pool, os.getpid()))
+
+    assert not other.owners.lives(owner)
+    child.release()
 
 
 def test_without_the_variables_no_library_of_an_engine_is_imported(tmp_path: Path) -> None:
