@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 VERSION = b"1"
 """Of signals; it changes when one of a kind means something else."""
 LIFETIME_SECONDS = 3600
+AGAIN_SECONDS = 0.25
+"""The pause before a process that has no name asks for one again."""
 
 # Finds the stream and the signal in it. ARGV: how keys of streams begin, turn, kind, version.
 _FIND = """
@@ -54,17 +56,35 @@ _IS_WAITING = _FIND + "if found then return 1 end return 0"
 class _Watch:
     """Calls one who wants to know of signals, as long as it is not stopped."""
 
-    def __init__(self, changed: Callable[[], object]) -> None:
-        self.stop: Callable[[], None] = _do_nothing
+    def __init__(self, hub: Hub, changed: Callable[[], object]) -> None:
+        self.is_over = threading.Event()
+        self._hub = hub
         self._changed = changed
+        self._stream = ""
+        self._unfollow: Callable[[], None] | None = None
+        self._lock = threading.Lock()
 
-    def received(self, _entries: Entries) -> None:
+    def follow(self, stream: str) -> bool:
+        """Follow this stream and no other; False when that is done already, or not wanted."""
+        with self._lock:
+            if self.is_over.is_set() or stream == self._stream:
+                return False
+            if self._unfollow is not None:
+                self._unfollow()
+            self._stream = stream
+            self._unfollow = self._hub.follow(stream, "$", self._received)
+            return True
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        with self._lock:
+            self.is_over.set()
+            if self._unfollow is not None:
+                self._unfollow()
+
+    def _received(self, _entries: Entries) -> None:
         """Tell of entries; the hub tells of none when it begins, and when Redis is back."""
         self._changed()
-
-
-def _do_nothing() -> None:
-    """Do nothing: nothing is followed yet."""
 
 
 class RedisSignals:
@@ -143,18 +163,18 @@ class RedisSignals:
 
         Follows the stream of the process under whichever name it has.
         """
-        watch = _Watch(changed)
+        watch = _Watch(self._hub, changed)
         with self._lock:
             if not self._is_told_of_names:
                 self._owners.when_condemned(self._follow_again)
                 self._is_told_of_names = True
             self._watches.append(watch)
-        self._follow(watch)
+        self._begin_to_follow(watch)
 
         def stop() -> None:
             with self._lock:
                 self._watches.remove(watch)
-                watch.stop()
+            watch.stop()
 
         return stop
 
@@ -164,14 +184,22 @@ class RedisSignals:
     def _follow_again(self, _lost: str) -> None:
         """Follow the stream of this process's new name: its next turns are found there."""
         for watch in list(self._watches):
-            self._follow(watch)
+            self._begin_to_follow(watch)
 
-    def _follow(self, watch: "_Watch") -> None:
-        stream = self._stream(self._owners.mine())
-        with self._lock:
-            watch.stop()
-            if watch in self._watches:
-                watch.stop = self._hub.follow(stream, "$", watch.received)
+    def _begin_to_follow(self, watch: _Watch) -> None:
+        """Follow in a thread: the name may have to be asked for, and this is a loop's thread."""
+        threading.Thread(
+            target=self._follow, args=(watch,), name="signals-follow", daemon=True
+        ).start()
+
+    def _follow(self, watch: _Watch) -> None:
+        """Follow the stream of the name that the process has, until it has that name still."""
+        while not watch.is_over.is_set():
+            try:
+                if not watch.follow(self._stream(self._owners.mine())):
+                    return
+            except StorageError:  # it has none while Redis is away, and runs no turn either
+                watch.is_over.wait(AGAIN_SECONDS)
 
     def _stream(self, worker: str) -> str:
         return self._connection.root_key("sig", worker)

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from chat.storage.redis import signals as signals_module
 from chat.storage.redis.hub import Hub
 from chat.storage.redis.signals import LIFETIME_SECONDS, RedisSignals
 from sessions_app.errors import StorageUnavailable
@@ -78,6 +79,30 @@ def test_a_process_hears_signals_under_its_new_name_too(process, runs):
         assert heard.wait(10)
         heard.clear()
     assert taken == [(OTHER_TURN, "confirm")]
+    stop()
+
+
+def test_a_process_without_a_name_hears_signals_as_soon_as_it_has_one(process, runs, monkeypatch):
+    monkeypatch.setattr(signals_module, "AGAIN_SECONDS", 0.001)
+    (sender, _), (receiver, owners) = process("sender"), process("receiver")
+    has_name, heard, asked = threading.Event(), threading.Event(), threading.Event()
+    mine = owners.mine
+
+    def named():
+        asked.set()
+        if not has_name.is_set():
+            raise StorageUnavailable("away")
+        return mine()
+
+    monkeypatch.setattr(owners, "mine", named)
+    stop = receiver.watch(heard.set)
+    assert asked.wait(10)
+    assert not heard.is_set()
+    has_name.set()
+    assert heard.wait(10)
+    runs(owners)
+    sender.send(TURN, "cancel")
+    assert receiver.take({TURN}) == [(TURN, "cancel")]
     stop()
 
 
