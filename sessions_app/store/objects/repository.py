@@ -22,6 +22,7 @@ from sessions_app.store.objects.claim_hints import ClaimHints
 from sessions_app.store.objects.claims import ObjectClaims
 from sessions_app.store.objects.envelope import is_tombstone
 from sessions_app.store.objects.known import Document
+from sessions_app.store.objects.patience import Patience
 from sessions_app.store.objects.session_index import SessionIndex
 from sessions_app.store.objects.session_objects import SessionObjects
 from sessions_app.store.objects.store import (
@@ -72,7 +73,7 @@ class ObjectSessionRepository:
         self.owners = owners
         self._index = index
         self._now = now
-        self._patience = patience_seconds
+        self._patience = Patience(patience_seconds)
         self._durable = durable
         self._objects = SessionObjects(store.under(SESSIONS), index)
         self._deleted = store.under(DELETED)
@@ -166,7 +167,7 @@ class ObjectSessionRepository:
             return Wanted(session=document.session, claim=kept, result=None)
 
         with suppress(SessionNotFound):  # then its claim is gone with it
-            self._swap(session_id, step, is_of_turn=True)
+            self._swap(session_id, step, turn_id=turn_id)
         self._claims.forget(session_id, turn_id)
 
     def sync_claims(self) -> None:
@@ -235,7 +236,7 @@ class ObjectSessionRepository:
                 claim = None
             return Wanted(session=_changed(document, change), claim=claim, result=held)
 
-        made = self._swap(session_id, step, is_of_turn=turn_id is not None)
+        made = self._swap(session_id, step, turn_id=turn_id)
         if release:
             self._objects.known.get(session_id)  # before the next turn waits for it
             if made.result is not None:
@@ -315,10 +316,10 @@ class ObjectSessionRepository:
         session_id: str,
         step: Callable[[Document], Wanted[Result]],
         *,
-        is_of_turn: bool = False,
+        turn_id: str | None = None,
     ) -> Wanted[Result]:
-        patience = self._patience if is_of_turn else 0.0
-        return Swap[Result](self._objects, session_id, patience_seconds=patience).change(step)
+        with self._patience.spent_by(turn_id) as seconds:
+            return Swap[Result](self._objects, session_id, patience_seconds=seconds).change(step)
 
     def _settled(
         self, session_id: str, recover: Recover | None, act: Callable[[], Wanted[Result]]

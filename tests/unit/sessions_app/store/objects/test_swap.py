@@ -272,3 +272,30 @@ def test_a_running_turn_waits_for_the_store_to_come_back(
         repository.update(FIRST, say("answer"), turn_id="t1", release=True)
     assert texts(repository.load(FIRST)) == ["answer"]
     assert repository.claim_of(FIRST) is None
+
+
+def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
+    object_store: ObjectStore,
+    object_server: ObjectServer,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    new_session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
+    repository = ObjectSessionRepository(
+        object_store, owners=owners, hints=hints, index=index, patience_seconds=0.05
+    )
+    repository.create(new_session)
+    claim_session(repository, FIRST, "t1")
+    with object_server.meddled(lambda request, serve: refusal("503 Slow Down")):
+        with pytest.raises(StorageUnavailable):
+            repository.update(FIRST, say("answer"), turn_id="t1", release=True)
+        object_server.forget_requests()
+        with pytest.raises(StorageUnavailable):
+            repository.update(FIRST, say("part"), turn_id="t1", release=True)
+        assert asked(object_server) == ["PUT", "GET"]
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert claim.turn_id == "t1", "it is left to be sealed"

@@ -1,0 +1,43 @@
+"""Says for how long a running turn goes on trying to save while the store says nothing."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sessions_app.errors import StorageUnavailable
+
+
+class Patience:
+    """The patience with the store of the turns of a process: spent once by each turn.
+
+    A turn that could not save its answer saves what it has of it, before it leaves its claim to be
+    sealed; a second wait would double the first.
+
+    Args:
+        seconds: How long a turn tries.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._spent: set[str] = set()
+
+    @contextmanager
+    def spent_by(self, turn_id: str | None) -> Iterator[float]:
+        """Yield the seconds that a turn may try now; whoever is no turn has no patience.
+
+        The second time that a turn gives up it leaves for good, and nothing is remembered of it.
+        """
+        if turn_id is None:
+            yield 0.0
+            return
+        with self._lock:
+            seconds = 0.0 if turn_id in self._spent else self._seconds
+        try:
+            yield seconds
+        except StorageUnavailable:
+            with self._lock:
+                self._spent.symmetric_difference_update({turn_id})
+            raise
+        with self._lock:
+            self._spent.discard(turn_id)
