@@ -119,7 +119,10 @@ def _build(
         repository=repository,
         journal=journal,
         recovery=TurnRecovery(
-            repository=repository, journal=journal, keys=keys, other_turns=other_turns
+            repository=repository,
+            journal=journal,
+            keys=keys if cluster is None else None,  # Redis forgets keys by itself
+            other_turns=other_turns,
         ),
         records=_records(part, cluster),
     )
@@ -134,6 +137,7 @@ def _repository(part: _Part, cluster: Cluster | None, journal: TurnJournal) -> S
         part.sessions_dir,
         owners=None if cluster is None else cluster.owners,
         is_over=journal.was_closed,
+        keeps_begun=cluster is not None,
         durable=part.durable,
     )
 
@@ -179,9 +183,17 @@ def _shared_questions(settings: MochiSettings, cluster: Cluster, prefix: str) ->
     return ConfirmationStore(records, timeout_seconds=timeout, now=clock)
 
 
-def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:  # noqa: ARG001
+def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:
     """Build the idempotency keys of people's turns, saved or not; opens nothing."""
-    return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
+    if cluster is None:
+        return FileIdempotencyKeys(settings.resolved_state_dir / "keys")
+    from chat.storage.redis.idempotency_keys import RedisIdempotencyKeys  # noqa: PLC0415 - an extra
+
+    return RedisIdempotencyKeys(
+        cluster.connection,
+        owners=cluster.owners,
+        seconds=settings.turn_timeout_seconds + settings.turn_retention_seconds,
+    )
 
 
 def build_storage(settings: MochiSettings, cluster: Cluster | None) -> ConversationStorage:
