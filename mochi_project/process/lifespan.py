@@ -26,6 +26,7 @@ from mochi_project.http.access_log import AccessLog
 from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.model_check import is_first_web_process, warn_without_models
 from mochi_project.process.startup import api_token, prepare_data_dir
+from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.services import build_services, get_services, install_services
 
 logger = logging.getLogger(__name__)
@@ -137,7 +138,10 @@ class MochiApplication:
             for note in await asyncio.to_thread(prepare_data_dir, self._settings):
                 logger.warning(note)
             settings = await self._opened.enter_async_context(scripted_model(self._settings))
-            install_services(build_services(settings))
+            services = build_services(settings)
+            for note in await asyncio.to_thread(_check_shared_stores, services.stores.cluster):
+                logger.warning(note)
+            install_services(services)
             self._loop = loop
 
     async def _forget_services(self) -> None:
@@ -207,6 +211,16 @@ class MochiApplication:
                 )
             self._network_guard = Guard(self._django, self._settings, token=token)
         return self._network_guard
+
+
+def _check_shared_stores(cluster: Cluster | None) -> list[str]:
+    if cluster is None:
+        return []
+    from mochi_project.process.shared_stores import (  # noqa: PLC0415 - of several machines alone
+        check_shared_stores,
+    )
+
+    return check_shared_stores(cluster)
 
 
 def _comes_from_network(scope: Scope) -> bool:

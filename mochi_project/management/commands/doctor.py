@@ -18,6 +18,7 @@ from mochi_project.configuration.variable_names import names_at_start, variable_
 from mochi_project.management.findings import Finding
 from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand
+from mochi_project.management.shared_findings import server_findings, shared_findings
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
@@ -48,9 +49,12 @@ class Command(ReportCommand):
         findings = [
             *_configuration(services.settings),
             *_data(services),
+            *shared_findings(services),
             *asyncio.run(_asked(services)),
         ]
-        findings += [_worker(services.settings), *_summaries(services)]
+        if services.stores.cluster is None:  # else any node's will do
+            findings.append(_worker(services.settings))
+        findings += _summaries(services)
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
             report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
@@ -172,7 +176,8 @@ def _agents(settings: MochiSettings) -> Finding:
 async def _asked(services: Services) -> list[Finding]:
     try:
         models = await model_findings(services)
-        return [*models, await _tools(services), await _servers(services)]
+        own = [await _tools(services), await _servers(services)]
+        return [*models, *own, *await server_findings(services)]
     finally:
         await services.aclose()
 

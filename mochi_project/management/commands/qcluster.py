@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.management.command import MochiCommand
+from mochi_project.process.shared_stores import check_shared_stores
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.wiring.services import get_services
 
@@ -34,8 +35,11 @@ class Command(MochiCommand):
         services = get_services()
         try:
             prepare_data_dir(services.settings)
+            notes = check_shared_stores(services.stores.cluster)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
+        for note in notes:
+            self.stderr.write(note)
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())

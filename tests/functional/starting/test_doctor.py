@@ -182,3 +182,42 @@ def test_a_configured_provider_that_is_silent_is_broken(
     assert "No connection to 'openai'" in findings(ended)["provider openai"]["detail"]
     no_key = findings(run([*DOCTOR, "--json"], **{**away, "SOME_KEY": ""}))
     assert no_key["provider openai"]["detail"] == "there is no key: set SOME_KEY"
+
+
+def test_a_node_of_several_is_checked_with_what_it_shares(
+    run: Run, tmp_path: Path, redis_server: str
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "dates.py").write_text("")
+
+    ended = run(
+        [*DOCTOR, "--json"],
+        MOCHI_DATA_DIR=str(tmp_path),
+        MOCHI_TEST_MODE="true",
+        MOCHI_JOURNAL_URL=redis_server,
+        MOCHI_SECRET_KEY="0" * 32,
+    )
+
+    said = json.loads(ended.stdout)["findings"]
+    of_journal = [finding["detail"] for finding in said if finding["check"] == "journal"]
+    assert "appendonly is off" in of_journal[0]
+    assert redis_server in of_journal[1]
+    found = findings(ended)
+    assert found["clock"]["state"] == "ok"
+    assert "mochi-server qcluster" in found["workers"]["detail"]
+    assert "agents none" in found["this node"]["detail"]
+    assert "worker" not in found
+
+
+def test_a_journal_that_can_not_be_reached_is_broken(run: Run, tmp_path: Path) -> None:
+    ended = run(
+        [*DOCTOR, "--json"],
+        MOCHI_DATA_DIR=str(tmp_path),
+        MOCHI_TEST_MODE="true",
+        MOCHI_JOURNAL_URL="redis://:hunter2@127.0.0.1:1",
+        MOCHI_SECRET_KEY="0" * 32,
+    )
+
+    assert ended.returncode == 1
+    assert findings(ended)["journal"]["state"] == "broken"
+    assert "hunter2" not in ended.stdout + ended.stderr

@@ -1,0 +1,57 @@
+"""Tries at the start what nodes share: a store that would lose sessions is refused."""
+
+from collections.abc import Iterator
+
+from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.process.redis_report import RedisReport, report_on
+from mochi_project.wiring.cluster import Cluster
+from sessions_app.errors import StorageError
+
+
+def check_shared_stores(cluster: Cluster | None) -> list[str]:
+    """Return what is not as it should be with the journal and the store, a sentence each. Blocks.
+
+    What can't be reached is told, and is no reason not to start: it may be back in a moment.
+
+    Raises:
+        ConfigurationError: One of them can't be used; the message says why.
+    """
+    return [] if cluster is None else [*_journal_notes(cluster), *_store_notes(cluster)]
+
+
+def redis_report(cluster: Cluster) -> RedisReport:
+    """Ask the server of the journal; raises ``StorageUnavailable``. Blocks."""
+    connection = cluster.connection
+    with connection.translated():
+        info = connection.client.info()
+    return report_on(info, replicas=connection.replicas)
+
+
+def _journal_notes(cluster: Cluster) -> Iterator[str]:
+    try:
+        report = redis_report(cluster)
+    except StorageError as error:
+        yield f"MOCHI_JOURNAL_URL: {error.message}"
+        return
+    if report.faults:
+        raise ConfigurationError(
+            f"MOCHI_JOURNAL_URL: {report.name} can't be used: {'; '.join(report.faults)}"
+        )
+    for note in report.notes:
+        yield f"MOCHI_JOURNAL_URL: {report.name}: {note}"
+
+
+def _store_notes(cluster: Cluster) -> Iterator[str]:
+    if cluster.objects is None:
+        return
+    from sessions_app.store.objects.probe import (  # noqa: PLC0415 - an extra
+        ConditionsIgnored,
+        require_conditions,
+    )
+
+    try:
+        require_conditions(cluster.objects)
+    except ConditionsIgnored as error:
+        raise ConfigurationError(f"MOCHI_SESSIONS_URL: {error}") from error
+    except StorageError as error:
+        yield f"MOCHI_SESSIONS_URL: {error.message}"
