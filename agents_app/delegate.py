@@ -20,6 +20,7 @@ from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
 from agents_app.tool_text import agent_tool
 from chat.approvals.approver import NobodyToAsk
+from chat.errors import TurnLost
 from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.preparation import TurnPreparer
 from chat.stream.events import Event
@@ -197,7 +198,7 @@ class AgentRun:
         if beginning.exception() is not None:
             return  # it never began
         engine, error = beginning.result(), self.turn.why_stopped()
-        engine.stop(Input.CANCEL_REQUESTED if error is None else Input.SHUTDOWN, error)
+        engine.stop(_stopping(error), error)
         with suppress(asyncio.CancelledError):
             await to_the_end(engine.ended)
 
@@ -229,6 +230,13 @@ class AgentRun:
         """Show the listeners of the calling turn what the agent does."""
         if retold := self.narration.retell(events):
             self.turn.emit(retold)
+
+
+def _stopping(error: MochiError | None) -> Input:
+    """Return what stops an agent's turn where this stopped the turn that called it."""
+    if isinstance(error, TurnLost):
+        return Input.LOST
+    return Input.CANCEL_REQUESTED if error is None else Input.SHUTDOWN
 
 
 def _arguments(invocation: ToolInvocation) -> AgentArguments:

@@ -12,7 +12,8 @@ The tree::
         * EmptyAnswer           EMPTY_ANSWER (retryable)
         * NothingToContinue     VALIDATION_ERROR
         * MissingToolResult     MISSING_TOOL_RESULT
-        * TurnInterrupted       TURN_INTERRUPTED (retryable)
+        + TurnInterrupted       TURN_INTERRUPTED (retryable)
+          * TurnLost              TURN_INTERRUPTED (retryable)
         * JournalUnavailable    SERVICE_UNAVAILABLE (retryable)
         * TurnCrashed           INTERNAL_ERROR (retryable)
         * TurnFailed            what its journal says
@@ -135,6 +136,10 @@ class TurnInterrupted(TurnError):
 
     def __init__(self) -> None:
         super().__init__("The server stopped while it ran this turn. Send it again to continue.")
+
+
+class TurnLost(TurnInterrupted):
+    """Others took this turn's process for dead: they end the turn, and it says no other word."""
 
 
 class JournalUnavailable(TurnError):

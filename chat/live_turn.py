@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from chat.stream.turn_stream import Subscription, TurnStream
+from chat.stream.subscription import Subscription
+from chat.stream.turn_stream import TurnStream
 from chat.turn.engine import TurnEngine
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
@@ -16,6 +17,7 @@ class LiveTurn:
     """A turn that runs in this process, as its listeners see it."""
 
     turn_id: str
+    owner: str
     session_id: str
     started_at: str
     detached: bool
@@ -27,11 +29,19 @@ class LiveTurn:
 
     @classmethod
     def begin(
-        cls, engine: TurnEngine, stream: TurnStream, *, session_id: str, detached: bool, keep: bool
+        cls,
+        engine: TurnEngine,
+        stream: TurnStream,
+        *,
+        owner: str,
+        session_id: str,
+        detached: bool,
+        keep: bool,
     ) -> "LiveTurn":
         """Start a turn, whose starter listens to it before it has said a word."""
         return cls(
             turn_id=stream.turn_id,
+            owner=owner,
             session_id=session_id,
             started_at=utc_now(),
             detached=detached,

@@ -8,7 +8,7 @@ from functools import partial
 
 from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
-from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached
+from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
 from chat.live_turn import LiveTurn, abandon
 from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
@@ -34,6 +34,10 @@ from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
+
+
+_LEFT_STATES = frozenset({State.SUSPENDED, State.UNSAVED, State.LOST})
+"""The ends after which something of the turn is still to come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,10 @@ class TurnRegistry:
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[asyncio.Task[LiveTurn]] = set()
         self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lost_owners: set[str] = set()
+        self._settling: set[asyncio.Task[None]] = set()
+        repository.owners.when_condemned(self._lose)
 
     @property
     def active_count(self) -> int:
@@ -259,6 +267,8 @@ class TurnRegistry:
         pending = [task for task in tasks if not task.done()]
         if pending:
             await asyncio.wait(pending)
+        if self._settling:
+            await asyncio.wait(set(self._settling))
         if self._removal is not None:
             await self._removal.finished()
         self._inbox.close()
@@ -273,9 +283,11 @@ class TurnRegistry:
     ) -> LiveTurn:
         claimed = await self._claimer.claim(session_id, preparation, announce=announce, new=new)
         self._inbox.open()
+        self._loop = asyncio.get_running_loop()
         turn = LiveTurn.begin(
             self._engine_of(session_id, claimed, preparation.request),
             claimed.stream,
+            owner=claimed.owner,
             session_id=session_id,
             detached=preparation.request.detached,
             keep=keep,
@@ -286,7 +298,23 @@ class TurnRegistry:
         )
         turn.task.add_done_callback(partial(self._ended, turn, limit))
         self._inbox.ready(turn.turn_id)
+        self._stop_lost()  # while it was starting, perhaps
         return turn
+
+    def _lose(self, owner: str) -> None:
+        """End the turns of an id of this process that others gave up; called in any thread.
+
+        They save and say nothing more. The process goes on, with another id.
+        """
+        self._lost_owners.add(owner)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop_lost)
+
+    def _stop_lost(self) -> None:
+        if self._lost_owners:
+            for turn in self._live.values():
+                if turn.owner in self._lost_owners:
+                    turn.engine.stop(Input.LOST, TurnLost())
 
     def _engine_of(self, session_id: str, claimed: ClaimedTurn, request: TurnRequest) -> TurnEngine:
         """Return what drives a turn of a client: its tools, and who is asked about them."""
@@ -317,10 +345,14 @@ class TurnRegistry:
         self._inbox.forget(turn.turn_id)
         if self._live.get(turn.session_id) is turn:
             del self._live[turn.session_id]
+        if turn.state is State.LOST:  # nobody else may know of it: a claim can come too late
+            settling = asyncio.create_task(self._remote.settle(turn.session_id))
+            self._settling.add(settling)
+            settling.add_done_callback(self._settling.discard)
         if self._on_answer is not None and turn.engine.outcome.has_answer:
             self._on_answer(turn.session_id)
         # What waits for an approval can be resumed, what could not be saved is sealed first.
-        if self._removal is not None and turn.state not in {State.SUSPENDED, State.UNSAVED}:
+        if self._removal is not None and turn.state not in _LEFT_STATES:
             turn.stream.when_left(partial(self._left, turn, self._removal))
 
     def _left(self, turn: LiveTurn, removal: Removal) -> None:

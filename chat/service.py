@@ -16,7 +16,7 @@ from chat.start.turn_request import TurnRequest
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.storage.records import Records
 from chat.stream.numbered_event import Listener
-from chat.stream.turn_stream import Subscription
+from chat.stream.subscription import Subscription
 from chat.turn.outcome import Outcome
 from sessions_app.errors import (
     SessionCorrupt,

@@ -67,6 +67,10 @@ class RemoteTurns:
         """
         return await asyncio.to_thread(self._running, session_id)
 
+    async def settle(self, session_id: str) -> None:
+        """Seal what dead turns of the session left, if that can be done now."""
+        await asyncio.to_thread(self._seal, session_id)
+
     async def describe(self, claim: Claim) -> ActiveTurn:
         """Return the state of another process's turn, from its journal."""
         turn = await asyncio.to_thread(self._replay, claim)

@@ -5,8 +5,9 @@ up is looked up before the claim (docs/decisions/0049).
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import msgspec
@@ -29,6 +30,10 @@ from sessions_app.store.repository import SessionRepository
 MOST_LOOK_UPS = 5
 """Look-ups for one turn while its session keeps changing; then the session counts as busy."""
 
+NEW_ID_SECONDS = 10.0
+NEW_ID_POLL_SECONDS = 0.02
+"""A process that was given up learns of it with its next sign of life."""
+
 
 def _ignore(turn_id: str) -> None:
     """Do nothing."""
@@ -49,12 +54,14 @@ class _Opened:
     job: TurnJob
     writer: JournalWriter
     earlier_turns: Sequence[str]
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedTurn:
-    """A turn whose session is claimed, ready to run."""
+    """A turn whose session is claimed by one of this process's ids, ready to run."""
 
+    owner: str
     job: TurnJob
     stream: TurnStream
     recorder: SessionRecorder
@@ -127,7 +134,7 @@ class TurnClaimer:
         for _ in range(MOST_LOOK_UPS):
             prepare = await preparation.look_up(session)
             try:
-                job, writer = await self._in_thread(
+                opened = await self._in_thread(
                     partial(self._claim, session_id, prepare, announce, new)
                 )
                 break
@@ -135,16 +142,18 @@ class TurnClaimer:
                 session = changed.session
         else:
             raise SessionBusy(session_id)
+        job = opened.job
         recorder = SessionRecorder(
             self._repository,
             session=job.session,
             turn_id=job.turn_id,
+            owner=opened.owner,
             replaced_id=job.continuation.replaced_id,
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
         )
-        stream = self._stream_of(session_id, job.turn_id, writer)
-        return ClaimedTurn(job=job, stream=stream, recorder=recorder)
+        stream = self._stream_of(session_id, job.turn_id, opened.writer)
+        return ClaimedTurn(owner=opened.owner, job=job, stream=stream, recorder=recorder)
 
     def _stream_of(self, session_id: str, turn_id: str, writer: JournalWriter) -> TurnStream:
         return TurnStream(
@@ -169,7 +178,7 @@ class TurnClaimer:
         prepare: Prepare,
         announce: Callable[[str], None],
         new: Session | None,
-    ) -> tuple[TurnJob, JournalWriter]:
+    ) -> _Opened:
         """Claim the session under an id that sorts after those of all its turns.
 
         Ids are compared under the session's lock: so they follow the order
@@ -177,12 +186,25 @@ class TurnClaimer:
         """
         turn_id = new_turn_id()
         while True:
+            owner = self._repository.owners.mine()
             try:
-                return self._claim_as(turn_id, session_id, prepare, announce, new)
+                return self._claim_as(turn_id, session_id, prepare, announce, new, owner=owner)
             except _Overtaken as newer:
                 turn_id = new_turn_id(after=newer.turn_id)
-            except OwnerCondemned:  # this process has another id by now
-                continue
+            except OwnerCondemned:
+                self._await_other_id(session_id, owner)
+
+    def _await_other_id(self, session_id: str, owner: str) -> None:
+        """Wait until this process knows that others gave it up, and has another id.
+
+        Raises:
+            SessionBusy: It did not learn of that in time.
+        """
+        deadline = time.monotonic() + NEW_ID_SECONDS
+        while self._repository.owners.mine() == owner:
+            if time.monotonic() > deadline:
+                raise SessionBusy(session_id)
+            time.sleep(NEW_ID_POLL_SECONDS)
 
     def _claim_as(
         self,
@@ -191,8 +213,9 @@ class TurnClaimer:
         prepare: Prepare,
         announce: Callable[[str], None],
         new: Session | None,
-    ) -> tuple[TurnJob, JournalWriter]:
-        owner = self._repository.owners.mine()
+        *,
+        owner: str,
+    ) -> _Opened:
         # Once, however often the change is made.
         journal = cache(partial(self._journal.open, session_id, turn_id, owner=owner))
         self._expect(turn_id)
@@ -201,7 +224,7 @@ class TurnClaimer:
                 session_id,
                 turn_id,
                 owner=owner,
-                change=partial(self._open_turn, turn_id, prepare, announce, journal),
+                change=partial(self._open_turn, turn_id, prepare, announce, journal, owner=owner),
                 recover=self._recovery.recover,
                 new=new,
             )
@@ -214,7 +237,7 @@ class TurnClaimer:
                 self._give_up(session_id, turn_id, journal())
             raise
         job = msgspec.structs.replace(opened.job, session=session, is_saved=self._saves)
-        return job, opened.writer
+        return replace(opened, job=job)
 
     def _open_turn(
         self,
@@ -223,6 +246,8 @@ class TurnClaimer:
         announce: Callable[[str], None],
         journal: Callable[[], JournalWriter],
         session: Session,
+        *,
+        owner: str,
     ) -> tuple[Session, _Opened]:
         """Return what the session becomes with the turn, which may begin; or refuse the turn.
 
@@ -235,7 +260,8 @@ class TurnClaimer:
         announce(turn_id)
         changed = open_session(job.session, job, now=utc_now())
         # Before the claim: a claim whose journal has no writer is that of a turn which is over.
-        return changed, _Opened(job=job, writer=journal(), earlier_turns=turns)
+        opened = _Opened(job=job, writer=journal(), earlier_turns=turns, owner=owner)
+        return changed, opened
 
     def _give_up(self, session_id: str, turn_id: str, writer: JournalWriter) -> None:
         """Undo the claim of a turn that can't begin.

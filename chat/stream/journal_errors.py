@@ -1,6 +1,6 @@
 """Says what ends a turn whose journal failed, and a stream whose journal has a gap."""
 
-from chat.errors import JournalUnavailable, TurnInterrupted
+from chat.errors import JournalUnavailable, TurnInterrupted, TurnLost
 from chat.storage.journal import Fenced, JournalAway
 from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event, Failed
@@ -14,7 +14,7 @@ def error_of(failure: OSError) -> MochiError:
     if isinstance(failure, JournalAway):
         return JournalUnavailable()
     if isinstance(failure, Fenced):
-        return TurnInterrupted()
+        return TurnLost()
     try:
         raise_if_unwritable(failure)
     except StorageError as error:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from chat.approvals.approver import Approver, DecidedCall, NobodyToAsk, NumberedCall
-from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached
+from chat.errors import EmptyAnswer, TurnCrashed, TurnLimitReached, TurnLost
 from chat.stream.commit_point import CommitPoint
 from chat.stream.events import (
     Cancelled,
@@ -34,6 +34,7 @@ from chat.turn.state_machine import Action, Input
 from chat.turn.tool_calls import ToolCallRunner
 from chat.turn.usage import usage_of_turn
 from sessions_app.calls import named_call
+from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import INTERRUPTED_RESULT, AssistantMessage, ToolCall
 
@@ -109,6 +110,7 @@ class TurnActions:
             Action.REPORT_CANCELLED: self.report_cancelled,
             Action.REPORT_ERROR: self.report_error,
             Action.REPORT_SUSPENDED: self.report_suspended,
+            Action.REPORT_LOSS: self.report_loss,
         }
 
     # The model
@@ -200,6 +202,7 @@ class TurnActions:
         """Record which calls start, before they run (docs/decisions/0029, 0068)."""
         await self._stream.flushed()
         self._stream.require_room()
+        self.recorder.require_hold()
         await self.recorder.begin(self._named(calls))
         if durable:
             await self.recorder.secure(self._stream.sync)
@@ -212,6 +215,7 @@ class TurnActions:
             queues=self._tools.queues,
             children=self.children,
             why_stopped=lambda: self.outcome.error,
+            require_hold=self.recorder.require_hold,
         )
 
     # The end
@@ -311,14 +315,26 @@ class TurnActions:
         error = self.outcome.error = self.outcome.error or TurnCrashed()
         if not self.commit_point.is_committed:
             self.commit_point.withdraw()
-            if self._job.is_saved:
-                # How else would a client know of a session that was made for this turn?
-                error.details.setdefault("session_id", self._job.session.session_id)
-                error.details.setdefault("message_saved", True)
             await self._stream.abandon()
-            self.commit_point.refuse(error)
+            self._refuse(error)
             return
         await self.close(failed(error, self.count()))
+
+    async def report_loss(self) -> None:
+        """End the stream where it is: how the turn ends is told by those who took it."""
+        error = self.outcome.error = self.outcome.error or TurnLost()
+        self.commit_point.withdraw()
+        self._stream.break_off()
+        if not self.commit_point.is_committed:
+            self._refuse(error)
+
+    def _refuse(self, error: MochiError) -> None:
+        """Make an error the answer to the request that began the turn."""
+        if self._job.is_saved:
+            # How else would a client know of a session that was made for this turn?
+            error.details.setdefault("session_id", self._job.session.session_id)
+            error.details.setdefault("message_saved", True)
+        self.commit_point.refuse(error)
 
     async def report_suspended(self) -> None:
         """Note what the turn waits for, and end its stream."""

@@ -19,6 +19,10 @@ class Running(Protocol):
         ...
 
 
+def _hold() -> None:
+    """Let every call run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallingTurn:
     """The turn on whose behalf a delegated call runs.
@@ -30,6 +34,8 @@ class CallingTurn:
         queues: Where its tool calls wait for each other; the call's own tool calls join them.
         children: The turns that run for it; each is added while it runs.
         why_stopped: Returns the error that stopped the turn; None after a request to cancel.
+        require_hold: Asked before each call: raises ``TurnInterrupted`` where others may have taken
+            this process for dead, and a call might run twice.
     """
 
     session: Session
@@ -38,6 +44,7 @@ class CallingTurn:
     queues: CallQueues
     children: set[Running]
     why_stopped: Callable[[], MochiError | None]
+    require_hold: Callable[[], None] = _hold
 
 
 class Delegate(Protocol):

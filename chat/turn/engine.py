@@ -4,11 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from chat.approvals.approver import Approver
-from chat.errors import TurnCrashed
+from chat.errors import TurnCrashed, TurnLost
 from chat.stream.turn_stream import TurnStream
 from chat.turn.actions import TurnActions
 from chat.turn.job import TurnJob
@@ -68,7 +67,7 @@ class TurnEngine:
             rounds=lambda: self._machine.rounds,
         )
         self.outcome = self.actions.outcome
-        stream.when_failed(partial(self.stop, Input.ERROR))
+        stream.when_failed(self._stop_unjournalled)
 
     @property
     def state(self) -> State:
@@ -103,6 +102,9 @@ class TurnEngine:
         if self._begun:  # a task that is cancelled before its first step would not even begin
             self._cancellation = Cancellation(self._task)
         return True
+
+    def _stop_unjournalled(self, error: MochiError) -> None:
+        self.stop(Input.LOST if isinstance(error, TurnLost) else Input.ERROR, error)
 
     def running_now(self) -> dict[str, Any]:
         """Return what is running, agents' turns included: model, tools, agents."""
@@ -168,6 +170,10 @@ class TurnEngine:
             if task is not None:
                 task.uncancel()
             given = Input.SHUTDOWN
+        except TurnLost as error:
+            logger.warning("the turn was taken from this process")
+            self.outcome.error = error
+            return Input.LOST
         except MochiError as error:
             given = self._fail(error)
         except Exception:

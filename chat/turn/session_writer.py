@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from chat.context.window import WindowChoice, record_choice
+from chat.errors import TurnInterrupted, TurnLost
 from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
 from chat.work_threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
+from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.session import Session, append_messages, with_metadata
@@ -35,6 +37,7 @@ class SessionRecorder:
         *,
         session: Session,
         turn_id: str,
+        owner: str,
         replaced_id: str | None = None,
         wants_summaries: bool = False,
         now: Callable[[], str] = utc_now,
@@ -45,6 +48,7 @@ class SessionRecorder:
         self._repository = repository
         self._session = session
         self._turn_id = turn_id
+        self._owner = owner
         self._replaced_id = replaced_id
         self._wants_summaries = wants_summaries
         self._released = False
@@ -124,6 +128,15 @@ class SessionRecorder:
         """Let the next turn start; doing it twice is harmless."""
         await run_to_end(self._release, self._in_thread)
 
+    def require_hold(self) -> None:
+        """Make sure that others take this process for living, so that nothing runs twice.
+
+        Raises:
+            TurnInterrupted: They may have given it up by now.
+        """
+        if not self._repository.owners.holds():
+            raise TurnInterrupted
+
     def _extended(self, session: Session, *messages: Message) -> Session:
         said = [said_in(self._turn_id, message) for message in messages]
         return extend_answer(session, *said, now=self.now(), replaced_id=self._replaced_id)
@@ -138,9 +151,18 @@ class SessionRecorder:
         release: bool = False,
         begun: Sequence[str] = (),
     ) -> None:
-        self._session = self._repository.update(
-            self._session.session_id, change, turn_id=self._turn_id, release=release, begun=begun
-        )
+        try:
+            self._session = self._repository.update(
+                self._session.session_id,
+                change,
+                turn_id=self._turn_id,
+                release=release,
+                begun=begun,
+            )
+        except SessionBusy as error:
+            if not self._repository.owners.lives(self._owner):
+                raise TurnLost from error
+            raise
         self._begun = self._begun.union(begun)
 
     def _release(self) -> None:

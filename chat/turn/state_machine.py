@@ -21,6 +21,7 @@ class State(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     UNSAVED = "unsaved"  # what it left could not be saved; the next to open its session seals it
+    LOST = "lost"  # others took its process for dead, and end it
     SUSPENDED = "suspended"  # its calls wait for an approval, and no listener could give it
 
     @property
@@ -56,6 +57,7 @@ class Input(StrEnum):
     CANCEL_REQUESTED = auto()
     ERROR = auto()
     SHUTDOWN = auto()  # also a cancelled task that nothing asked to stop
+    LOST = auto()  # the turn is not this process's any more
 
 
 class Action(StrEnum):
@@ -78,6 +80,7 @@ class Action(StrEnum):
     REPORT_CANCELLED = auto()
     REPORT_ERROR = auto()
     REPORT_SUSPENDED = auto()
+    REPORT_LOSS = auto()  # by ending its stream; nothing is saved or journalled
 
 
 FINAL = frozenset(
@@ -87,6 +90,7 @@ FINAL = frozenset(
         State.FAILED,
         State.INTERRUPTED,
         State.UNSAVED,
+        State.LOST,
         State.SUSPENDED,
     }
 )
@@ -103,7 +107,15 @@ _UNSAVED: Step = (State.UNSAVED, (Action.LEAVE, Action.REPORT_ERROR))
 _DECIDE: Step = (State.AWAITING_CONFIRMATION, (Action.SAVE_ROUND, Action.ASK_APPROVAL))
 _ANNOUNCE: Step = (State.ANNOUNCING, (Action.SAVE_ROUND, Action.ASK_MODEL))
 _WORK: Step = (State.GENERATING, (Action.SAVE_ROUND, Action.ASK_MODEL))
-_STOPS = {Input.CANCEL_REQUESTED: _CANCEL, Input.ERROR: _ERROR, Input.SHUTDOWN: _SHUTDOWN}
+_LOST: Step = (State.LOST, (Action.REPORT_LOSS,))
+_STOPS = {
+    Input.CANCEL_REQUESTED: _CANCEL,
+    Input.ERROR: _ERROR,
+    Input.SHUTDOWN: _SHUTDOWN,
+    Input.LOST: _LOST,
+}
+_UNSAVABLE = {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR, Input.LOST: _LOST}
+_UNENDED = {Input.ERROR: _UNSAVED, Input.SHUTDOWN: _UNSAVED, Input.LOST: _LOST}
 
 TRANSITIONS: dict[State, dict[Input, Step]] = {
     State.STARTING: {
@@ -143,14 +155,15 @@ TRANSITIONS: dict[State, dict[Input, Step]] = {
         **_STOPS,
     },
     # What should have been saved could not be: that is an error after all.
-    State.COMPLETED: {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR},
-    State.CANCELLED: {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR},
-    State.SUSPENDED: {Input.ERROR: _ERROR, Input.SHUTDOWN: _ERROR},
+    State.COMPLETED: _UNSAVABLE,
+    State.CANCELLED: _UNSAVABLE,
+    State.SUSPENDED: _UNSAVABLE,
     # Saving what is left of a broken turn is an attempt: where it fails, nothing else is written
     # (docs/decisions/0028).
-    State.INTERRUPTED: {Input.ERROR: _UNSAVED, Input.SHUTDOWN: _UNSAVED},
-    State.FAILED: {Input.ERROR: _UNSAVED, Input.SHUTDOWN: _UNSAVED},
+    State.INTERRUPTED: _UNENDED,
+    State.FAILED: _UNENDED,
     State.UNSAVED: {},
+    State.LOST: {},
 }
 
 

@@ -190,6 +190,7 @@ class ToolCallRunner:
         if item.refusal is not None:
             return item.refusal, 0.0, False
         async with self.queues.turn(self._available.queue(item.call.name)):
+            turn.require_hold()
             return await self._call(item, turn, message_id)
 
     async def _call(

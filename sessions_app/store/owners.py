@@ -5,7 +5,10 @@ from typing import Protocol
 
 
 class Owners(Protocol):
-    """Knows the processes that may own claims, this one included. All calls block for moments."""
+    """Knows the processes that may own claims, this one included.
+
+    All calls but ``holds`` block for moments.
+    """
 
     def mine(self) -> str:
         """Return the id of this process; a new one after the last was given up for dead."""
@@ -14,7 +17,7 @@ class Owners(Protocol):
         """Return whether the process with this id lives. Once it does not, it never does again."""
 
     def holds(self) -> bool:
-        """Return whether other processes take this one for living, so that it may act just now."""
+        """Return at once whether others surely take this process for living: then it may act."""
 
     def when_condemned(self, call: Callable[[str], None]) -> None:
         """Have ``call`` called, in any thread, with an id of this process that others gave up."""

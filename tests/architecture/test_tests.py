@@ -21,6 +21,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "half_characters",
         "keyed_turns",
         "lost_swaps",
+        "lost_turns",
         "missing_sessions",
         "power_cuts",
         "regenerating",

@@ -20,14 +20,20 @@ class MemoryOwners:
     def __init__(self, name: str = "owner", dead: set[str] | None = None) -> None:
         self._name = name
         self._number = 0
-        self._dead: set[str] = set() if dead is None else dead
+        self.dead: set[str] = set() if dead is None else dead
         self._calls: list[Callable[[str], None]] = []
 
     def mine(self) -> str:
+        if self._id in self.dead:
+            self._take_another_id()
+        return self._id
+
+    @property
+    def _id(self) -> str:
         return f"{self._name}{self._number}"
 
     def lives(self, owner: str) -> bool:
-        return owner not in self._dead
+        return owner not in self.dead
 
     def holds(self) -> bool:
         return True
@@ -38,9 +44,14 @@ class MemoryOwners:
     def sweep(self) -> int:
         return 0
 
-    def condemn(self) -> None:
-        lost, self._number = self.mine(), self._number + 1
-        self._dead.add(lost)
+    def condemn(self, *, is_told: bool = True) -> None:
+        """Give this process up; it may learn of it later, when it asks who it is."""
+        self.dead.add(self._id)
+        if is_told:
+            self._take_another_id()
+
+    def _take_another_id(self) -> None:
+        lost, self._number = self._id, self._number + 1
         for call in self._calls:
             call(lost)
 
@@ -265,6 +276,8 @@ class MemorySessionRepository:
         while True:
             known = self._get(session_id)
             new, result = step(known)
+            if new.session == known.session and new.claim == known.claim:
+                return known, result
             self.reach("swap a session")
             with self._swapping:
                 if self._documents.get(session_id) is known:

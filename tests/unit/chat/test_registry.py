@@ -155,8 +155,8 @@ async def test_a_cancel_before_the_turns_first_step_ends_it_all_the_same(house):
 
     def claim_and_signal(*args):
         claimed = make(*args)
-        house.signals.send(claimed[0].turn_id, "cancel")
-        house.turns._inbox._early.append((claimed[0].turn_id, "cancel"))
+        house.signals.send(claimed.job.turn_id, "cancel")
+        house.turns._inbox._early.append((claimed.job.turn_id, "cancel"))
         return claimed
 
     with patch.object(house.turns._claimer, "_claim", claim_and_signal):

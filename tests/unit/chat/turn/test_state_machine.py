@@ -125,6 +125,11 @@ def test_what_can_not_be_saved_is_left_and_reported(end):
     assert actions == (Action.LEAVE, Action.REPORT_ERROR)
 
 
+@pytest.mark.parametrize("state", [state for state, inputs in TRANSITIONS.items() if inputs])
+def test_a_turn_that_was_lost_saves_nothing_in_whichever_state_it_is(state):
+    assert transition(state, Input.LOST) == (State.LOST, (Action.REPORT_LOSS,))
+
+
 def test_a_final_state_can_not_be_cancelled():
     for state in FINAL:
         with pytest.raises(ImpossibleTransition):

@@ -1,0 +1,157 @@
+"""Listens to a running turn: what comes, or everything after an event."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from chat.storage.journal import Passage
+from chat.stream.heartbeat import Heartbeat
+from chat.stream.journal_errors import broken_off
+from chat.stream.numbered_event import NumberedEvent, Push, numbered_events
+from sessions_app.errors import StorageUnavailable
+
+MAX_PENDING_BYTES = 256 * 1024
+EVENT_BYTES = 256  # what a waiting event takes in memory beside its payload, roughly
+RETRY_SECONDS = 0.25  # before a journal is read again that could not be reached
+
+ReadJournal = Callable[[int], Awaitable[Passage]]
+
+
+class Subscribable(Protocol):
+    """Delivers a turn's events to its subscriptions."""
+
+    turn_id: str
+    session_id: str
+    last_number: int
+    journalled: int
+    ended: bool
+
+    def unsubscribe(self, subscription: "Subscription") -> None:
+        """Stop sending to a listener; doing it twice is harmless."""
+
+
+class Subscription:
+    """Listens to a running turn.
+
+    What it has not fetched yet waits in memory up to 256 KiB; a listener that falls further
+    behind reads the rest from the journal, in passages of that size: a slow client costs no more
+    memory and misses nothing. Where the journal lacks some of it, the listener gets an end.
+    After 15 s of silence it gets no events, so that a heartbeat can be sent.
+    """
+
+    def __init__(self, stream: Subscribable, read_journal: ReadJournal, after: int | None) -> None:
+        self.turn_id = stream.turn_id
+        self._stream = stream
+        self._read_journal = read_journal
+        self._pending: list[NumberedEvent] = []
+        self._pending_bytes = 0
+        self._is_silent = False
+        self._is_broken_off = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._sink: Push | None = None
+        self._behind = after is not None and after < stream.journalled
+        self._fetched = stream.last_number if after is None else after
+        self._position = 0
+        self._pushed = self._fetched
+        self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
+        self._heartbeat = Heartbeat(self._beat)
+
+    def push_to(self, sink: Push) -> None:
+        """Hand events to ``sink`` as they come, while ``next`` waits for them.
+
+        That spares waking a task for every token (docs/decisions/0019). ``sink`` returns whether it
+        took the events; those that it did not take, ``next`` returns.
+        """
+        self._sink = sink
+
+    def push(self, events: Sequence[NumberedEvent]) -> None:
+        """Take in events; called by the stream."""
+        last_number = self._stream.last_number
+        waiter = self._waiter
+        # While ``next`` waits, nothing is on its way before what comes now.
+        is_awaited = waiter is not None and not waiter.done()
+        if is_awaited and self._sink is not None and self._sink(events):
+            self._fetched = self._pushed = last_number
+            self._heartbeat.last_sent = self._now()
+            return
+        journalled = last_number <= self._stream.journalled
+        if self._behind and journalled:
+            return
+        self._pending += events
+        for event in events:
+            self._pending_bytes += len(event.data) + EVENT_BYTES
+        if self._pending_bytes > MAX_PENDING_BYTES and journalled:
+            self._pending.clear()
+            self._pending_bytes = 0
+            self._behind = True
+        else:
+            self._pushed = last_number
+        self.wake()
+
+    def wake(self) -> None:
+        """Make ``next`` check for events again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self) -> Sequence[NumberedEvent] | None:
+        """Wait for the next events and return all that wait; none after 15 s of silence.
+
+        Returns:
+            The events; None when the stream has ended and everything was fetched.
+        """
+        if self._is_broken_off:
+            return None
+        while self._behind or not self._pending:
+            if self._behind:
+                if missed := await self._catch_up():
+                    return missed
+            elif self._is_silent:
+                self._is_silent = False
+                self._heartbeat.last_sent = self._now()
+                return ()
+            elif self._stream.ended:
+                return None
+            else:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+        self._heartbeat.last_sent = self._now()
+        self._is_silent = False
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        self._fetched = self._pushed
+        return pending
+
+    def close(self) -> None:
+        """Stop listening; doing it twice is harmless."""
+        self._heartbeat.stop()
+        self._stream.unsubscribe(self)
+
+    def _beat(self) -> None:
+        if not self._pending and not self._behind:
+            self._is_silent = True
+            self.wake()
+
+    async def _catch_up(self) -> Sequence[NumberedEvent]:
+        """Return the next passage of what was missed; there may be more."""
+        missed: list[NumberedEvent] = []
+        while not missed:
+            try:
+                passage = await self._read_journal(self._position)
+            except StorageUnavailable:
+                if not self._stream.ended:
+                    await asyncio.sleep(RETRY_SECONDS)
+                    return missed
+                passage = Passage([], self._position)
+            if not passage.entries:
+                break
+            self._position = passage.position
+            missed = numbered_events(passage.entries, after=self._fetched)
+        if not missed and self._fetched < self._stream.journalled:
+            self._is_broken_off = True  # what should be there and is not will not come either
+            missed = broken_off(self._stream.session_id, after=self._fetched)
+        if missed:
+            self._fetched = missed[-1].number
+            self._pushed = max(self._pushed, self._fetched)
+        self._behind = not self._is_broken_off and self._fetched < self._stream.journalled
+        self._heartbeat.last_sent = self._now()
+        return missed
