@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from chat.errors import ConfirmationAlreadyDecided
+from chat.storage.idempotency_keys import KeyRecord
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     build_agent_storage,
     build_ephemeral_storage,
+    build_keys,
     build_questions,
     build_storage,
 )
@@ -20,6 +22,27 @@ from sessions_app.messages import ToolCall
 from sessions_app.session import make_session
 from sessions_app.store.repository import Listing, SessionRepository
 from tests.unit.mochi_project.wiring.test_cluster import KEY
+
+
+@pytest.mark.allow_blocking
+def test_machines_share_keys_and_see_who_holds_one(tmp_path: Path, redis_server: str) -> None:
+    shared = []
+    for name in ("one", "two"):
+        settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
+        cluster = build_cluster(settings)
+        assert cluster is not None
+        shared.append((build_keys(settings, cluster), cluster))
+    (keys, cluster), (others, other) = shared
+    key = new_session_id()
+    held = keys.take(key, "f")
+    assert not isinstance(held, KeyRecord)
+    assert others.take(key, "f") == held.record
+    assert others.is_held(key, held.record)
+    held.release()
+    assert not others.is_held(key, held.record)
+    assert not (tmp_path / "one").exists()
+    for each in (cluster, other):
+        each.release()
 
 
 @pytest.mark.allow_blocking
