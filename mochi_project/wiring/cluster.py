@@ -12,6 +12,7 @@ from mochi_project.configuration.config import MochiSettings
 
 if TYPE_CHECKING:
     from chat.storage.redis.hub import Hub
+    from chat.storage.redis.pump import Pumps
     from sessions_app.store.objects.store import ObjectStore
     from sessions_app.store.redis.connection import RedisConnection
     from sessions_app.store.redis.leases import LeaseOwners
@@ -56,6 +57,18 @@ class Cluster:
         """Let others know at once that this process has stopped; blocks for moments."""
         if "owners" in self.__dict__:
             self.owners.release()
+
+    @cached_property
+    def pumps(self) -> "Pumps":
+        """The connections by which journals are written, one for each event loop."""
+        from chat.storage.redis.pump import Pumps  # noqa: PLC0415 - an extra
+
+        return Pumps(self.connection.address, replicas=self.connection.replicas)
+
+    def close_pumps(self) -> None:
+        """End what the running event loop writes journals by, once no turn writes any."""
+        if "pumps" in self.__dict__:
+            self.pumps.close()
 
     @cached_property
     def hub(self) -> "Hub":

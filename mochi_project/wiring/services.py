@@ -167,6 +167,7 @@ async def _close(tools: ToolServices, threads: WorkThreads, cluster: Cluster | N
     await tools.aclose()
     await asyncio.to_thread(threads.close)
     if cluster is not None:  # no turn is left that is not saved
+        cluster.close_pumps()
         await asyncio.to_thread(cluster.release)
 
 

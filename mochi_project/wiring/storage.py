@@ -98,6 +98,7 @@ class _Part:
 
 
 def _build(
+    settings: MochiSettings,
     part: _Part,
     cluster: Cluster | None,
     *,
@@ -107,12 +108,13 @@ def _build(
     """Build a storage.
 
     Args:
+        settings: The configuration.
         part: Where it is.
         cluster: What is shared with other machines; None for files alone.
         keys: The idempotency keys of its turns; None where another storage sweeps them.
         other_turns: The turns with a journal elsewhere that these keys may stand for, too.
     """
-    journal = _journal(part, cluster)
+    journal = _journal(settings, part, cluster)
     repository = _repository(part, cluster, journal)
     return ConversationStorage(
         place=str(part.sessions_dir),
@@ -128,8 +130,19 @@ def _build(
     )
 
 
-def _journal(part: _Part, cluster: Cluster | None) -> TurnJournal:  # noqa: ARG001
-    return FileTurnJournal(part.journals_dir, part.sessions_dir)
+def _journal(settings: MochiSettings, part: _Part, cluster: Cluster | None) -> TurnJournal:
+    if cluster is None:
+        return FileTurnJournal(part.journals_dir, part.sessions_dir)
+    from chat.storage.redis.journals import RedisTurnJournal  # noqa: PLC0415 - an extra
+
+    return RedisTurnJournal(
+        cluster.connection.under(part.prefix),
+        owners=cluster.owners,
+        hub=cluster.hub,
+        pumps=cluster.pumps,
+        retention_seconds=settings.turn_retention_seconds,
+        timeout_seconds=settings.journal_timeout_seconds,
+    )
 
 
 def _repository(part: _Part, cluster: Cluster | None, journal: TurnJournal) -> SessionRepository:
@@ -150,9 +163,13 @@ def _records(part: _Part, cluster: Cluster | None) -> Records:
     return FileRecords(part.records_dir, names=TURN_NAMES, kinds=TURN_KINDS, durable=False)
 
 
-def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:  # noqa: ARG001
+def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
     """Build the signals between the processes that run turns; opens nothing."""
-    return FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
+    if cluster is None:
+        return FileSignals(settings.resolved_state_dir / "signals", PathWatcher(SIGNAL_SECONDS))
+    from chat.storage.redis.signals import RedisSignals  # noqa: PLC0415 - an extra
+
+    return RedisSignals(cluster.connection, owners=cluster.owners, hub=cluster.hub)
 
 
 def build_questions(
@@ -207,10 +224,11 @@ def build_storage(settings: MochiSettings, cluster: Cluster | None) -> Conversat
         responses="responses",
     )
     return _build(
+        settings,
         part,
         cluster,
         keys=build_keys(settings, cluster),
-        other_turns=_journal(_ephemeral_part(settings), cluster).all_turns,
+        other_turns=_journal(settings, _ephemeral_part(settings), cluster).all_turns,
     )
 
 
@@ -218,7 +236,7 @@ def build_ephemeral_storage(
     settings: MochiSettings, cluster: Cluster | None
 ) -> ConversationStorage:
     """Build the storage of conversations that end with their turn; opens nothing."""
-    return _build(_ephemeral_part(settings), cluster, keys=None)
+    return _build(settings, _ephemeral_part(settings), cluster, keys=None)
 
 
 def build_agent_storage(settings: MochiSettings, cluster: Cluster | None) -> ConversationStorage:
@@ -232,7 +250,10 @@ def build_agent_storage(settings: MochiSettings, cluster: Cluster | None) -> Con
         responses="agent_responses",
     )
     return _build(
-        part, cluster, keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys")
+        settings,
+        part,
+        cluster,
+        keys=FileIdempotencyKeys(settings.resolved_state_dir / "agent_keys"),
     )
 
 
