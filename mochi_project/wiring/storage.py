@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.remote.recovery import TurnRecovery
@@ -21,6 +22,9 @@ from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import SessionRepository
+
+if TYPE_CHECKING:
+    from sessions_app.store.objects.store import ObjectStore
 
 SIGNAL_SECONDS = 0.06
 """The interval at which a process with turns looks for signals. Each look wakes a thread and takes
@@ -146,12 +150,40 @@ def _journal(settings: MochiSettings, part: _Part, cluster: Cluster | None) -> T
 
 
 def _repository(part: _Part, cluster: Cluster | None, journal: TurnJournal) -> SessionRepository:
+    if cluster is not None and (objects := cluster.objects) is not None:
+        return _object_repository(part, cluster, objects, journal)
     return FileSessionRepository(
         part.sessions_dir,
         owners=None if cluster is None else cluster.owners,
         is_over=journal.was_closed,
         keeps_begun=cluster is not None,
         durable=part.durable,
+    )
+
+
+def _object_repository(
+    part: _Part, cluster: Cluster, objects: "ObjectStore", journal: TurnJournal
+) -> SessionRepository:
+    from sessions_app.store.objects.claim_hints import ClaimHint  # noqa: PLC0415 - an extra
+    from sessions_app.store.objects.repository import (  # noqa: PLC0415 - an extra
+        ObjectSessionRepository,
+    )
+    from sessions_app.store.redis.claim_hints import RedisClaimHints  # noqa: PLC0415 - an extra
+    from sessions_app.store.redis.session_index import (  # noqa: PLC0415 - an extra
+        RedisSessionIndex,
+    )
+
+    sessions, connection = objects.under(part.folder), cluster.connection.under(part.prefix)
+    hints = RedisClaimHints(connection)
+    return ObjectSessionRepository(
+        sessions,
+        deleted=objects.under(f"deleted/{part.folder}") if part.durable else None,
+        owners=cluster.owners,
+        hints=hints,
+        index=RedisSessionIndex(
+            connection, sessions, note_claim=lambda claim: hints.note(ClaimHint.at(claim))
+        ),
+        is_over=journal.was_closed,
     )
 
 

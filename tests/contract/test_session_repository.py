@@ -34,7 +34,8 @@ def repository(request: pytest.FixtureRequest, tmp_path: Path) -> SessionReposit
         return MemorySessionRepository()
     if request.param == "objects":
         return ObjectSessionRepository(
-            request.getfixturevalue("object_store"),
+            (objects := request.getfixturevalue("object_store")).under("sessions"),
+            deleted=objects.under("deleted"),
             owners=MemoryOwners(),
             hints=MemoryClaimHints(),
             index=MemorySessionIndex(),

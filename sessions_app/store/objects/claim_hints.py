@@ -7,6 +7,8 @@ names it; it is only a hint, and the object decides.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from sessions_app.store.repository import Claim
+
 
 class ClaimHint(NamedTuple):
     """A claim that may have been made."""
@@ -15,6 +17,11 @@ class ClaimHint(NamedTuple):
     turn_id: str
     owner: str
     started_at: str
+
+    @classmethod
+    def at(cls, claim: Claim) -> "ClaimHint":
+        """Return the hint at a claim."""
+        return cls(claim.session_id, claim.turn_id, claim.owner, claim.started_at)
 
 
 class ClaimHints(Protocol):

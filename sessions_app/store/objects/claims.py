@@ -45,7 +45,7 @@ class ObjectClaims:
 
     def announce(self, claim: Claim) -> None:
         """Leave a hint at a claim that is about to be made; ``StorageUnavailable``."""
-        self._hints.note(ClaimHint(claim.session_id, claim.turn_id, claim.owner, claim.started_at))
+        self._hints.note(ClaimHint.at(claim))
 
     def forget(self, session_id: str, turn_id: str) -> None:
         """Take back the hint at a claim that is no more, or was never made."""

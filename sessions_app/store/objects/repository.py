@@ -2,8 +2,8 @@
 
 ::
 
-    {place}/sessions/{session_id}.json      the session, its revision, and the claim of its turn
-    {place}/deleted/{session_id}            when the session was deleted
+    {store}/{session_id}.json       the session, its revision, and the claim of its turn
+    {deleted}/{session_id}          when the session was deleted
 
 Whether the process lives that a claim names is asked of others, as is which sessions may be
 claimed; the object decides.
@@ -36,15 +36,14 @@ from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
 from sessions_app.store.tombstones import KEPT_SECONDS
 
-SESSIONS = "sessions"
-DELETED = "deleted"
-
 
 class ObjectSessionRepository:
     """Keeps sessions in an object store, for any number of processes on any machines.
 
     Args:
-        store: Where they are; the sessions themselves are under ``sessions``.
+        store: The objects of the sessions, which has no others.
+        deleted: Where it is remembered which sessions were deleted; None for those that end with
+            their turns anyway.
         owners: The processes that may claim sessions.
         hints: Which sessions may be claimed.
         index: What listings read.
@@ -52,8 +51,6 @@ class ObjectSessionRepository:
         is_over: Whether a turn has ended although its claim is there (session, turn): one that
             could not save what it left keeps its claim while its process lives on.
         patience_seconds: For how long a running turn tries to save when the store says nothing.
-        durable: Whether it is to be known of a deleted session that it was deleted. False for those
-            that end with their turns anyway.
     """
 
     keeps_begun = True
@@ -62,21 +59,20 @@ class ObjectSessionRepository:
         self,
         store: ObjectStore,
         *,
+        deleted: ObjectStore | None,
         owners: Owners,
         hints: ClaimHints,
         index: SessionIndex,
         now: Callable[[], str] = utc_now,
         is_over: Callable[[str, str], bool] = lambda _session_id, _turn_id: False,
         patience_seconds: float = 30.0,
-        durable: bool = True,
     ) -> None:
         self.owners = owners
         self._index = index
         self._now = now
         self._patience = Patience(patience_seconds)
-        self._durable = durable
-        self._objects = SessionObjects(store.under(SESSIONS), index)
-        self._deleted = store.under(DELETED)
+        self._objects = SessionObjects(store, index)
+        self._deleted = deleted
         self._claims = ObjectClaims(self._objects, owners=owners, hints=hints, is_over=is_over)
 
     # Reading
@@ -97,6 +93,8 @@ class ObjectSessionRepository:
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted, lately; None when it is not known to have been."""
         _require_id(session_id)
+        if self._deleted is None:
+            return None
         try:
             deleted_at = self._deleted.get(session_id).data.decode("ascii", "replace")
         except ObjectMissing:
@@ -297,6 +295,8 @@ class ObjectSessionRepository:
     def sweep(self) -> int:
         """Remove what dead processes left, and forget what was deleted long ago."""
         swept = self.owners.sweep()
+        if self._deleted is None:
+            return swept
         oldest = time.time() - KEPT_SECONDS
         for page in self._deleted.list():
             for item in page:
@@ -307,8 +307,8 @@ class ObjectSessionRepository:
 
     def _bury(self, session_id: str, deleted_at: str) -> None:
         """Remove a session's object, and remember that it was deleted."""
-        if self._durable:
-            _twice(lambda: self._deleted.put(session_id, deleted_at.encode()))
+        if (deleted := self._deleted) is not None:
+            _twice(lambda: deleted.put(session_id, deleted_at.encode()))
         _twice(lambda: self._objects.remove(session_id))
 
     def _swap(

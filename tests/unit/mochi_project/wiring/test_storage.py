@@ -17,10 +17,12 @@ from mochi_project.wiring.storage import (
     build_questions,
     build_storage,
 )
+from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.messages import ToolCall
 from sessions_app.session import make_session
 from sessions_app.store.repository import Listing, SessionRepository
+from tests.claims import claim_session
 from tests.unit.mochi_project.wiring.test_cluster import KEY
 
 
@@ -123,3 +125,33 @@ class Forgetful:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._repository, name)
+
+
+@pytest.mark.allow_blocking
+def test_nodes_share_sessions_and_each_storage_has_its_own(
+    tmp_path: Path, object_url: str, redis_server: str
+) -> None:
+    repositories: list[list[SessionRepository]] = []
+    for name in ("one", "two"):
+        settings = load_settings(
+            data_dir=tmp_path / name,
+            journal_url=redis_server,
+            sessions_url=object_url,
+            secret_key=KEY,
+        )
+        cluster = build_cluster(settings)
+        builds = (build_storage, build_agent_storage, build_ephemeral_storage)
+        repositories.append([build(settings, cluster).repository for build in builds])
+    for mine, other in zip(*repositories, strict=True):
+        session = make_session(session_id=new_session_id(), model="m", now=utc_now())
+        mine.create(session)
+        assert other.load(session.session_id) == session
+        claim_session(mine, session.session_id, "turn-1")
+        [claim] = [found for found in other.claims() if found.session_id == session.session_id]
+        assert (claim.turn_id, claim.alive) == ("turn-1", True)
+        with pytest.raises(SessionBusy):
+            other.delete(session.session_id)
+        mine.release(session.session_id, "turn-1")
+        assert session.metadata in other.list().sessions
+        other.delete(session.session_id)
+    assert not list(tmp_path.glob("**/*.json"))

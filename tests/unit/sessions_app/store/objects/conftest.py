@@ -46,7 +46,12 @@ def open_repository(
 ) -> OpenRepository:
     """Return what opens the same sessions as another process would, which remembers nothing."""
     return lambda: ObjectSessionRepository(
-        object_store, owners=owners, hints=hints, index=index, patience_seconds=0
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=hints,
+        index=index,
+        patience_seconds=0,
     )
 
 

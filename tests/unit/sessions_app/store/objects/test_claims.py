@@ -73,7 +73,13 @@ def test_without_a_hint_nothing_is_claimed(
         def note(self, hint: ClaimHint) -> None:
             raise StorageUnavailable("away")
 
-    repository = ObjectSessionRepository(object_store, owners=owners, hints=Away(), index=index)
+    repository = ObjectSessionRepository(
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=Away(),
+        index=index,
+    )
     repository.create(new_session)
     with pytest.raises(StorageUnavailable):
         claim_session(repository, FIRST, "t1", change=say("Hello"))
@@ -157,7 +163,8 @@ def test_a_turn_that_left_its_claim_is_dead_although_its_process_lives(
 ) -> None:
     left: set[tuple[str, str]] = set()
     repository = ObjectSessionRepository(
-        object_store,
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
         owners=owners,
         hints=hints,
         index=index,
@@ -236,7 +243,7 @@ def test_a_session_that_is_not_kept_leaves_nothing(
     new_session: Session,
 ) -> None:
     repository = ObjectSessionRepository(
-        object_store, owners=owners, hints=hints, index=index, durable=False
+        object_store.under("sessions"), deleted=None, owners=owners, hints=hints, index=index
     )
     repository.create(new_session)
     repository.delete(FIRST)

@@ -256,7 +256,13 @@ def test_a_running_turn_waits_for_the_store_to_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
-    repository = ObjectSessionRepository(object_store, owners=owners, hints=hints, index=index)
+    repository = ObjectSessionRepository(
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=hints,
+        index=index,
+    )
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
     refused = 0
@@ -285,7 +291,12 @@ def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
 ) -> None:
     monkeypatch.setattr("sessions_app.store.objects.swap.RETRY_SECONDS", 0.01)
     repository = ObjectSessionRepository(
-        object_store, owners=owners, hints=hints, index=index, patience_seconds=0.05
+        object_store.under("sessions"),
+        deleted=object_store.under("deleted"),
+        owners=owners,
+        hints=hints,
+        index=index,
+        patience_seconds=0.05,
     )
     repository.create(new_session)
     claim_session(repository, FIRST, "t1")
