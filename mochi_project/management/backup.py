@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.core.management import CommandError
+
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
@@ -58,6 +60,20 @@ class Entry:
     def path(self) -> Path:
         """Return the path of the file."""
         return self.part.path / self.relative
+
+
+def require_files(settings: MochiSettings) -> None:
+    """Refuse a configuration with which sessions are not files.
+
+    Raises:
+        CommandError: They are objects; the message says what to do.
+    """
+    if settings.sessions_url is not None:
+        raise CommandError(
+            "Sessions, prompts and profiles are in the object store of MOCHI_SESSIONS_URL. Copy "
+            "them with `mochi-server sessions copy FROM TO`, or keep versions of its bucket. "
+            "Everything else is files, which you deploy."
+        )
 
 
 def parts_of(settings: MochiSettings) -> list[Part]:

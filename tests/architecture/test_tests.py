@@ -37,7 +37,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/summaries": {"giving_way"},
     "dialects_app/responses": {"streams"},
     "mochi_project/fast_django": {"streams"},
-    "mochi_project/management/commands": {"check"},
+    "mochi_project/management/commands": {"check", "copy"},
     "mochi_project/trust": {"start"},
     "models_app": {"profiles_in_use"},
     "models_app/ollama": {"faults", "sink", "stopping", "stream", "window"},

@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.management.backup import copy_entry, entries_of, places
+from mochi_project.management.backup import copy_entry, entries_of, places, require_files
 from mochi_project.management.reports import ReportCommand
 from sessions_app.store.atomic import PRIVATE_DIRECTORY, make_private_directory
 
@@ -33,6 +33,7 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Copy, and print how many files of each part there are."""
+        require_files(django_settings.MOCHI)
         target = options["directory"].expanduser().resolve()
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise CommandError(f"{target} is there already. Name a new directory.")

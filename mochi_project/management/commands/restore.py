@@ -16,6 +16,7 @@ from mochi_project.management.backup import (
     parts_elsewhere,
     parts_of,
     places,
+    require_files,
 )
 from mochi_project.management.reports import ReportCommand
 
@@ -43,6 +44,7 @@ class Command(ReportCommand):
         """Copy, and print how many files of each part there are."""
         source = options["directory"].expanduser().resolve()
         settings = django_settings.MOCHI
+        require_files(settings)
         if settings.test_mode:
             raise CommandError("In test mode data are gone afterwards.")
         place, backup = places(settings), MochiSettings(data_dir=source)

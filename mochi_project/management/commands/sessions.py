@@ -1,15 +1,17 @@
-"""``mochi-server sessions``: list, show, export, delete and check sessions."""
+"""``mochi-server sessions``: list, show, export, delete, check and copy sessions."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Column, Table
 
 from agents_app.sessions import delete_with_agents
+from mochi_project.management.copy_report import CopyReport
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
@@ -20,9 +22,9 @@ from sessions_app.store.atomic import write_atomically
 
 
 class Command(ReportCommand):
-    """List, show, export, delete and check sessions."""
+    """List, show, export, delete, check and copy sessions."""
 
-    help = "List, show, export, delete or check sessions."
+    help = "List, show, export, delete, check or copy sessions."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
@@ -42,10 +44,23 @@ class Command(ReportCommand):
         check = actions.add_parser("check", help="read every session whole; fails if one is broken")
         for action in (show, export, delete):
             action.add_argument("session_id")
-        self.add_json_flag(listing, show, export, delete, check)
+        copy = actions.add_parser(
+            "copy", help="copy all that is kept to an object store or back, while no server runs"
+        )
+        for place in ("source", "target"):
+            copy.add_argument(
+                place,
+                metavar={"source": "FROM", "target": "TO"}[place],
+                help="a data directory, or the URL of an object store (s3://, az://, gs://)",
+            )
+        copy.add_argument("--dry-run", action="store_true", help="copy nothing, say what would be")
+        self.add_json_flag(listing, show, export, delete, check, copy)
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the subcommands."""
+        if action == "copy":
+            self._copy(options)
+            return
         run: Mapping[str, Callable[[SessionManager, Mapping[str, Any]], None]] = {
             "list": self._list,
             "show": self._show,
@@ -114,6 +129,30 @@ class Command(ReportCommand):
             self.print_json({"deleted": session_id})
         else:
             self.stdout.write(f"Session {session_id} is deleted.")
+
+    def _copy(self, options: Mapping[str, Any]) -> None:
+        try:  # no other command needs the libraries of object stores, which are an extra
+            from mochi_project.management.copying import copy_all, places_of  # noqa: PLC0415
+        except ImportError as error:
+            raise CommandError("This needs `pip install 'mochi-server[cluster]'`.") from error
+        dry_run = options["dry_run"]
+        try:
+            source, target = places_of(
+                options["source"], options["target"], django_settings.MOCHI, dry_run=dry_run
+            )
+        except ValueError as error:
+            text = str(error)
+            raise CommandError(f"{text[:1].upper()}{text[1:]}.") from error
+        report = CopyReport(dry_run=dry_run)
+        for copied in copy_all(source, target, dry_run=dry_run):
+            report.add(copied)
+        if options["json"]:
+            self.print_json(report.as_json())
+        else:
+            for line in report.lines(target.name):
+                self.stdout.write(printable(line))
+        if fault := report.fault():
+            raise CommandError(printable(fault))
 
     def _ask_person(self, sessions: SessionManager, session_id: str) -> None:
         count = len(sessions.get(session_id).messages)

@@ -216,3 +216,17 @@ def test_a_backup_is_not_written_where_another_user_may_wait_for_it(
         run("backup", tmp_path / "backup")
 
     assert os.listdir(waiting) == []
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_sessions_that_are_objects_are_copied_otherwise(
+    tmp_path: Path, settings: Any, command: str
+) -> None:
+    settings.MOCHI = MochiSettings(
+        data_dir=tmp_path,
+        journal_url="redis://localhost:1",
+        sessions_url="s3://bucket/prefix",
+        secret_key="s" * 32,
+    )
+    with pytest.raises(CommandError, match="sessions copy"):
+        run(command, tmp_path / "backup")
