@@ -20,7 +20,14 @@ _RECYCLED = -2
 
 
 class WholeSentinel(Sentinel):  # type: ignore[misc]  # django-q2 has no types
-    """Replaces only processes that ended in order."""
+    """Replaces only processes that ended in order, and lets none inherit its connections."""
+
+    def spawn_process(self, target: Any, *args: Any) -> Any:
+        """Fork a process, which connects by itself."""
+        release = getattr(self.broker, "release", None)
+        if release is not None:
+            release()
+        return super().spawn_process(target, *args)
 
     def reincarnate(self, process: Any) -> None:
         """Replace a worker that was recycled or over its time; end everything otherwise."""

@@ -54,6 +54,10 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         """Return True, or raise an error of the connection."""
         return bool(self.connection.client.ping())
 
+    def release(self) -> None:
+        """Close the connections before a fork: nothing of them is to be in two processes."""
+        self.connection.close()
+
     def info(self) -> str:
         """Return what the queue is in."""
         return "Redis"
