@@ -108,6 +108,7 @@ def _run(command: Sequence[str]) -> int:
 def _serve() -> int:
     from mochi_project.configuration.logs import logging_config  # noqa: PLC0415
     from mochi_project.configuration.test_mode import with_fresh_data_dir  # noqa: PLC0415
+    from mochi_project.process.dead_processes import condemning_dead  # noqa: PLC0415
     from mochi_project.process.server import (  # noqa: PLC0415
         WebServer,
         allow_many_connections,
@@ -134,12 +135,14 @@ def _serve() -> int:
 
         if settings.workers > 1:
             gc.enable()
-            return WebProcessPool(
-                settings.workers,
-                sockets,
-                on_listening=on_listening,
-                kill_after=settings.shutdown_grace_seconds + 10,
-            ).run()
+            with condemning_dead(settings) as on_death:
+                return WebProcessPool(
+                    settings.workers,
+                    sockets,
+                    on_listening=on_listening,
+                    kill_after=settings.shutdown_grace_seconds + 10,
+                    on_death=on_death,
+                ).run()
         server = WebServer(server_config(settings), on_listening=on_listening)
         server.run(sockets=sockets)
         return 0 if server.started else 1

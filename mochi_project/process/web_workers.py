@@ -35,6 +35,10 @@ HEALTHY_SECONDS = 60.0
 """A worker that lived this long did not die of how it starts: the next death is the first again."""
 
 
+def _do_nothing(*_: object) -> None:
+    """Stand in for the default action of a signal, which comes over the wake-up descriptor."""
+
+
 class _WebProcess:
     """Starts a web process; holds the parent's end of its lifeline and its predecessors' pauses."""
 
@@ -85,7 +89,8 @@ class WebProcessPool:
 
     One that ends by itself is replaced after a pause (``RestartPauses``).
     They get ``kill_after`` seconds to end. A second signal makes them not wait for running turns, a
-    third one kills them.
+    third one kills them. ``on_death`` is called with the id of each that did not end in order, and
+    must return at once.
     """
 
     def __init__(
@@ -95,11 +100,13 @@ class WebProcessPool:
         *,
         on_listening: Callable[[], None],
         kill_after: float,
+        on_death: Callable[[int], None] = _do_nothing,
     ) -> None:
         self._count = count
         self._sockets = sockets
         self._on_listening = on_listening
         self._kill_after = kill_after
+        self._on_death = on_death
         self._workers: list[_WebProcess] = []
         self._numbers = itertools.count()
         self._restarts: list[tuple[float, RestartPauses]] = []
@@ -178,7 +185,8 @@ class WebProcessPool:
             else:
                 self._selector.unregister(worker.lifeline)
                 worker.lifeline.close()
-                worker.process.wait()
+                if worker.process.wait():
+                    self._on_death(worker.process.pid)
                 self._workers.remove(worker)
                 ended.append(worker)
         return signalled, ended
@@ -216,10 +224,6 @@ def _stop_signals() -> Iterator[socket.socket]:
             for number, handler in previous.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(previous_wakeup)
-
-
-def _do_nothing(*_: object) -> None:
-    """Stand in for the default action; the wake-up descriptor carries the signal."""
 
 
 class PooledServer(WebServer):

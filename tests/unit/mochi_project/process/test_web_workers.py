@@ -49,7 +49,10 @@ def test_a_worker_that_dies_again_and_again_is_restarted_after_growing_pauses(
             self.listens, self.pauses = False, pauses
             self.started = time.monotonic()
             self.process = SimpleNamespace(
-                returncode=1, wait=lambda: 1, send_signal=lambda _: theirs.close()
+                pid=len(starts) + 100,
+                returncode=1,
+                wait=lambda: 1,
+                send_signal=lambda _: theirs.close(),
             )
             starts.append(self.started)
             theirs.send(web_workers.LISTENING)
@@ -59,7 +62,10 @@ def test_a_worker_that_dies_again_and_again_is_restarted_after_growing_pauses(
                 theirs.shutdown(socket.SHUT_WR)
 
     monkeypatch.setattr(web_workers, "_WebProcess", DyingWorker)
-    pool = WebProcessPool(1, [], on_listening=lambda: announced.append(1), kill_after=5)
+    dead: list[int] = []
+    pool = WebProcessPool(
+        1, [], on_listening=lambda: announced.append(1), kill_after=5, on_death=dead.append
+    )
 
     assert pool.run() == 0
     for end in ends:
@@ -68,6 +74,7 @@ def test_a_worker_that_dies_again_and_again_is_restarted_after_growing_pauses(
     assert len(gaps) == 4
     assert all(gap >= pause for gap, pause in zip(gaps, [0.02, 0.04, 0.05, 0.05], strict=True))
     assert announced == [1]
+    assert dead == [100, 101, 102, 103, 104]
 
 
 def test_a_second_signal_leaves_a_web_process_its_way_to_end() -> None:

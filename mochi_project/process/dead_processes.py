@@ -1,0 +1,69 @@
+"""Tells other machines at once which web processes of this one have died.
+
+Otherwise a lease would have to run out before the turns of a dead process are ended.
+"""
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.cluster import POOL_VARIABLE, Cluster, build_cluster, process_name
+from sessions_app.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.25
+END_SECONDS = 3.0
+
+
+@contextmanager
+def condemning_dead(settings: MochiSettings) -> Iterator[Callable[[int], None]]:
+    """Give what is to be called with the id of each process that died.
+
+    Processes that start meanwhile get ids from which their leases' names follow. On one machine,
+    where the system itself knows who lives, nothing is done.
+    """
+    cluster = build_cluster(settings)
+    if cluster is None:
+        yield _ignore
+        return
+    pool = os.environ[POOL_VARIABLE] = secrets.token_hex(8)
+    threads: list[threading.Thread] = []
+
+    def condemn(process: int) -> None:
+        thread = threading.Thread(
+            target=_condemn, args=(cluster, process_name(pool, process), settings.lease_seconds)
+        )
+        thread.daemon = True
+        threads.append(thread)
+        thread.start()
+
+    try:
+        yield condemn
+    finally:
+        deadline = time.monotonic() + END_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _ignore(_: int) -> None:
+    """Leave it to the system."""
+
+
+def _condemn(cluster: Cluster, name: str, lease_seconds: float) -> None:
+    """Give a process up, for as long as its lease may not have run out."""
+    deadline = time.monotonic() + lease_seconds
+    while True:
+        try:
+            cluster.owners.condemn_process(name)
+        except StorageError as error:
+            if time.monotonic() < deadline:
+                time.sleep(RETRY_SECONDS)
+                continue
+            logger.warning("a process that died keeps its lease", extra={"reason": error.message})
+        return
