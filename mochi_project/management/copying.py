@@ -70,7 +70,7 @@ class Part:
 
 PARTS: Sequence[Part] = (
     Part("sessions", "sessions", FILE_NAME.fullmatch, holds_sessions=True),
-    Part("chats of agents", "agents/sessions", FILE_NAME.fullmatch, holds_sessions=True),
+    Part("chats of agents", "agents", FILE_NAME.fullmatch, holds_sessions=True),
     Part("responses", "responses", _RECORD.fullmatch),
     Part("system prompts", "prompts", is_filename),
     Part("profiles", "profiles", _PROFILE.fullmatch),
@@ -114,14 +114,14 @@ class DirectoryPlace:
         self.name = str(settings.resolved_data_dir)
         self._directories: Mapping[str, Path] = {
             "sessions": settings.resolved_sessions_dir,
-            "agents/sessions": settings.resolved_agent_chats_dir,
+            "agents": settings.resolved_agent_chats_dir,
             "responses": responses_dir(settings),
             "prompts": settings.resolved_system_prompts_dir,
             "profiles": settings.resolved_data_dir / "profiles",
         }
         self._storages: Mapping[str, ConversationStorage] = {
             "sessions": build_storage(settings, None),
-            "agents/sessions": build_agent_storage(settings, None),
+            "agents": build_agent_storage(settings, None),
         }
 
     def names(self, part: Part) -> Sequence[str]:

@@ -56,9 +56,10 @@ def files_of(path: Path, part: str = "") -> FileSessionRepository:
     return FileSessionRepository(agents if part == "agents" else settings.resolved_sessions_dir)
 
 
-def objects_of(store: ObjectStore, part: str = "") -> SessionRepository:
+def objects_of(store: ObjectStore, part: str = "sessions") -> SessionRepository:
     return ObjectSessionRepository(
-        store.under(part) if part else store,
+        store.under(part),
+        deleted=None,
         owners=MemoryOwners(),
         hints=MemoryClaimHints(),
         index=MemorySessionIndex(),
