@@ -83,7 +83,7 @@ class EphemeralSessions:
 
     def _is_over(self, session_id: str) -> bool:
         """Return whether nothing can come of the session any more."""
-        if self._repository.claim_of(session_id) is not None or self._journal.turns(session_id):
+        if self._journal.turns(session_id) or self._repository.claim_of(session_id) is not None:
             return False
         return not self._questions.pending(session_id)
 

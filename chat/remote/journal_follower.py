@@ -32,6 +32,7 @@ class JournalFollower:
         journal: Where the turn is journalled.
         settle: Awaited now and then while nothing comes: seals the turn if its owner died, and
             tells whether it still runs.
+        settle_seconds: After which silence it is asked.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class JournalFollower:
         after: int,
         journal: TurnJournal,
         settle: Callable[[], Awaitable[bool]],
+        settle_seconds: float = LIVENESS_SECONDS,
     ) -> None:
         self._session_id = session_id
         self.turn_id = turn_id
         self._after = after
         self._journal = journal
         self._settle = settle
+        self._settle_seconds = settle_seconds
         self._position = 0
         self._last_number = 0
         self._away_since: float | None = None
@@ -109,7 +112,7 @@ class JournalFollower:
                 self._last_sent = self._loop.time()
                 return []
             try:
-                async with asyncio.timeout(min(LIVENESS_SECONDS, HEARTBEAT_SECONDS - silence)):
+                async with asyncio.timeout(min(self._settle_seconds, HEARTBEAT_SECONDS - silence)):
                     await self._changed.wait()
             except TimeoutError:
                 running = await self._still_runs()

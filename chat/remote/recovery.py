@@ -36,6 +36,8 @@ _PASSING = frozenset(
 MOST_FENCES = 5
 """The tries of a turn that begins to end its predecessors, while others do the same."""
 
+CLOCKS_APART_SECONDS = 7200.0
+
 
 class TurnRecovery:
     """Brings sessions and journals of dead turns to their end. All its calls block.
@@ -214,9 +216,12 @@ class TurnRecovery:
                 self._discard_before(session_id, deleted_at)
 
     def _discard_before(self, session_id: str, deleted_at: str) -> None:
-        """Forget the journals of a session's turns that began before it was deleted."""
+        """Forget the journals of a session's turns that began before it was deleted.
+
+        It may have been deleted by a machine whose clock is behind that of the turn's.
+        """
         for turn_id in self._journal.turns(session_id):
-            if time_of(turn_id) <= deleted_at:
+            if time_of(turn_id, earlier_seconds=CLOCKS_APART_SECONDS) <= deleted_at:
                 self._journal.discard(session_id, turn_id)
 
     def copy_of(self, session_id: str) -> Session | None:
@@ -242,7 +247,14 @@ class TurnRecovery:
         stays so is tried less and less often.
         """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
-        for session_id in self._retries.due(dead | set(self._journal.unended_sessions())):
+        self._seal_each(dead | set(self._journal.unended_sessions()))
+
+    def seal_unended(self) -> None:
+        """Seal the dead turns that left a journal, without a look at each claim."""
+        self._seal_each(set(self._journal.unended_sessions()))
+
+    def _seal_each(self, sessions: set[str]) -> None:
+        for session_id in self._retries.due(sessions):
             try:
                 self.seal(session_id)
             except MochiError as error:

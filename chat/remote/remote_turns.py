@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from chat.errors import NoActiveTurn
-from chat.remote.journal_follower import JournalFollower
+from chat.remote.journal_follower import LIVENESS_SECONDS, JournalFollower
 from chat.remote.outcome import outcome_of
 from chat.remote.recovery import TurnRecovery
 from chat.remote.replay import Replay, ReplayedTurn, replay
@@ -44,7 +44,16 @@ class ActiveTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteTurns:
-    """Reaches turns through what they leave on disk."""
+    """Reaches turns through what they leave for other processes.
+
+    Args:
+        repository: The sessions.
+        journal: The journals of their turns.
+        recovery: Seals what dead turns left.
+        signals: The signals to turns.
+        settle_seconds: After which silence a listener asks whether its turn still runs. Where every
+            process seals dead turns each second, their end is heard of before that.
+    """
 
     def __init__(
         self,
@@ -53,11 +62,13 @@ class RemoteTurns:
         journal: TurnJournal,
         recovery: TurnRecovery,
         signals: Signals,
+        settle_seconds: float = LIVENESS_SECONDS,
     ) -> None:
         self._repository = repository
         self._journal = journal
         self._recovery = recovery
         self._signals = signals
+        self._settle_seconds = settle_seconds
 
     async def running(self, session_id: str) -> Claim | None:
         """Return the claim of the session's running turn; a dead one is sealed first.
@@ -239,6 +250,7 @@ class RemoteTurns:
             after=after,
             journal=self._journal,
             settle=goes_on,
+            settle_seconds=self._settle_seconds,
         )
 
     async def _detach(self, turn_id: str) -> None:
@@ -253,11 +265,9 @@ class RemoteTurns:
     def _goes_on(self, session_id: str, turn_id: str) -> bool:
         """Return whether more of the turn is to come; end its journal where its owner is dead.
 
-        Asked once a second by every listener, so it reads no session: its claim tells.
+        Asked again and again by every listener, so it reads no session while its turn runs: a
+        journal is there before the claim, and open until the turn has ended.
         """
-        claim = self._repository.claim_of(session_id)
-        if claim is not None and claim.alive and claim.turn_id == turn_id:
-            return True
         if self._journal.is_being_written(session_id, turn_id):
             return True
         if not self._journal.has_ended(session_id, turn_id):
@@ -265,8 +275,7 @@ class RemoteTurns:
         return False
 
     def _running(self, session_id: str) -> Claim | None:
-        self._repository.load(session_id)
-        claim = self._repository.claim_of(session_id)
+        _, claim = self._repository.load_claimed(session_id)
         if claim is None or claim.alive:
             return claim
         self._seal(session_id)

@@ -16,7 +16,10 @@ def new_turn_id(after: str = "") -> str:
     return f"{milliseconds:012x}{secrets.token_hex(4)}"
 
 
-def time_of(turn_id: str) -> str:
-    """Return when a turn began, from its id: UTC, ISO 8601 with microseconds."""
-    began = datetime.fromtimestamp(int(turn_id[:12], 16) / 1000, UTC)
+def time_of(turn_id: str, *, earlier_seconds: float = 0.0) -> str:
+    """Return when a turn began, from its id, or that much earlier.
+
+    It is UTC, ISO 8601 with microseconds.
+    """
+    began = datetime.fromtimestamp(int(turn_id[:12], 16) / 1000 - earlier_seconds, UTC)
     return began.isoformat(timespec="microseconds")

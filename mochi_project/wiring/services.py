@@ -5,7 +5,7 @@ management commands ask ``get_services``; nothing below them knows that it exist
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -150,6 +150,7 @@ def build_services(settings: MochiSettings) -> Services:
             ephemeral=ephemeral,
             signals=signals,
             questions=questions,
+            urgent=build_sealing(settings, storage, agents.storage, ephemeral.storage),
         ),
         summaries=summaries,
         tools=tools.catalogue,
@@ -225,6 +226,7 @@ def _build_housekeeper(
     ephemeral: EphemeralServices,
     signals: Signals,
     questions: ConfirmationStore,
+    urgent: Mapping[str, Callable[[], object]],
 ) -> Housekeeper:
     age = settings.turn_retention_seconds
     return Housekeeper(
@@ -240,8 +242,27 @@ def _build_housekeeper(
             "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
             "sweep temporary files": partial(_sweep_temporary_files, settings),
             "give memory back": give_back_memory,
-        }
+        },
+        urgent,
     )
+
+
+def build_sealing(
+    settings: MochiSettings, *storages: ConversationStorage
+) -> Mapping[str, Callable[[], object]]:
+    """Build what seals the turns of dead machines within a second; nothing for a single machine.
+
+    Claims on sessions in files are looked at one by one, so that is left to the other chores.
+    """
+    if settings.journal_url is None:
+        return {}
+    hinted = settings.sessions_url is not None
+    return {
+        f"seal turns of dead machines in {each.place}": (
+            each.recovery.seal_all if hinted else each.recovery.seal_unended
+        )
+        for each in storages
+    }
 
 
 def _sweep_temporary_files(settings: MochiSettings) -> None:

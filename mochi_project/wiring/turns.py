@@ -5,6 +5,7 @@ from collections.abc import Callable
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnLimits, TurnRegistry
+from chat.remote.journal_follower import LIVENESS_SECONDS
 from chat.remote.remote_turns import RemoteTurns
 from chat.service import Conversations
 from chat.start.places import TurnPlaces
@@ -13,6 +14,9 @@ from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.storage import ConversationStorage
+
+SETTLE_SECONDS = 5.0
+"""After which silence listeners ask whether a turn runs, where all processes seal dead ones."""
 
 
 class TurnBuilder:
@@ -39,6 +43,7 @@ class TurnBuilder:
         self._places = TurnPlaces(self._limits.active, self._limits.per_client)
         self._preparer = preparer
         self._signals = signals
+        self._settle_seconds = LIVENESS_SECONDS if settings.journal_url is None else SETTLE_SECONDS
         self._threads = threads
 
     def build(
@@ -62,6 +67,7 @@ class TurnBuilder:
             journal=storage.journal,
             recovery=storage.recovery,
             signals=self._signals,
+            settle_seconds=self._settle_seconds,
         )
         registry = TurnRegistry(
             repository=storage.repository,

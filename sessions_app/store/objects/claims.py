@@ -52,21 +52,26 @@ class ObjectClaims:
         self._hints.clear(session_id, turn_id)
 
     def all(self) -> Sequence[Claim]:
-        """Return the claims that hints name; of those of the dead, what the objects hold."""
-        claims = (self._hinted(hint) for hint in self._hints.all())
+        """Return the claims that hints name; of those of the dead, what the objects hold.
+
+        One that a living process has left shows by its journal, and not here.
+        """
+        hints = self._hints.all()
+        # One look at each process, and none at each turn: this is asked every second.
+        lives = {owner: self._owners.lives(owner) for owner in {hint.owner for hint in hints}}
+        claims = (self._hinted(hint, alive=lives[hint.owner]) for hint in hints)
         return [claim for claim in claims if claim is not None]
 
-    def _hinted(self, hint: ClaimHint) -> Claim | None:
+    def _hinted(self, hint: ClaimHint, *, alive: bool) -> Claim | None:
         """Return the claim that a hint names; forget a hint at what a dead process never made."""
-        claim = self.judged(
-            Claim(
-                session_id=hint.session_id,
-                turn_id=hint.turn_id,
-                owner=hint.owner,
-                started_at=hint.started_at,
-            )
+        claim = Claim(
+            session_id=hint.session_id,
+            turn_id=hint.turn_id,
+            owner=hint.owner,
+            started_at=hint.started_at,
+            alive=alive,
         )
-        if claim is None or claim.alive or not is_session_id(hint.session_id):
+        if alive or not is_session_id(hint.session_id):
             return claim
         document = self._objects.peek(hint.session_id)
         found = document.envelope.claim if document is not None else None

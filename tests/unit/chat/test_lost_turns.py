@@ -6,11 +6,14 @@ what its listener saw is what everybody else is told.
 
 import asyncio
 import itertools
+import time
 
 import pytest
 
 from chat.errors import TurnInterrupted
 from chat.start.turn_request import TurnRequest
+from chat.storage.journal import line
+from chat.turn import turn_ids
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
@@ -215,3 +218,98 @@ async def test_no_tool_starts_in_a_process_that_may_have_been_given_up(make_node
     outcome = await turn.finished()
     assert (outcome.state, outcome.error.code) == (State.FAILED, "TURN_INTERRUPTED")
     assert tools.calls == []
+
+
+async def test_who_follows_a_silent_turn_reads_no_session(make_nodes, monkeypatch):
+    node, other = make_nodes()
+    node.model.say([TextDelta("Half ")], WAIT, [TextDelta("an answer.")], [Finished()])
+    session_id = await node.new_session()
+    turn = await node.turns.start(session_id, HELLO)
+    assert await turn.first_subscription.next()
+    monkeypatch.setattr(other.remote, "_settle_seconds", 0.001)
+    follower = await other.turns.attach(session_id, None)
+    reading = asyncio.create_task(read_all(follower))
+    before, looks = other.repository.loads, other.journal.looks
+    async with asyncio.timeout(20):
+        while other.journal.looks < looks + 10:
+            await asyncio.sleep(0.001)
+    assert other.repository.loads == before
+    node.model.go_on.set()
+    assert names(await reading)[-1] == "done"
+
+
+class Clock:
+    """A clock that is set before a node does something."""
+
+    def __init__(self, monkeypatch):
+        self._now = time.time_ns
+        self.ahead_seconds = 0
+        monkeypatch.setattr(turn_ids.time, "time_ns", self)
+
+    def __call__(self):
+        return self._now() + self.ahead_seconds * 10**9
+
+
+async def test_nodes_whose_clocks_are_an_hour_apart_keep_the_order_of_turns(
+    make_nodes, monkeypatch
+):
+    clock = Clock(monkeypatch)
+    ahead, behind = make_nodes()
+    session_id = await ahead.new_session()
+    begun = []
+    for node in (ahead, behind, ahead, behind):
+        clock.ahead_seconds = 3600 if node is ahead else -3600
+        say_answer(node)
+        turn = await node.turns.start(session_id, TurnRequest(message="And?"))
+        seen = await read_all(turn.first_subscription)
+        assert (await turn.finished()).state is State.COMPLETED
+        begun.append(turn.turn_id)
+        other = behind if node is ahead else ahead
+        told = await read_all(await other.turns.attach(session_id, None))
+        assert [(event.number, event.data) for event in told] == [
+            (event.number, event.data) for event in seen
+        ]
+    assert begun == sorted(begun)
+    assert ahead.journal.turns(session_id) == begun
+
+
+async def test_a_dead_turn_of_a_node_whose_clock_is_ahead_is_sealed_by_one_that_is_behind(
+    make_nodes, monkeypatch
+):
+    clock = Clock(monkeypatch)
+    ahead, behind = make_nodes()
+    session_id = await ahead.new_session()
+    clock.ahead_seconds = 3600
+    ahead.model.say([TextDelta("Half")], WAIT)
+    turn = await ahead.turns.start(session_id, HELLO)
+    while (await turn.first_subscription.next())[-1].name != "content_delta":
+        pass
+    clock.ahead_seconds = -3600
+    ahead.owners.condemn()
+    say_answer(behind)
+    following = await behind.turns.start(session_id, TurnRequest(message="And?"))
+    assert (await following.finished()).state is State.COMPLETED
+    assert [message.content for message in await behind.messages(session_id)] == [
+        "Hello!",
+        "Half",
+        "And?",
+        "Half an answer.",
+    ]
+    assert behind.journal.has_ended(session_id, turn.turn_id)
+    assert behind.journal.turns(session_id) == [turn.turn_id, following.turn_id]
+
+
+async def test_a_session_that_is_deleted_takes_the_journals_of_a_clock_that_is_ahead(
+    make_nodes, monkeypatch
+):
+    clock = Clock(monkeypatch)
+    ahead, behind = make_nodes()
+    session_id = await ahead.new_session()
+    clock.ahead_seconds = 3600
+    writer = ahead.journal.open(session_id, turn_ids.new_turn_id(), owner=ahead.owners.mine())
+    writer.append(line(1, "turn_started", "{}"))
+    await writer.flushed()
+    ahead.owners.condemn()
+    behind.repository.delete(session_id)
+    await asyncio.to_thread(behind.recovery.seal_all)
+    assert behind.journal.unended_sessions() == []

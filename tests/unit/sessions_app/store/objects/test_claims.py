@@ -174,7 +174,9 @@ def test_a_turn_that_left_its_claim_is_dead_although_its_process_lives(
     claim_session(repository, FIRST, "t1")
     assert [claim.alive for claim in repository.claims()] == [True]
     left.add((FIRST, "t1"))
-    assert [claim.alive for claim in repository.claims()] == [False]
+    claim = repository.claim_of(FIRST)
+    assert claim is not None
+    assert not claim.alive
     claim_session(repository, FIRST, "t2", recover=lambda session, _claim: say("s")(session))
     assert texts(repository.load(FIRST)) == ["s"]
 
@@ -259,3 +261,24 @@ def test_what_was_deleted_long_ago_is_forgotten(
     monkeypatch.setattr("sessions_app.store.objects.repository.KEPT_SECONDS", -3600.0)
     assert repository.sweep() == 1
     assert repository.deleted_at(FIRST) is None
+
+
+def test_many_claims_of_living_processes_cost_one_look_at_each_process_and_no_object(
+    object_store: ObjectStore,
+    owners: MemoryOwners,
+    hints: MemoryClaimHints,
+    index: MemorySessionIndex,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def is_over(session_id: str, turn_id: str) -> bool:
+        raise AssertionError("a turn was looked at")
+
+    repository = ObjectSessionRepository(
+        object_store, owners=owners, hints=hints, index=index, is_over=is_over
+    )
+    for number in range(50):
+        hints.note(ClaimHint(f"{number:010x}", "t1", owners.mine(), LATER))
+    looks: list[str] = []
+    monkeypatch.setattr(owners, "lives", lambda owner: not looks.append(owner))
+    assert len(repository.claims()) == 50
+    assert looks == [owners.mine()]
