@@ -45,6 +45,9 @@ class PumpedWriter:
         turn_id: The turn.
         keys: Its keys.
         owner: The process that owns the turn.
+
+    Attributes:
+        pump: What it sends by, from the first lines on.
     """
 
     def __init__(self, context: WriterContext, turn_id: str, keys: TurnKeys, owner: str) -> None:
@@ -61,7 +64,7 @@ class PumpedWriter:
         self._beyond_tail = 0  # the newest entry that is kept and not at hand any more
         self._trouble: OSError | None = None
         self._troubled: Callable[[OSError], None] = ignore_trouble
-        self._pump: Pump | None = None
+        self.pump: Pump | None = None
         self._at_once: SealingWriter | None = None
         self._is_settled = True  # whether it is known what Redis has
         self._is_closed = False
@@ -77,7 +80,7 @@ class PumpedWriter:
         Raises:
             OSError: Nothing can be kept any more.
         """
-        pump = self._pump
+        pump = self.pump
         if pump is None or self._trouble is not None:
             pump = self._ready(lines, kept)
             if pump is None:
@@ -134,16 +137,16 @@ class PumpedWriter:
         if self._at_once is not None:
             self._last = lines
             self._at_once.append(lines, kept)
-        return self._pump
+        return self.pump
 
     def _begin(self) -> None:
         """Find out whether an event loop runs here."""
         try:
-            self._pump = self._context.pumps.here()
+            self.pump = self._context.pumps.here()
         except RuntimeError:
             self._at_once = SealingWriter(self._context, self._keys, 1)
         else:
-            self._pump.add(self)
+            self.pump.add(self)
 
     # What Redis answers
 
@@ -191,9 +194,9 @@ class PumpedWriter:
             self._fail(OSError(errno.ENOSPC, "redis is full"))
         elif "exhausted" in text:
             self._fail(Fenced(errno.EPERM, "the journal was closed"))
-        elif self._pump is not None:
+        elif self.pump is not None:
             self._is_settled = False
-            self._pump.drop(text.partition(" ")[0])
+            self.pump.drop(text.partition(" ")[0])
 
     def _take_answer_again(self, answer: Any) -> None:
         """Take the answer to lines that were kept once before."""
@@ -215,15 +218,15 @@ class PumpedWriter:
 
     def _ask_for_top(self) -> None:
         self._is_settled = False
-        if self._pump is not None:
-            self._pump.send(pack(("EVAL", TOP, 1, self._stream)), self._take_top)
+        if self.pump is not None:
+            self.pump.send(pack(("EVAL", TOP, 1, self._stream)), self._take_top)
 
     def _take_top(self, answer: Any) -> None:
         """Learn of the newest entry: what it does not cover is sent again."""
-        if self._trouble is not None or self._pump is None:
+        if self._trouble is not None or self.pump is None:
             return
         if isinstance(answer, Exception):
-            self._pump.drop(str(answer).partition(" ")[0])
+            self.pump.drop(str(answer).partition(" ")[0])
             return
         if answer is None:
             self._lose()
@@ -240,9 +243,9 @@ class PumpedWriter:
             self._is_settled = True
             for number, command in self._tail:
                 if number > newest:
-                    self._pump.send(command, self._take_answer_again)
+                    self.pump.send(command, self._take_answer_again)
             for _, command, _ in self._unkept:
-                self._pump.send(command, self._answered)
+                self.pump.send(command, self._answered)
 
     # Trouble
 
@@ -296,10 +299,10 @@ class PumpedWriter:
         except RuntimeError:
             self._let_go_at_once()
             return
-        if self._pump is None:
+        if self.pump is None:
             self._begin()
-        if self._pump is not None and self._pump.is_connected:
-            self._pump.send(pack(("EVAL", *self._last_words())), self._take_end)
+        if self.pump is not None and self.pump.is_connected:
+            self.pump.send(pack(("EVAL", *self._last_words())), self._take_end)
 
     def _last_words(self) -> tuple[str | int, ...]:
         if self._trouble is None and ends(self._last):
@@ -310,8 +313,8 @@ class PumpedWriter:
     def _take_end(self, answer: Any) -> None:
         if isinstance(answer, Exception):  # it has no memory for it, say
             self._pause = AGAIN_SECONDS
-        elif self._pump is not None:
-            self._pump.remove(self)
+        elif self.pump is not None:
+            self.pump.remove(self)
             closing.discard(self._turn_id)
 
     def _let_go_at_once(self) -> None:

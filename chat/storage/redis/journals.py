@@ -35,6 +35,9 @@ class RedisTurnJournal:
         pumps: Send lines from event loops; of its own if None.
         retention_seconds: For how long a journal stays after its end.
         timeout_seconds: For how long a turn bears that nothing is kept.
+
+    Attributes:
+        connection: Where they are.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class RedisTurnJournal:
         retention_seconds: float,
         timeout_seconds: float = 15.0,
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._owners = owners
         self._hub = hub
         self._seconds = max(1, round(retention_seconds))
@@ -75,7 +78,7 @@ class RedisTurnJournal:
             StorageFull, StorageUnavailable: Redis does not take it now.
         """
         keys = self._keys(session_id, turn_id)
-        tombstone = self._connection.root_key("dead", owner)
+        tombstone = self.connection.root_key("dead", owner)
         args = (owner, session_id, turn_id, keys.member)
         match self._open(*keys.all, tombstone, args=args):
             case lua.CONDEMNED:
@@ -125,8 +128,8 @@ class RedisTurnJournal:
 
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
-        beginning = self._connection.key("j", session_id, "")
-        found = self._turns(self._connection.key("t", session_id), args=(beginning,))
+        beginning = self.connection.key("j", session_id, "")
+        found = self._turns(self.connection.key("t", session_id), args=(beginning,))
         return [turn.decode() for turn in found]
 
     def all_turns(self) -> set[str]:
@@ -138,8 +141,8 @@ class RedisTurnJournal:
         self._say_what_is_unsaid()
         lives: dict[str, bool] = {}
         found: set[str] = set()
-        beginning = self._connection.root_key("m", "")
-        for each in self._unended(self._connection.key("unended"), args=(beginning,)):
+        beginning = self.connection.root_key("m", "")
+        for each in self._unended(self.connection.key("unended"), args=(beginning,)):
             session_id, turn_id, owner, left = (text.decode() for text in each)
             if owner and not left and turn_id not in closing:
                 if owner not in lives:
@@ -170,9 +173,9 @@ class RedisTurnJournal:
         swept = 0
         for session_id, turn_id in self._all():
             if self.has_ended(session_id, turn_id):
-                with self._connection.translated():
+                with self.connection.translated():
                     key = self._keys(session_id, turn_id).stream
-                    left = self._connection.client.ttl(key)
+                    left = self.connection.client.ttl(key)
                 if self._seconds - left >= older_than_seconds:
                     self.discard(session_id, turn_id)
                     swept += 1
@@ -194,24 +197,24 @@ class RedisTurnJournal:
             Whether there were any.
         """
         stream, position, found = self._keys(session_id, turn_id).stream, 0, False
-        aside = self._connection.key("broken", session_id, turn_id)
+        aside = self.connection.key("broken", session_id, turn_id)
         while part := self._read(stream, args=(_id_of(position), PASSAGE_BYTES)):
             position = _position_of(part[-2])
             for entry_id, lines in zip(part[::2], part[1::2], strict=True):
                 if not all(map(is_sound, each := _entries_of(lines))) or len(each) < _count(lines):
-                    with self._connection.translated():
-                        self._connection.client.rpush(aside, lines)
-                        self._connection.client.xdel(stream, entry_id)
+                    with self.connection.translated():
+                        self.connection.client.rpush(aside, lines)
+                        self.connection.client.xdel(stream, entry_id)
                     found = True
         return found
 
     def copy_aside(self, session_id: str, turn_id: str) -> None:
         """Keep a copy of a journal that nothing removes."""
         stream = self._keys(session_id, turn_id).stream
-        aside = self._connection.key("broken", session_id, turn_id, "copy")
-        with self._connection.translated():
-            self._connection.client.copy(stream, aside, replace=True)
-            self._connection.client.persist(aside)
+        aside = self.connection.key("broken", session_id, turn_id, "copy")
+        with self.connection.translated():
+            self.connection.client.copy(stream, aside, replace=True)
+            self.connection.client.persist(aside)
 
     def move_aside(self, session_id: str, turn_id: str) -> None:
         """Put a whole journal where nothing reads or removes it."""
@@ -221,20 +224,20 @@ class RedisTurnJournal:
 
     def broken(self) -> Sequence[str]:
         """Return the keys of what was set aside."""
-        pattern = self._connection.key("broken", "*")
-        with self._connection.translated():
-            keys = list(self._connection.client.scan_iter(match=pattern, count=SCAN_COUNT))
+        pattern = self.connection.key("broken", "*")
+        with self.connection.translated():
+            keys = list(self.connection.client.scan_iter(match=pattern, count=SCAN_COUNT))
         return sorted(f"{key.decode()} in Redis" for key in keys)
 
     def _keys(self, session_id: str, turn_id: str) -> TurnKeys:
-        return keys_of(self._connection, session_id, turn_id)
+        return keys_of(self.connection, session_id, turn_id)
 
     def _state_of(self, session_id: str, turn_id: str) -> tuple[bool, bool]:
         """Return whether there is a journal, and whether it is being written."""
         keys = self._keys(session_id, turn_id)
         with (
-            self._connection.translated(),
-            self._connection.client.pipeline(transaction=False) as pipeline,
+            self.connection.translated(),
+            self.connection.client.pipeline(transaction=False) as pipeline,
         ):
             pipeline.exists(keys.stream)
             pipeline.hmget(keys.mark, "worker", "ended", "left")
@@ -245,9 +248,9 @@ class RedisTurnJournal:
 
     def _all(self) -> Iterator[tuple[str, str]]:
         """Yield the session and the turn of every journal."""
-        beginning = self._connection.key("j", "")
-        with self._connection.translated():
-            client = self._connection.client
+        beginning = self.connection.key("j", "")
+        with self.connection.translated():
+            client = self.connection.client
             for key in client.scan_iter(match=f"{beginning}*", count=SCAN_COUNT):
                 session_id, _, turn_id = key.decode().removeprefix(beginning).partition(":")
                 yield session_id, turn_id
