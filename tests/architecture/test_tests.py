@@ -34,6 +34,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/approvals": {"confirmation_races", "lost_questions", "records_on_disk"},
     "chat/remote": {"sealing_client_calls", "sealing_together"},
     "chat/storage/files": {"broken_journals"},
+    "chat/storage/redis": {"journals_in_trouble"},
     "chat/summaries": {"giving_way"},
     "dialects_app/responses": {"streams"},
     "mochi_project/fast_django": {"streams"},

@@ -8,8 +8,9 @@ import pytest
 
 from chat.errors import ConfirmationAlreadyDecided
 from chat.storage.idempotency_keys import KeyRecord
+from chat.storage.journal import line
 from mochi_project.configuration.loading import load_settings
-from mochi_project.wiring.cluster import build_cluster
+from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.storage import (
     build_agent_storage,
     build_ephemeral_storage,
@@ -155,3 +156,27 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
         assert session.metadata in other.list().sessions
         other.delete(session.session_id)
     assert not list(tmp_path.glob("**/*.json"))
+
+
+@pytest.mark.allow_blocking
+def test_nodes_share_journals_and_each_storage_has_its_own(
+    tmp_path: Path, redis_server: str
+) -> None:
+    builds = (build_storage, build_agent_storage, build_ephemeral_storage)
+    nodes = []
+    for name in ("one", "two"):
+        settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
+        cluster = Cluster(settings)
+        nodes.append([build(settings, cluster).journal for build in builds])
+    owner = cluster.owners.mine()
+    session_id = new_session_id()
+    for number, (one, other) in enumerate(zip(*nodes, strict=True)):
+        turn_id = f"{number:020x}"
+        writer = one.open(session_id, turn_id, owner=owner)
+        writer.append(line(1, "done", "{}"))
+        writer.close()
+        assert other.turns(session_id) == [turn_id]
+        assert other.has_ended(session_id, turn_id)
+        other.discard_session(session_id)
+    cluster.release()
+    assert not (tmp_path / "one").exists()
