@@ -147,7 +147,6 @@ class TurnClaimer:
             self._repository,
             session=job.session,
             turn_id=job.turn_id,
-            owner=opened.owner,
             replaced_id=job.continuation.replaced_id,
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,

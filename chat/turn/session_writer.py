@@ -37,7 +37,6 @@ class SessionRecorder:
         *,
         session: Session,
         turn_id: str,
-        owner: str,
         replaced_id: str | None = None,
         wants_summaries: bool = False,
         now: Callable[[], str] = utc_now,
@@ -48,7 +47,6 @@ class SessionRecorder:
         self._repository = repository
         self._session = session
         self._turn_id = turn_id
-        self._owner = owner
         self._replaced_id = replaced_id
         self._wants_summaries = wants_summaries
         self._released = False
@@ -160,7 +158,8 @@ class SessionRecorder:
                 begun=begun,
             )
         except SessionBusy as error:
-            if not self._repository.owners.lives(self._owner):
+            claim = self._repository.claim_of(self._session.session_id)
+            if claim is None or claim.turn_id != self._turn_id:
                 raise TurnLost from error
             raise
         self._begun = self._begun.union(begun)

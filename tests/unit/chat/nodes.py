@@ -1,7 +1,16 @@
 """Several processes that share sessions and journals, and nothing else but a person's answers."""
 
+import asyncio
 from pathlib import Path
 
+from chat.storage.redis.hub import Hub
+from chat.storage.redis.journals import RedisTurnJournal
+from sessions_app.store.objects.repository import ObjectSessionRepository
+from sessions_app.store.objects.store import ObjectStore
+from sessions_app.store.redis.claim_hints import RedisClaimHints
+from sessions_app.store.redis.connection import RedisConnection
+from sessions_app.store.redis.leases import LeaseOwners
+from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_journal import MemoryJournal
 from tests.contract.memory_repository import MemoryOwners, MemorySessionRepository
 from tests.unit.chat.conftest import House, NoTools
@@ -23,3 +32,30 @@ class Node(House):
     def at_each_step(self, call):
         """Have ``call`` called with the name of each step, before others can see it."""
         self.repository.reach = self.journal.reach = call
+
+
+class ClusterNode(House):
+    """One process of a cluster: sessions are objects, and what lives is in Redis."""
+
+    def __init__(self, data_dir: Path, connection: RedisConnection, store: ObjectStore, **how):
+        self.owners = LeaseOwners(connection)
+        self.hub = Hub(connection)
+        journal = RedisTurnJournal(
+            connection, owners=self.owners, hub=self.hub, retention_seconds=600
+        )
+        repository = self.repository = ObjectSessionRepository(
+            store.under("sessions"),
+            deleted=store.under("deleted"),
+            owners=self.owners,
+            hints=RedisClaimHints(connection),
+            index=MemorySessionIndex(),
+            is_over=journal.was_closed,
+        )
+        self.repository_type = lambda *_, **__: repository
+        super().__init__(data_dir, NoTools(), journal=journal, **how)
+
+    async def aclose(self) -> None:
+        """End its turns and let go of what it shares."""
+        await self.turns.shutdown(grace_seconds=0)
+        self.journal.close()
+        await asyncio.to_thread(self.owners.release)
