@@ -161,7 +161,8 @@ class RedisConnection:
 
     def _sentinels(self, url: RedisUrl) -> Sentinel:
         hosts: Sequence[tuple[str, int]] = list(url.hosts)
-        return Sentinel(hosts, **self._patience())
+        # Said for the Sentinels themselves, too: or each that is away would be asked for seconds.
+        return Sentinel(hosts, sentinel_kwargs=self._patience(), **self._patience())
 
     def _patience(self) -> dict[str, Any]:
         """Return the options of each connection. Nothing is asked twice: it may have been done."""
