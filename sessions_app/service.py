@@ -315,7 +315,7 @@ class SessionManager:
 
     def check(self) -> CheckReport:
         """Read every session whole, and return what is wrong with those that can't be read."""
-        listing = self.repository.list()
+        listing = self.repository.list(anew=True)
         problems = list(listing.unreadable)
         for metadata in listing.sessions:
             try:

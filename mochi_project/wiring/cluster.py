@@ -5,6 +5,8 @@ and neither library is ever imported.
 """
 
 import os
+import time
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -94,3 +96,13 @@ def process_name(pool: str, process: int) -> str:
 def build_cluster(settings: MochiSettings) -> Cluster | None:
     """Build what the process shares with others; None for a server of one machine."""
     return None if settings.journal_url is None else Cluster(settings)
+
+
+def build_clock(cluster: Cluster | None) -> Callable[[], float]:
+    """Build the clock of what nodes share, which is one for all of them."""
+    if cluster is None:
+        return time.time
+    from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
+
+    now = RedisClock(cluster.connection)
+    return lambda: now().timestamp()

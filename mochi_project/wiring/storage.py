@@ -18,9 +18,10 @@ from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_KINDS, TURN_NAMES, Records
 from chat.storage.signals import Signals
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster
+from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.objects.seldom import Seldom
 from sessions_app.store.repository import SessionRepository
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 SIGNAL_SECONDS = 0.06
 """The interval at which a process with turns looks for signals. Each look wakes a thread and takes
 some 0.2 ms of a core that has nothing else to do; a cancellation has 200 ms."""
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,8 @@ class ConversationStorage:
         journal: The journals of their turns.
         recovery: What ends the turns of processes that died.
         records: What was asked of their turns in other protocols.
+        clock: The time, as the records have it.
+        may_list_records: Whether it is time to look through all records.
     """
 
     place: str
@@ -50,6 +57,8 @@ class ConversationStorage:
     journal: TurnJournal
     recovery: TurnRecovery
     records: Records
+    clock: Callable[[], float]
+    may_list_records: Callable[[], bool]
 
     def sweep_records(self, older_than_seconds: float) -> None:
         """Forget what was asked of sessions that are gone, or never came. Blocks.
@@ -57,7 +66,9 @@ class ConversationStorage:
         Args:
             older_than_seconds: For how long a session that is not there may be about to be made.
         """
-        old = self.records.sessions(time.time() - older_than_seconds)
+        if not self.may_list_records():
+            return
+        old = self.records.sessions(self.clock() - older_than_seconds)
         listing = self.repository.list() if old else None
         if listing is None or not listing.complete:
             return
@@ -120,8 +131,9 @@ def _build(
     """
     journal = _journal(settings, part, cluster)
     repository = _repository(part, cluster, journal)
+    objects = None if cluster is None else cluster.objects
     return ConversationStorage(
-        place=str(part.sessions_dir),
+        place=str(part.sessions_dir) if objects is None else objects.under(part.folder).name,
         repository=repository,
         journal=journal,
         recovery=TurnRecovery(
@@ -131,6 +143,8 @@ def _build(
             other_turns=other_turns,
         ),
         records=_records(part, cluster),
+        clock=time.time if objects is None else build_clock(cluster),
+        may_list_records=_always if objects is None else Seldom().is_time,
     )
 
 

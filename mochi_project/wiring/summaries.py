@@ -1,8 +1,5 @@
 """Builds the service that summarizes sessions in the background, and what keeps its worker."""
 
-import time
-from collections.abc import Callable
-
 from chat.approvals.store import ConfirmationStore
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailures
@@ -11,7 +8,7 @@ from chat.summaries.writer import SummaryWriter, WantedModels
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.cluster import Cluster, build_clock
 from mochi_project.wiring.documents import build_failures
 from mochi_project.wiring.storage import ConversationStorage
 from models_app.catalogue import ModelCatalogue
@@ -42,21 +39,11 @@ def build_summaries(
         writer=SummaryWriter(storage.repository, answers, wanted),
         models=models,
         queue=_build_queue(settings, cluster),
-        failures=SummaryFailures(build_failures(settings, cluster), clock=_clock(cluster)),
+        failures=SummaryFailures(build_failures(settings, cluster), clock=build_clock(cluster)),
         unsupported=frozenset(settings.summary_unsupported_models),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,
     )
-
-
-def _clock(cluster: Cluster | None) -> Callable[[], float]:
-    """Return the clock by which attempts are counted: one for all nodes."""
-    if cluster is None:
-        return time.time
-    from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
-
-    now = RedisClock(cluster.connection)
-    return lambda: now().timestamp()
 
 
 def build_supervisor(

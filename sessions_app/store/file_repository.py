@@ -201,7 +201,7 @@ class FileSessionRepository:
             return None
         return self._tombstones.read(session_id)
 
-    def list(self) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:  # noqa: ARG002 - it always does
         """Return what there is, reading only what changed since the last call."""
         return self._listing.list()
 

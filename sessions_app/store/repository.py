@@ -90,8 +90,13 @@ class SessionReader(Protocol):
         It may be out of date. Takes no time and raises nothing: no thread is needed.
         """
 
-    def list(self) -> Listing:
-        """Return all sessions, reading only what changed since the last call."""
+    def list(self, *, anew: bool = False) -> Listing:
+        """Return all sessions, reading only what changed since the last call.
+
+        Args:
+            anew: Whether to look first for what others put in or took out beside the server, also
+                where that takes long.
+        """
 
     def deleted_at(self, session_id: str) -> str | None:
         """Return when the session was deleted (UTC, ISO 8601).

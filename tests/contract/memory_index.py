@@ -14,6 +14,8 @@ class MemorySessionIndex:
         self.etags: dict[str, str] = {}
         self.claims: dict[str, Claim | None] = {}
         self.marks: dict[str, str] = {}
+        self.kept_up = 0
+        self.compared = 0
         self._metadata: dict[str, SessionMetadata] = {}
         self._numbers: Iterator[int] = itertools.count()
 
@@ -44,8 +46,13 @@ class MemorySessionIndex:
     def unwritten(self, session_id: str, mark: str) -> None:
         assert self.marks.pop(mark) == session_id
 
+    def keep_up(self) -> None:
+        """Count: nothing else is ever due."""
+        self.kept_up += 1
+
     def compare(self) -> None:
-        """Do nothing: nobody else puts objects in."""
+        """Count: nobody else puts objects in."""
+        self.compared += 1
 
     def listing(self) -> Listing:
         sessions = sorted(

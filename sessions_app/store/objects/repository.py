@@ -23,6 +23,7 @@ from sessions_app.store.objects.claims import ObjectClaims
 from sessions_app.store.objects.envelope import is_tombstone
 from sessions_app.store.objects.known import Document
 from sessions_app.store.objects.patience import Patience
+from sessions_app.store.objects.seldom import Seldom
 from sessions_app.store.objects.session_index import SessionIndex
 from sessions_app.store.objects.session_objects import SessionObjects
 from sessions_app.store.objects.store import (
@@ -73,6 +74,7 @@ class ObjectSessionRepository:
         self._patience = Patience(patience_seconds)
         self._objects = SessionObjects(store, index)
         self._deleted = deleted
+        self._sweeps = Seldom()
         self._claims = ObjectClaims(self._objects, owners=owners, hints=hints, is_over=is_over)
 
     # Reading
@@ -86,8 +88,10 @@ class ObjectSessionRepository:
         """Return the session as this process read or wrote it last, at once."""
         return self._objects.known.recall(session_id)
 
-    def list(self) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:
         """Return what the index knows."""
+        if anew:
+            self._index.compare()
         return self._index.listing()
 
     def deleted_at(self, session_id: str) -> str | None:
@@ -295,7 +299,8 @@ class ObjectSessionRepository:
     def sweep(self) -> int:
         """Remove what dead processes left, and forget what was deleted long ago."""
         swept = self.owners.sweep()
-        if self._deleted is None:
+        self._index.keep_up()
+        if self._deleted is None or not self._sweeps.is_time():
             return swept
         oldest = time.time() - KEPT_SECONDS
         for page in self._deleted.list():

@@ -13,9 +13,8 @@ from sessions_app.store.repository import Claim, Listing
 class SessionIndex(Protocol):
     """Knows the metadata of all sessions of one store. All calls but the listing take a moment.
 
-    Of a write it learns twice: a process that dies in between leaves a mark by which the session
-    is read again. None of the calls about writes raises an error because the index is out of
-    reach: what it missed is found later.
+    Of a write it learns twice: a process that dies in between leaves a mark by which the session is
+    read again. No call about a write fails because the index is out of reach.
     """
 
     def writing(self, session_id: str) -> str:
@@ -42,6 +41,9 @@ class SessionIndex(Protocol):
 
     def unwritten(self, session_id: str, mark: str) -> None:
         """Note that nothing was written, for certain: another process was faster, say."""
+
+    def keep_up(self) -> None:
+        """Do what is due when nobody asks for lists; ``StorageError``."""
 
     def compare(self) -> None:
         """Find what others put in or took out, for however long that takes; ``StorageError``."""

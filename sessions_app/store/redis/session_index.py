@@ -118,7 +118,7 @@ class RedisSessionIndex:
         return self._known.listing(complete=bool(look.build))
 
     def keep_up(self) -> None:
-        """Do what is due: a chore of every process, for when nobody asks for lists."""
+        """Do what is due when nobody asks for lists: a chore of every process."""
         self._look(may_wait=False)
 
     def compare(self) -> None:

@@ -121,7 +121,7 @@ class Forgetful:
     def __init__(self, repository: SessionRepository) -> None:
         self._repository = repository
 
-    def list(self) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:
         return Listing(sessions=(), unreadable=())
 
     def __getattr__(self, name: str) -> Any:

@@ -257,7 +257,6 @@ def test_what_was_deleted_long_ago_is_forgotten(
 ) -> None:
     repository.create(new_session)
     repository.delete(FIRST)
-    assert repository.sweep() == 0
     monkeypatch.setattr("sessions_app.store.objects.repository.KEPT_SECONDS", -3600.0)
     assert repository.sweep() == 1
     assert repository.deleted_at(FIRST) is None
@@ -274,7 +273,7 @@ def test_many_claims_of_living_processes_cost_one_look_at_each_process_and_no_ob
         raise AssertionError("a turn was looked at")
 
     repository = ObjectSessionRepository(
-        object_store, owners=owners, hints=hints, index=index, is_over=is_over
+        object_store, deleted=None, owners=owners, hints=hints, index=index, is_over=is_over
     )
     for number in range(50):
         hints.note(ClaimHint(f"{number:010x}", "t1", owners.mine(), LATER))
@@ -282,3 +281,14 @@ def test_many_claims_of_living_processes_cost_one_look_at_each_process_and_no_ob
     monkeypatch.setattr(owners, "lives", lambda owner: not looks.append(owner))
     assert len(repository.claims()) == 50
     assert looks == [owners.mine()]
+
+
+def test_what_was_deleted_lately_is_remembered_and_seldom_looked_for(
+    repository: ObjectSessionRepository, new_session: Session, object_server: ObjectServer
+) -> None:
+    repository.create(new_session)
+    repository.delete(FIRST)
+    object_server.forget_requests()
+    assert [repository.sweep() for _ in range(3)] == [0, 0, 0]
+    assert len(object_server.requests) == 1
+    assert repository.deleted_at(FIRST) is not None

@@ -16,7 +16,9 @@ from sessions_app.session import Session
 from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.objects.store import ObjectStore
 from tests.claims import claim_session
+from tests.contract.memory_hints import MemoryClaimHints
 from tests.contract.memory_index import MemorySessionIndex
+from tests.contract.memory_repository import MemoryOwners
 from tests.object_server import ObjectServer, refusal
 from tests.unit.sessions_app.store.objects.conftest import OpenRepository
 from tests.unit.sessions_app.store.objects.sessions import (
@@ -253,3 +255,17 @@ def test_only_an_unclear_write_leaves_its_mark(
     ):
         repository.update(FIRST, say("Hello"))
     assert set(index.marks.values()) == {FIRST}
+
+
+def test_the_index_is_compared_for_who_lists_anew_and_kept_up_by_who_sweeps(
+    object_store: ObjectStore,
+) -> None:
+    index = MemorySessionIndex()
+    repository = ObjectSessionRepository(
+        object_store, deleted=None, owners=MemoryOwners(), hints=MemoryClaimHints(), index=index
+    )
+    repository.list()
+    assert (index.compared, index.kept_up) == (0, 0)
+    repository.list(anew=True)
+    repository.sweep()
+    assert (index.compared, index.kept_up) == (1, 1)
