@@ -4,6 +4,7 @@ django-q2's own broker for Redis knows neither Sentinels nor our names of keys.
 """
 
 import logging
+import time
 from typing import Any
 
 from django_q.brokers import Broker
@@ -16,6 +17,9 @@ from sessions_app.store.redis.connection import RedisConnection
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 1
+AWAY_SECONDS = 1.0
+"""The pause after which a queue is asked again that was away."""
+
 TIMEOUT_SECONDS = 5.0
 """Of one answer; longer than the wait for a task."""
 
@@ -42,8 +46,18 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         return int(self.connection.client.rpush(list_key(self.connection), task))
 
     def dequeue(self) -> list[tuple[None, str]] | None:
-        """Pop a task, which may take a second; None if there is none."""
-        found = self.connection.client.blpop([list_key(self.connection)], WAIT_SECONDS)
+        """Pop a task, which may take a second; None if there is none, or the queue is away.
+
+        An error would end the whole worker, with the task that it just runs.
+        """
+        try:
+            with self.connection.translated():
+                found = self.connection.client.blpop([list_key(self.connection)], WAIT_SECONDS)
+        except StorageError as error:
+            self._tell(error)
+            time.sleep(AWAY_SECONDS)
+            return None
+        self._is_away = False
         return [(None, _text(found[1]))] if found else None
 
     def queue_size(self) -> int:
@@ -68,11 +82,14 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
             with self.connection.translated():
                 self._note(key.rpartition(":")[2])
         except StorageError as error:
-            if not self._is_away:
-                logger.warning("the queue can't be reached: %s", error.message)
-            self._is_away = True
+            self._tell(error)
         else:
             self._is_away = False
+
+    def _tell(self, error: StorageError) -> None:
+        if not self._is_away:
+            logger.warning("the queue can't be reached: %s", error.message)
+        self._is_away = True
 
     @staticmethod
     def get_connection(list_key: str | None = None) -> RedisConnection:  # noqa: ARG004 - django-q2's

@@ -65,6 +65,9 @@ def test_processes_of_a_worker_and_of_a_server_share_no_connection(
     chat.say(session_id, "Hi!")
     until(lambda: chat.http.get(f"/sessions/{session_id}/summary").status_code == 200)
 
+    health = chat.http.get("/health").json()
+    assert (health["journal"], health["sessions"], health["worker_alive"]) == ("ok", "ok", True)
+
     family = family_of(server.process.pid)
     # Of two web processes, of the one that watches a worker, that pops its tasks, and runs them:
     until(lambda: len(ends_at(redis_port, family)) >= 5)

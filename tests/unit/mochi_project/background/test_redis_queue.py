@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django_q.signing import SignedPackage
 
+from mochi_project.background import redis_broker
 from mochi_project.background.redis_broker import RedisBroker
 from mochi_project.background.redis_queue import (
     HOLD_SECONDS,
@@ -186,7 +187,10 @@ def test_a_worker_whose_queue_is_away_is_told_of_once(
     monkeypatch.setattr(RedisBroker, "get_connection", lambda *_: away)
     broker = RedisBroker()
 
+    monkeypatch.setattr(redis_broker, "AWAY_SECONDS", 0)
+
     for _ in range(3):
         broker.set_stat("django_q:mochi:cluster:one", "signed", 3)
+        assert broker.dequeue() is None
 
     assert caplog.text.count("the queue can't be reached") == 1
