@@ -139,7 +139,10 @@ class TurnInterrupted(TurnError):
 
 
 class TurnLost(TurnInterrupted):
-    """Others took this turn's process for dead: they end the turn, and it says no other word."""
+    """Others took this turn's process for dead: they end the turn, and it says no other word.
+
+    See docs/decisions/0069.
+    """
 
 
 class JournalUnavailable(TurnError):

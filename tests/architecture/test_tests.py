@@ -41,6 +41,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "mochi_project/fast_django": {"streams"},
     "mochi_project/management/commands": {"check", "copy"},
     "mochi_project/trust": {"start"},
+    "mochi_project/wiring": {"dead_nodes"},
     "models_app": {"profiles_in_use"},
     "models_app/ollama": {"faults", "sink", "stopping", "stream", "window"},
     "models_app/scripted": {"ollama_routes", "openai_routes", "vendor_routes"},
