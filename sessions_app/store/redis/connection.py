@@ -1,6 +1,7 @@
 """Connects a process to Redis or Valkey, and says in typed errors what is wrong with it."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -21,6 +22,11 @@ ROOT = "mochi:"
 """The prefix of every key. Those of agents' sessions have ``a:`` behind it, those of sessions that
 are not saved ``e:``."""
 MOST_CONNECTIONS = 64
+
+_REASON = re.compile(
+    r"(?:^|-)(OOM|READONLY|LOADING|BUSY|MISCONF|CLUSTERDOWN|MASTERDOWN|NOREPLICAS) "
+)
+"""Answers of a server that is not at fault with us; those of a script's command are in its own."""
 
 
 class RedisConnection:
@@ -95,9 +101,12 @@ class RedisConnection:
         except (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError) as error:
             raise self._unavailable(error) from error
         except redis.ResponseError as error:
-            if str(error).startswith(("MISCONF", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS")):
-                raise self._unavailable(error) from error
-            raise
+            reason = _REASON.search(str(error))
+            if reason is None:
+                raise
+            if reason[1] == "OOM":
+                raise StorageFull("Redis is full.") from error
+            raise self._unavailable(error) from error
 
     def confirm(self) -> None:
         """Wait until as many replicas as were asked for have everything that was written so far.

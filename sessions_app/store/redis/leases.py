@@ -8,7 +8,7 @@ another id. So no verdict flips, however long a process was frozen.
 Nobody is given up because Redis was away, or has forgotten: then everybody comes back at another
 moment. Only a process condemns others that itself has had its lease for a whole length of one,
 without a break, on this very server. Redis measures leases, and a process its own silence; no
-clock is compared with another one.
+clock is compared with another one (docs/decisions/0064).
 """
 
 import logging
@@ -53,11 +53,13 @@ return {1, run}
 The value of a lease is the time since which it is there without a break."""
 
 _LOOK = (
-    _RUN_ID
-    + _NOW
-    + """
+    """
 if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
+"""
+    + _RUN_ID
+    + _NOW
+    + """
 local since = tonumber(redis.call('GET', KEYS[3]) or '')
 if run ~= ARGV[2] or not since or now - since < tonumber(ARGV[1]) then return 2 end
 redis.call('SET', KEYS[2], '1', 'EX', ARGV[3])

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 import redis
 
-from sessions_app.errors import StorageFull, StorageUnavailable
+from sessions_app.errors import StorageError, StorageFull, StorageUnavailable
 from sessions_app.store.redis.connection import RedisConnection
 from tests.redis_server import running_redis
 
@@ -96,6 +96,24 @@ def test_too_few_replicas_confirm_nothing(redis_server: str) -> None:
     with pytest.raises(StorageUnavailable, match="replicas"):
         connection.confirm()
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'. script: 1", StorageFull),
+        ("Error running script: @user_script: 3: -OOM command not allowed", StorageFull),
+        ("Error running script: @user_script: 3: -READONLY You can't write", StorageUnavailable),
+        ("MISCONF Redis is configured to save RDB snapshots", StorageUnavailable),
+        ("NOREPLICAS Not enough good replicas to write.", StorageUnavailable),
+        ("BUSY Redis is busy running a script.", StorageUnavailable),
+    ],
+)
+def test_a_server_that_can_not_do_it_just_now_says_so_from_scripts_too(
+    redis_connection: RedisConnection, answer: str, error: type[StorageError]
+) -> None:
+    with pytest.raises(error), redis_connection.translated():
+        raise redis.ResponseError(answer)
 
 
 def test_what_is_wrong_with_a_command_is_no_matter_of_the_server(
