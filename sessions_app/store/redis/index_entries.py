@@ -2,12 +2,13 @@
 
 ::
 
-    idx:meta            hash: session -> what is known of its object
-    idx:log             stream: the sessions whose entries changed, the last 20,000 or so
-    idx:state           hash: "build" names the making of the index, "checked" its last comparison
-    idx:dirty           sorted set: sessions that are being written, by the time of the first mark
-    idx:marks:{id}      set: the marks of these writes
-    idx:rebuilding      who compares the index with the objects just now
+    idx:{store}:meta         hash: session -> what is known of its object
+    idx:{store}:log          stream: the sessions whose entries changed, the last 20,000 or so
+    idx:{store}:state        hash: "build" names the making of the index, "checked" says when it
+                             was compared last
+    idx:{store}:dirty        sorted set: sessions that are written, by the time of the first mark
+    idx:{store}:marks:{id}   set: the marks of these writes
+    idx:{store}:rebuilding   who compares the index with the objects just now
 
 Two writes that overlap may tell the index in another order than they were made in. Each sees the
 other's mark then, and leaves its own, so that the session is read again; so does a write whose mark
@@ -16,6 +17,7 @@ was cleared meanwhile.
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -155,17 +157,18 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexEntries:
-    """The entries of one index. Calls block for moments; all raise ``StorageError``."""
+    """The entries of one index. Calls block for moments; all raise ``StorageError``.
 
-    def __init__(self, connection: RedisConnection) -> None:
+    Args:
+        connection: Redis.
+        store: The name of the store that is indexed; another one has another index.
+    """
+
+    def __init__(self, connection: RedisConnection, store: str) -> None:
         self._connection = connection
-        key = connection.key
-        self._dirty, self._meta, self._log = (
-            key("idx", "dirty"),
-            key("idx", "meta"),
-            key("idx", "log"),
-        )
-        self._state, self._rebuilding = key("idx", "state"), key("idx", "rebuilding")
+        self._store = sha256(store.encode()).hexdigest()[:8]
+        self._dirty, self._meta, self._log = map(self.key, ("dirty", "meta", "log"))
+        self._state, self._rebuilding = map(self.key, ("state", "rebuilding"))
         self._mark = connection.script(_MARK)
         self._wrote = connection.script(_WROTE)
         self._unmark = connection.script(_UNMARK)
@@ -174,6 +177,10 @@ class IndexEntries:
         self._begin = connection.script(_BEGIN)
         self._go_on = connection.script(_GO_ON)
         self._end = connection.script(_END)
+
+    def key(self, *parts: str) -> str:
+        """Return the key of a part of the index."""
+        return self._connection.key("idx", self._store, *parts)
 
     def mark(self, session_id: str, mark: str) -> Sequence[str]:
         """Mark a session as being written or read again; return the marks it had."""
@@ -270,7 +277,7 @@ class IndexEntries:
             )
 
     def _marked(self, session_id: str) -> list[str]:
-        return [self._dirty, self._connection.key("idx", "marks", session_id)]
+        return [self._dirty, self.key("marks", session_id)]
 
     def _all_of(self, session_id: str) -> list[str]:
         return [*self._marked(session_id), self._meta, self._log]

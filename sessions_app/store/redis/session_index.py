@@ -68,7 +68,7 @@ class RedisSessionIndex:
         note_claim: Callable[[Claim], object],
         times: IndexTimes = TIMES,
     ) -> None:
-        self._entries = IndexEntries(connection)
+        self._entries = IndexEntries(connection, store.name)
         self._known = KnownSessions(self._entries, due_after_ms=times.dirty_ms)
         self._store = store
         self._note_claim = note_claim

@@ -133,6 +133,7 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
     tmp_path: Path, object_url: str, redis_server: str
 ) -> None:
     repositories: list[list[SessionRepository]] = []
+    clusters: list[Cluster] = []
     for name in ("one", "two"):
         settings = load_settings(
             data_dir=tmp_path / name,
@@ -140,7 +141,8 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
             sessions_url=object_url,
             secret_key=KEY,
         )
-        cluster = build_cluster(settings)
+        cluster = Cluster(settings)
+        clusters.append(cluster)
         builds = (build_storage, build_agent_storage, build_ephemeral_storage)
         repositories.append([build(settings, cluster).repository for build in builds])
     for mine, other in zip(*repositories, strict=True):
@@ -155,6 +157,8 @@ def test_nodes_share_sessions_and_each_storage_has_its_own(
         mine.release(session.session_id, "turn-1")
         assert session.metadata in other.list().sessions
         other.delete(session.session_id)
+    for cluster in clusters:
+        cluster.release()
     assert not list(tmp_path.glob("**/*.json"))
 
 

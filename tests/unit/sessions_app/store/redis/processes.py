@@ -11,6 +11,7 @@ from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
 from sessions_app.store.objects.store import ObjectStore
 from sessions_app.store.redis.connection import RedisConnection
+from sessions_app.store.redis.index_entries import IndexEntries
 from sessions_app.store.redis.session_index import IndexTimes, RedisSessionIndex
 from sessions_app.store.repository import Claim
 from tests.object_server import ObjectServer
@@ -40,6 +41,7 @@ class Process:
     ) -> None:
         self.claims: list[Claim] = []
         self.store = store
+        self.entries = IndexEntries(connection, store.name)
         self.index = RedisSessionIndex(
             connection,
             store,

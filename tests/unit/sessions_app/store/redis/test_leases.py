@@ -274,10 +274,11 @@ def test_a_parent_condemns_a_child_by_its_name_at_once(redis_connection: RedisCo
 def test_a_process_that_stops_is_dead_at_once_and_may_begin_again(
     redis_connection: RedisConnection,
 ) -> None:
+    others = _beating()
     one = LeaseOwners(redis_connection, LEASE, name="one")
     other = Process(redis_connection)
     first = one.mine()
-    beating = [thread for thread in threading.enumerate() if thread.name == "lease"]
+    beating = _beating() - others
     assert beating
 
     one.release()
@@ -346,5 +347,10 @@ def test_without_redis_no_id_is_had(redis_connection: RedisConnection) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_lease_is_renewed_on() -> Iterator[None]:
+    before = _beating()
     yield
-    assert not any(thread.name == "lease" for thread in threading.enumerate())
+    assert _beating() <= before
+
+
+def _beating() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "lease"}

@@ -186,7 +186,7 @@ def test_an_entry_that_can_not_be_read_is_made_again(
     one, other = processes
     one.write(session(1))
     mark = one.index.writing(session(1).session_id)
-    entries = index_entries.IndexEntries(redis_connection)
+    entries = one.entries
     entries.wrote(session(1).session_id, mark, b'{"of": "a newer server"}')
     assert other.listed() == one.listed() == shown(session(1))
 

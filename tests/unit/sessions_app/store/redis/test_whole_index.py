@@ -155,9 +155,9 @@ def test_a_loss_has_the_index_compared_soon(
     one, _ = processes
     one.write(session(1))
     one.listed()
-    entries = index_entries.IndexEntries(redis_connection)
+    entries = one.entries
     assert entries.look(index_entries.FIRST, due_after_ms=0).unchecked_ms < 3_600_000
-    redis_connection.client.xtrim(redis_connection.key("idx", "log"), maxlen=0, approximate=False)
+    redis_connection.client.xtrim(entries.key("log"), maxlen=0, approximate=False)
     assert one.listed() == shown(session(1))
     assert entries.look(index_entries.FIRST, due_after_ms=0).unchecked_ms > 3_600_000
 
@@ -215,7 +215,7 @@ def test_who_lost_the_comparison_to_another_does_not_end_it(
 ) -> None:
     slow = Process(redis_connection, object_store)
     slow.put(session(1))
-    lock = redis_connection.key("idx", "rebuilding")
+    lock = slow.entries.key("rebuilding")
     taken: list[bytes | None] = []
 
     def take_over(request: Request, serve: Serve) -> Answer:
@@ -225,11 +225,11 @@ def test_who_lost_the_comparison_to_another_does_not_end_it(
         return serve()
 
     with object_server.meddled(take_over):
-        token = index_entries.IndexEntries(redis_connection).look(b"0-0", due_after_ms=0).build
+        token = slow.entries.look(b"0-0", due_after_ms=0).build
         assert token == ""
         assert slow.index.listing().complete is False
     assert redis_connection.client.get(lock) == b"another"
-    assert redis_connection.client.exists(redis_connection.key("idx", "state")) == 0
+    assert redis_connection.client.exists(slow.entries.key("state")) == 0
 
 
 # --- Without Redis, without the store -----------------------------------------------------------
@@ -283,4 +283,16 @@ def test_an_index_that_could_not_be_made_is_not_taken_for_complete(
     with object_server.meddled(refuse):
         assert one.index.listing().complete is False
     assert one.index.listing().complete
+    assert one.listed() == shown(session(1))
+
+
+def test_another_store_has_another_index(
+    redis_connection: RedisConnection, object_store: ObjectStore
+) -> None:
+    one = Process(redis_connection, object_store)
+    one.index.compare()
+    one.write(session(1))
+    other = Process(redis_connection, object_store.under("elsewhere"), AT_ONCE)
+    assert other.listed() == []
+    assert other.index.listing().complete
     assert one.listed() == shown(session(1))
