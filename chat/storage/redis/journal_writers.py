@@ -32,13 +32,14 @@ closing: set[str] = set()
 """The turns of this process that are written no more, which Redis may not know yet."""
 
 Unkept = tuple[int, bytes, Callable[[], None]]
+"""The number of an entry, the command that adds it, and what to call then."""
 
 
 class PumpedWriter:
     """Writes the journal of a turn of this process, on its event loop.
 
     Lines are sent and kept in order. What is not kept yet stays at hand, and the newest of what is:
-    when Redis was away, its newest entry tells what has to be sent (again).
+    when Redis was away, its newest entry tells what has to be sent (again, docs/decisions/0065).
 
     Args:
         context: What it shares with others.
@@ -59,7 +60,7 @@ class PumpedWriter:
         self._number = 0
         self._last = ""
         self._unkept: deque[Unkept] = deque()
-        self._tail: deque[tuple[int, bytes]] = deque()
+        self._tail: deque[Unkept] = deque()
         self._tail_bytes = 0
         self._beyond_tail = 0  # the newest entry that is kept and not at hand any more
         self._trouble: OSError | None = None
@@ -154,25 +155,30 @@ class PumpedWriter:
         """Take the answer to the oldest lines that are not kept."""
         if not self._is_settled:
             return  # what Redis has is being found out
-        if answer.__class__ is not bytes:
+        if answer.__class__ is bytes:
+            self._keep()
+        else:
             self._take_refusal(answer)
-            return
-        self._keep()
 
     def _keep(self) -> None:
         """Take the oldest lines for kept."""
-        number, command, kept = self._unkept.popleft()
-        self._tail.append((number, command))
-        self._tail_bytes += len(command)
-        while self._tail_bytes > TAIL_BYTES:
-            self._beyond_tail, old = self._tail.popleft()
-            self._tail_bytes -= len(old)
+        item = self._unkept.popleft()
+        self._tail.append(item)
+        self._tail_bytes += len(item[1])
+        if self._tail_bytes > TAIL_BYTES:
+            self._shorten_tail()
         try:
-            kept()
+            item[2]()
         except Exception:
             logger.exception("what follows from keeping an event failed")
         if not self._unkept and (self._flushing or self._is_closed):
             self._drained()
+
+    def _shorten_tail(self) -> None:
+        """Let go of what was kept first."""
+        while self._tail_bytes > TAIL_BYTES:
+            self._beyond_tail, old, _ = self._tail.popleft()
+            self._tail_bytes -= len(old)
 
     def _drained(self) -> None:
         """Tell whoever waits that nothing is left to keep."""
@@ -241,7 +247,7 @@ class PumpedWriter:
             while self._unkept and self._unkept[0][0] <= newest:
                 self._keep()
             self._is_settled = True
-            for number, command in self._tail:
+            for number, command, _ in self._tail:
                 if number > newest:
                     self.pump.send(command, self._take_answer_again)
             for _, command, _ in self._unkept:
