@@ -21,6 +21,7 @@ def server(start_once, redis_server):
         MOCHI_E2E_LOOK_AGAIN_SECONDS="3600",
         MOCHI_JOURNAL_URL=redis_server,
         MOCHI_SECRET_KEY=KEY,
+        MOCHI_LEASE_SECONDS="60",  # a busy machine is no dead one
     )
 
 
