@@ -22,7 +22,7 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionExists,
     SessionNotFound,
-    StorageReadOnly,
+    StorageError,
     ValidationFailed,
 )
 from sessions_app.ids_and_clock import new_session_id, utc_now
@@ -250,7 +250,7 @@ class ChatService:
         except BaseException:
             try:
                 await asyncio.to_thread(held.drop)
-            except (OSError, StorageReadOnly) as error:
+            except (OSError, StorageError) as error:
                 # Nobody holds it any more, so the next request with this key frees it.
                 logger.warning("a key could not be freed", extra={"reason": str(error)})
             raise
@@ -289,7 +289,14 @@ class ChatService:
     ) -> None:
         """A turn that ended as a plain error is none: the same request may be sent again."""
         if turn.was_refused:
-            asyncio.get_running_loop().run_in_executor(None, self._keys.drop, key, record)
+            asyncio.get_running_loop().run_in_executor(None, self._free, key, record)
+
+    def _free(self, key: str, record: KeyRecord) -> None:
+        """Free a key; one that stays stands for no turn, so the next request frees it."""
+        try:
+            self._keys.drop(key, record)
+        except (OSError, StorageError) as error:
+            logger.warning("a key could not be freed", extra={"reason": str(error)})
 
     async def _start_turn(
         self,

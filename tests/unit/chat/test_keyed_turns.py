@@ -10,7 +10,8 @@ from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.turn import turn_ids
-from sessions_app.errors import SessionNotFound, StorageReadOnly
+from models_app.errors import OllamaError
+from sessions_app.errors import SessionNotFound, StorageReadOnly, StorageUnavailable
 from tests.unit.chat.disk import FailingDisk
 
 
@@ -201,3 +202,23 @@ async def test_a_turn_that_a_key_stands_for_is_found_by_what_the_client_sent(hou
     assert found is not None
     assert (found.session_id, found.turn_id) == (session_id, turn.turn_id)
     found.leave()
+
+
+async def test_a_key_that_could_not_be_freed_stands_in_nobodys_way(house, service, monkeypatch):
+    tried, drop, loop = asyncio.Event(), service._keys.drop, asyncio.get_running_loop()
+
+    def away(*arguments):
+        monkeypatch.setattr(service._keys, "drop", drop)
+        loop.call_soon_threadsafe(tried.set)
+        raise StorageUnavailable("away")
+
+    monkeypatch.setattr(service._keys, "drop", away)
+    session_id = await house.new_session()
+    house.model.say(OllamaError("no"))
+    turn = await service.open(request(session_id), "k")
+    await turn.finished()
+    async with asyncio.timeout(20):
+        await tried.wait()
+    house.model.say_text("one answer")
+    await ended(service.open(request(session_id), "k"))
+    assert [m.content for m in await house.messages(session_id)] == ["Hello!", "one answer"]
