@@ -65,6 +65,8 @@ class LiveTurn:
     async def committed(self) -> None:
         """Wait for the first event; raises the turn's error when it ended before that."""
         await asyncio.shield(self.engine.committed)
+        if self.was_refused and self.engine.outcome.error is not None:  # it was never kept
+            raise self.engine.outcome.error
 
     async def finished(self) -> Outcome:
         """Wait for the end of the turn."""

@@ -208,6 +208,41 @@ async def test_a_turn_that_is_lost_before_its_first_event_is_a_plain_error(make_
     assert raised.value.details == {"session_id": session_id, "message_saved": True}
 
 
+async def test_a_first_event_that_was_never_kept_is_none(make_nodes):
+    node, other = make_nodes()
+    say_answer(node)
+    session_id = await node.new_session()
+    Freeze(node, other, "write a line", 0, is_told=False)
+    turn = await node.turns.start(session_id, HELLO)
+    assert await read_all(turn.first_subscription) == []
+    await turn.finished()
+    with pytest.raises(TurnInterrupted):
+        await turn.committed()
+
+
+async def test_a_turn_begins_although_a_sealer_fences_it_off_from_its_predecessor(make_nodes):
+    node, other = make_nodes()
+    node.model.say([TextDelta("Half")], WAIT)
+    session_id = await node.new_session()
+    lost = await node.turns.start(session_id, HELLO)
+    assert await lost.first_subscription.next()
+    fences = []
+
+    def fence_off(step):
+        if step == "write a line" and len(fences) < 2:
+            fences.append(other.journal.take_over(session_id, lost.turn_id))
+
+    node.owners.condemn(is_told=False)
+    third = Node(node.data_dir, "third", beside=node)
+    third.at_each_step(fence_off)
+    say_answer(third)
+    turn = await third.turns.start(session_id, TurnRequest(message="And?"))
+    assert len(fences) == 2
+    assert third.journal.has_ended(session_id, lost.turn_id)
+    assert (await turn.finished()).state is State.COMPLETED
+    check_journals(other, session_id, [])
+
+
 async def test_no_tool_starts_in_a_process_that_may_have_been_given_up(make_nodes):
     tools = Marker()
     node, _ = make_nodes(tools)
