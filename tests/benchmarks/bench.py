@@ -1,6 +1,7 @@
 """The order of things: who is measured when, in rounds, and what of it is kept."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from subjects import (
 
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "history", "crowd", "dialects", "listing", "saving",
+    "history", "crowd", "dialects", "listing", "index", "saving",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
@@ -72,7 +73,7 @@ class Bench:
             self._start(upstream_url)
         direct = Direct(upstream_url)
         await measures.check(direct)
-        if not {"start", "dialects", "listing", "saving", "turns"} >= set(self.only):
+        if not {"start", "dialects", "listing", "index", "saving", "turns"} >= set(self.only):
             with (
                 running(Ours, upstream_url) as (ours, our_server, _),
                 running(Yardstick, upstream_url) as (yardstick, its_server, _),
@@ -88,6 +89,8 @@ class Bench:
                     self.samples.note("turns", "ours", {f"memory@{point}": rss})
         if self._wants("listing"):
             self._listing()
+        if self._wants("index"):
+            self._index()
         if self._wants("saving"):
             self._saving()
 
@@ -270,6 +273,16 @@ class Bench:
             named = {f"listing_{name}@{sessions}": value for name, value in figures.items()}
             self.samples.note("listing", "ours", named)
             self.samples.note("listing", "R", dict.fromkeys(named, plain))
+
+    def _index(self) -> None:
+        if shutil.which("redis-server") is None:
+            self.say("no index without redis-server")
+            return
+        sessions = max(self.load.stored)
+        ours, files = storage.listing_of_objects(sessions)
+        for who, figures in (("ours", ours), ("R", files)):
+            named = {f"index_{name}@{sessions}": value for name, value in figures.items()}
+            self.samples.note("index", who, named)
 
     def _saving(self) -> None:
         for messages in self.load.lengths:

@@ -53,6 +53,13 @@ FIGURES = (
         "R / 18",
     ),
     Figure("listing 10,000, one changed (R: json)", "listing_changed@10000", "ms", 1e3),
+    Figure(
+        "listing 10,000 of a store, warm (R: files)", "index_warm@10000", "ms", 1e3, "1.5 R",
+    ),
+    Figure("listing 10,000 of a store, one changed", "index_changed@10000", "ms", 1e3),
+    Figure("listing 10,000 of a store, first in a process", "index_first@10000", "ms", 1e3),
+    Figure("noting a write in the index", "index_write@10000", "ms", 1e3),
+    Figure("making an index of 1,000 objects, with moto", "index_made@10000", "s"),
     Figure("saving to 10 messages (R: json)", "saving@10", "ms", 1e3),
     Figure("saving to 100 messages (R: json)", "saving@100", "ms", 1e3),
     Figure("saving to 1,000 messages (R: json)", "saving@1000", "ms", 1e3),

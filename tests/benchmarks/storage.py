@@ -9,6 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import msgspec
+import shared_index
 from measures import Load
 
 from sessions_app.messages import AssistantMessage, Message, UserMessage
@@ -69,6 +70,17 @@ def listing(sessions: int) -> dict[str, float]:
             repository.update(found[number].session_id, _replaced_by((message(0), message(1))))
             changed.append(_timed(repository.list))
     return {"first": first, "warm": warm, "changed": median(changed), "json": parsed}
+
+
+def listing_of_objects(sessions: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds to list sessions from their index in Redis, and beside it from their files."""
+    with _filled_folder(sessions) as folder:
+        time.sleep(SETTLED_SECONDS)
+        repository = SessionManager(folder).repository
+        found = repository.list().sessions
+        files = {"warm": median(_timed(repository.list) for _ in range(5))}
+        some = [folder / f"{metadata.session_id}.json" for metadata in found[: shared_index.REMADE]]
+        return shared_index.lists(found, some), files
 
 
 def saving(messages: int, load: Load) -> dict[str, float]:
