@@ -1,6 +1,7 @@
 """Leases on a real server; what is measured by a process is measured by a clock of the test's."""
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -240,6 +241,45 @@ def test_another_run_of_redis_condemns_nobody_for_a_lease() -> None:
         one.owners.beat()
         assert not one.owners.lives(owner)
         connection.close()
+
+
+def test_what_waited_in_a_redis_that_stood_still_condemns_nobody() -> None:
+    with running_redis() as url:
+        hasty = RedisConnection(url, timeout_seconds=2)
+        connection = RedisConnection(url, timeout_seconds=60)
+        one = LeaseOwners(hasty, 0.2, in_background=False)
+        other = LeaseOwners(connection, 0.2, in_background=False)
+        owners = [one.mine(), other.mine()]
+        assert one.lives(owners[1])  # the server knows the script from now on
+        for owner in owners:  # both have lived for long
+            connection.client.set(connection.root_key("w", owner), "1", px=200)
+        process = connection.client.info("server")["process_id"]
+        pool: Any = hasty.client.connection_pool
+        for opened in [pool.get_connection() for _ in range(2)]:
+            pool.release(opened)  # so that both questions are on their way at once
+        asking = [
+            threading.Thread(target=_ignore_away, args=(one.beat,)),
+            threading.Thread(target=one.lives, args=(owners[1],)),
+        ]
+        os.kill(process, signal.SIGSTOP)
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()  # they were given up waiting for, longer than a lease
+        os.kill(process, signal.SIGCONT)
+        wait_for_redis(url)
+
+        other.beat()
+
+        assert other.mine() == owners[1]
+        assert not connection.client.exists(connection.root_key("dead", owners[1]))
+        hasty.close()
+        connection.close()
+
+
+def _ignore_away(call: Callable[[], None]) -> None:
+    with suppress(StorageUnavailable):
+        call()
 
 
 def test_a_lease_is_renewed_in_a_redis_that_is_full() -> None:
