@@ -12,6 +12,7 @@ from sessions_app.http import schemas
 from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages, with_metadata
+from sessions_app.store.repository import Listing
 from tests.unit.sessions_app.api.conftest import (
     JSON,
     NOW,
@@ -257,6 +258,15 @@ async def test_sessions_are_listed_with_what_is_unreadable(
     assert listed["total"] == 1
     assert listed["unreadable"] == [{"file": "0000000000.json", "reason": "empty"}]
     assert listed["complete"] is True
+
+
+async def test_a_list_says_that_sessions_are_still_looked_for(
+    client: AsyncClient, manager: SessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Listing(sessions=(), unreadable=(), complete=False)
+    monkeypatch.setattr(manager.repository, "list", lambda: known)
+    listed = shaped(await client.get(URL), 200, schemas.SessionListOut)
+    assert (listed["total"], listed["complete"]) == (0, False)
 
 
 async def test_the_list_is_paged_and_searched(
