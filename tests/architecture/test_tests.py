@@ -25,6 +25,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "missing_sessions",
         "power_cuts",
         "regenerating",
+        "sessions_in_objects",
         "shared_turns",
         "slow_journal",
         "stopping_turns",

@@ -33,6 +33,7 @@ class ObjectClaims:
         self._owners = owners
         self._hints = hints
         self._is_over = is_over
+        self._doubts: set[tuple[str, str]] = set()
 
     def judged(self, claim: Claim | None) -> Claim | None:
         """Return the claim, which counts as dead once its process is or its turn is over."""
@@ -50,6 +51,19 @@ class ObjectClaims:
     def forget(self, session_id: str, turn_id: str) -> None:
         """Take back the hint at a claim that is no more, or was never made."""
         self._hints.clear(session_id, turn_id)
+
+    def doubt(self, session_id: str, turn_id: str) -> None:
+        """Remember that nobody knows whether a claim was made; its hint stays."""
+        self._doubts.add((session_id, turn_id))
+
+    def settle_doubts(self) -> None:
+        """Forget the hints at claims that were not made after all."""
+        for session_id, turn_id in tuple(self._doubts):
+            document = self._objects.peek(session_id)
+            found = document.envelope.claim if document is not None else None
+            if found is None or found.turn_id != turn_id:
+                self.forget(session_id, turn_id)
+            self._doubts.discard((session_id, turn_id))
 
     def all(self) -> Sequence[Claim]:
         """Return the claims that hints name; of those of the dead, what the objects hold.

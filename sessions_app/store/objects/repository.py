@@ -32,7 +32,7 @@ from sessions_app.store.objects.store import (
     ObjectStore,
     OutcomeUnclear,
 )
-from sessions_app.store.objects.swap import MOST_TRIES, Swap, Wanted
+from sessions_app.store.objects.swap import MOST_TRIES, Swap, Wanted, twice
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
 from sessions_app.store.tombstones import KEPT_SECONDS
@@ -152,7 +152,8 @@ class ObjectSessionRepository:
             else:
                 made = swap.make(opened(new))
         except StorageUnavailable:
-            raise  # perhaps it is claimed: the hint stays
+            self._claims.doubt(session_id, turn_id)
+            raise
         except Exception:
             if swap.announced:
                 self._claims.forget(session_id, turn_id)
@@ -298,6 +299,7 @@ class ObjectSessionRepository:
 
     def sweep(self) -> int:
         """Remove what dead processes left, and forget what was deleted long ago."""
+        self._claims.settle_doubts()
         swept = self.owners.sweep()
         self._index.keep_up()
         if self._deleted is None or not self._sweeps.is_time():
@@ -313,8 +315,8 @@ class ObjectSessionRepository:
     def _bury(self, session_id: str, deleted_at: str) -> None:
         """Remove a session's object, and remember that it was deleted."""
         if (deleted := self._deleted) is not None:
-            _twice(lambda: deleted.put(session_id, deleted_at.encode()))
-        _twice(lambda: self._objects.remove(session_id))
+            twice(lambda: deleted.put(session_id, deleted_at.encode()))
+        twice(lambda: self._objects.remove(session_id))
 
     def _swap(
         self,
@@ -376,14 +378,6 @@ class _TurnDied(Exception):
     def __init__(self, claim: Claim) -> None:
         super().__init__(claim)
         self.claim = claim
-
-
-def _twice(call: Callable[[], object]) -> None:
-    """Call what may be repeated once more, if it fails."""
-    try:
-        call()
-    except StorageUnavailable:
-        call()
 
 
 def _changed(document: Document, change: Change) -> Session:

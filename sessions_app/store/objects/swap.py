@@ -208,3 +208,11 @@ class Swap(Generic[Result]):
 
 def _is_same(document: Document, wanted: Wanted[Result]) -> bool:
     return wanted.session is document.session and wanted.claim is document.envelope.claim
+
+
+def twice(call: Callable[[], object]) -> None:
+    """Call what may be repeated once more, if it fails."""
+    try:
+        call()
+    except StorageUnavailable:
+        call()

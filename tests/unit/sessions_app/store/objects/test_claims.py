@@ -108,6 +108,28 @@ def test_a_claim_that_may_have_been_made_keeps_its_hint(
     assert [claim.alive for claim in repository.claims()] == [False]
 
 
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_claim_that_was_in_doubt_is_hinted_at_if_it_was_made(
+    repository: ObjectSessionRepository,
+    object_server: ObjectServer,
+    hints: MemoryClaimHints,
+    new_session: Session,
+    is_made: bool,
+) -> None:
+    repository.create(new_session)
+
+    def vanish(request: Request, serve: Serve) -> Answer:
+        if request.writes and is_made:
+            serve()
+        return refusal("503 Slow Down")
+
+    with object_server.meddled(vanish), pytest.raises(StorageUnavailable):
+        claim_session(repository, FIRST, "t1")
+    assert len(hints.all()) == 1
+    repository.sweep()
+    assert len(hints.all()) == is_made
+
+
 def test_a_hint_at_what_a_dead_process_never_claimed_is_forgotten(
     repository: ObjectSessionRepository,
     hints: MemoryClaimHints,
