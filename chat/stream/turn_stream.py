@@ -58,6 +58,7 @@ class TurnStream:
         self.written = 0
         self.ended = False
         self.failure: OSError | None = None
+        self._noted: OSError | None = None
         self._is_left = False
         self._is_lost = False
         self._failed: Callable[[MochiError], object] | None = None
@@ -240,9 +241,9 @@ class TurnStream:
 
     def _fail(self, error: OSError) -> None:
         """Send nothing more, and give the numbers of what will never be kept to the last events."""
-        if not isinstance(error, Fenced):  # then the turn says so
+        if error is not self._noted and not isinstance(error, Fenced):  # the turn says that
             logger.error("the journal could not be written", exc_info=error)
-        self.failure = error
+        self.failure = self._noted = error
         self._unkept.clear()
         self._numbered = self.last_number
 
