@@ -29,7 +29,7 @@ class Housekeeper:
         self._failing: set[str] = set()
 
     async def run(
-        self, interval_seconds: float = 60, urgent_seconds: float = URGENT_SECONDS
+        self, interval_seconds: float = 60, *, urgent_seconds: float = URGENT_SECONDS
     ) -> None:
         """Do every chore now and once in an interval, until cancelled."""
         async with asyncio.TaskGroup() as group:
