@@ -17,7 +17,8 @@ def owners_of(engine: str, place: str, *rest: str) -> Owners:
     from sessions_app.store.redis.leases import LeaseOwners  # noqa: PLC0415 - slow
 
     prefix, lease_seconds = rest
-    return LeaseOwners(RedisConnection(place, prefix=prefix), float(lease_seconds))
+    connection = RedisConnection(place, prefix=prefix, timeout_seconds=60)
+    return LeaseOwners(connection, float(lease_seconds))
 
 
 def main() -> None:

@@ -92,7 +92,7 @@ def make_world(
     def redis(lease_seconds: float) -> World:
         url = request.getfixturevalue("redis_server")
         prefix = f"test:{secrets.token_hex(6)}:"
-        connection = RedisConnection(url, prefix=prefix)
+        connection = RedisConnection(url, prefix=prefix, timeout_seconds=60)
         owners = LeaseOwners(connection, lease_seconds)
         stack.callback(connection.close)
         stack.callback(owners.release)

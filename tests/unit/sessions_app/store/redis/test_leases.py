@@ -222,7 +222,7 @@ def _refuse(*_: Any, **__: Any) -> None:
 def test_another_run_of_redis_condemns_nobody_for_a_lease() -> None:
     options = ("--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes")
     with running_redis(*options) as url:
-        connection = RedisConnection(url)
+        connection = RedisConnection(url, timeout_seconds=60)
         one, other = Process(connection), Process(connection)
         one.settle()
         owner = other.vanish()
@@ -284,7 +284,7 @@ def _ignore_away(call: Callable[[], None]) -> None:
 
 def test_a_lease_is_renewed_in_a_redis_that_is_full() -> None:
     with running_redis("--maxmemory-policy", "noeviction") as url:
-        connection = RedisConnection(url)
+        connection = RedisConnection(url, timeout_seconds=60)
         one = Process(connection)
         one.settle()
         connection.client.pexpire(one.lease(), 1000)
