@@ -1,8 +1,10 @@
 """Objects are written on conditions, and what went wrong has a name."""
 
+import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -255,6 +257,82 @@ def test_a_forked_child_opens_connections_of_its_own(
     before = object_store._connection.quick()
     monkeypatch.setattr("sessions_app.store.objects.store.os.getpid", lambda: -1)
     assert object_store._connection.quick() is not before
+
+
+class Vendor(ThreadingHTTPServer):
+    """A server that accepts everything, and shows the conditions that it was told."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Accepts)
+        self.told: list[tuple[str, ...]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Accepts(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Vendor
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        conditions = [
+            f"{name.lower()}: {value}"
+            for name, value in self.headers.items()
+            if "if-" in name.lower()
+        ]
+        self.server.told.append((self.path, *conditions))
+        self.send_response(201 if self.command == "PUT" else 200)
+        for name, value in {
+            "ETag": '"tag"',
+            "x-goog-generation": "42",
+            "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT",
+            "Content-Length": "0",
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    do_GET = do_PUT = answer  # noqa: N815
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    with Vendor() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def write_and_replace(store: ObjectStore) -> None:
+    store.get_if_changed("key", store.put_if("key", b"2", store.put_new("key", b"1")))
+
+
+def test_azure_is_told_the_conditions_that_amazon_is_told(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    write_and_replace(ObjectStore(f"az://container/p?account=me&endpoint={vendor.url}/me"))
+    path = "/me/container/p/key"
+    assert vendor.told == [
+        (path, "if-none-match: *"),
+        (path, 'if-match: "tag"'),
+        (path, 'if-none-match: "tag"'),
+    ]
+
+
+def test_google_is_told_generations(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account))
+    write_and_replace(ObjectStore(f"gs://bucket/p?endpoint={vendor.url}"))
+    path = "/bucket/p%2Fkey"
+    assert vendor.told == [
+        (path, "x-goog-if-generation-match: 0"),
+        (path, "x-goog-if-generation-match: 42"),
+        (path, 'if-none-match: "tag"'),
+    ]
 
 
 def writes(store: ObjectStore, tag: Tag) -> list[Callable[[], object]]:
