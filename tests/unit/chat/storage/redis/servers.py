@@ -3,7 +3,10 @@
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
+
+import psutil
 
 from tests.redis_server import require_redis, wait_for_redis
 
@@ -42,6 +45,8 @@ class Server:
     def freeze(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        while psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
 
     def thaw(self) -> None:
         assert self._process is not None

@@ -127,7 +127,7 @@ def test_followers_look_again_when_redis_was_away(killed_server, monkeypatch):
     heard.wait_for(lambda heard: heard.calls == [[]])
     killed_server.kill()
     killed_server.start()
-    heard.wait_for(lambda heard: heard.calls == [[], []])
+    heard.wait_for(lambda heard: len(heard.calls) > 1)
     with redis.Redis.from_url(killed_server.url) as client:
         client.xadd(connection.key("s"), {"w": "a"})
     heard.wait_for_words("a")

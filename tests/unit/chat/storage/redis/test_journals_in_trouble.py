@@ -126,7 +126,7 @@ async def test_a_redis_that_is_frozen_is_waited_for(own_server, make_journal, mo
     turn = await Turn(journal).open()
     turn.say(3)
     await turn.writer.flushed()
-    own_server.freeze()
+    await asyncio.to_thread(own_server.freeze)
     turn.say(3)
     pump = turn.writer.pump
     await until(lambda: not pump.is_connected)  # given up
@@ -161,7 +161,7 @@ async def test_a_full_redis_is_a_full_disk(own_server, make_journal):
     turn.say(3)
     await turn.writer.flushed()
     with redis.Redis.from_url(own_server.url) as client:
-        await asyncio.to_thread(client.config_set, "maxmemory", "1mb")
+        await asyncio.to_thread(client.config_set, "maxmemory", "1")
         turn.say(3)
         with pytest.raises(OSError, match="full") as caught:
             await turn.writer.flushed()
@@ -183,13 +183,11 @@ async def test_a_turn_bears_for_a_while_that_redis_is_away(own_server, relay, ma
     journal = make_journal(relayed(relay), prefix=PREFIX, timeout_seconds=0.1)
     elsewhere = make_journal(own_server.url, prefix=PREFIX)
     turn = await Turn(journal).open()
-    turn.say(3)
-    await turn.writer.flushed()
     relay.cut()
     turn.say(3)
     await until(lambda: turn.troubles)
     assert [type(trouble) for trouble in turn.troubles] == [JournalAway]
-    assert turn.kept == [1, 2, 3]
+    assert turn.kept == []
     for again in (turn.say, turn.end):
         with pytest.raises(JournalAway):
             again()
