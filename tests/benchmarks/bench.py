@@ -7,6 +7,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from statistics import median
 
+import cluster
 import growth
 import measures
 import storage
@@ -26,9 +27,11 @@ from subjects import (
 
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "history", "crowd", "dialects", "listing", "index", "saving",
+    "history", "crowd", "dialects", "listing", "index", "saving", "cluster",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
+ALONE = {"start", "dialects", "listing", "index", "saving", "turns", "cluster"}
+"""Measures for which no two servers run beside each other."""
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
 R_SHARE = 0.25
 WORKER_SECONDS = 30
@@ -73,7 +76,7 @@ class Bench:
             self._start(upstream_url)
         direct = Direct(upstream_url)
         await measures.check(direct)
-        if not {"start", "dialects", "listing", "index", "saving", "turns"} >= set(self.only):
+        if set(self.only) - ALONE:
             with (
                 running(Ours, upstream_url) as (ours, our_server, _),
                 running(Yardstick, upstream_url) as (yardstick, its_server, _),
@@ -82,6 +85,8 @@ class Bench:
                 await self._with_servers(field)
         if self._wants("dialects"):
             await self._dialects(upstream_url)
+        if self._wants("cluster"):
+            await self._cluster(upstream_url)
         if self._wants("turns"):
             with running(Ours, upstream_url) as (ours, our_server, _):
                 await settle(ours, our_server)
@@ -265,6 +270,24 @@ class Bench:
             "dialect_first_token": median(times),
             "dialect_token": cost["cpu_us_per_token"],
         }
+
+    async def _cluster(self, upstream_url: str) -> None:
+        """Measure our server with files, with Redis, and with a store; they take turns."""
+        with cluster.shared_servers() as shared:
+            with ExitStack() as servers:
+                pairs = [
+                    (way, *servers.enter_context(cluster.node(way, upstream_url, shared)))
+                    for way in cluster.WAYS
+                ]
+                for number in range(self.rounds):
+                    self.say(f"round {number + 1} of {self.rounds}")
+                    for way, subject, server in pairs:
+                        figures = await cluster.streams(way, shared, subject, server, self.load)
+                        self.samples.note("cluster", way, figures)
+            writes = cluster.writes(shared, self.load)
+            self.samples.note("cluster", "s3", {"cluster_write": median(writes)})
+            times = await cluster.sealing(upstream_url, shared, self.load)
+            self.samples.note("cluster", "s3", {"cluster_seal": median(times)})
 
     def _listing(self) -> None:
         for sessions in self.load.stored:

@@ -1,6 +1,6 @@
 """What is shown: the lines of the table and the curves, and how numbers are written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from results import Results
@@ -79,6 +79,16 @@ DIALECT_FIGURES = (
            "native + 0.3 ms"),
     Figure("memory per open stream", "dialect_memory", "KiB", 1 / 1024, "1.2 native"),
 )  # fmt: skip
+CLUSTER_FIGURES = (
+    Figure("CPU per token of the web process, paced", "cluster_token", "us", 1, "1.3 files"),
+    Figure("CPU per event of Redis", "cluster_redis", "us", 1, "4 us"),
+    Figure("jitter p99", "cluster_jitter", "ms", 1e3),
+    Figure("time to first token, p50", "cluster_first_token", "ms", 1e3, "files + 1 write + 3 ms"),
+    Figure("a write of the store, p50", "cluster_write", "ms", 1e3),
+    Figure("a node is killed, its turn has ended", "cluster_seal", "s", 1, "lease + 2 s"),
+)  # fmt: skip
+WAYS = {"files": "files", "redis": "Redis", "s3": "Redis and a store"}
+CLUSTER_HEADINGS = ("figure", *WAYS.values(), "must")
 DIALECTS = {"ours": "native", "chat completions": "chat completions", "responses": "responses",
             "R": "R"}  # fmt: skip
 DIALECT_HEADINGS = ("figure", *DIALECTS.values(), "must")
@@ -86,18 +96,24 @@ DIALECT_HEADINGS = ("figure", *DIALECTS.values(), "must")
 
 def dialect_rows(results: Results) -> list[list[str]]:
     """Return what the streams of each protocol cost, as the lines of a table."""
-    return [
-        [
-            figure.label,
-            *(
-                number(_scaled(results.of(figure.key, who), figure.factor), figure.unit)
-                for who in DIALECTS
-            ),
-            figure.must,
-        ]
-        for figure in DIALECT_FIGURES
-        if results.of(figure.key) is not None
-    ]
+    return _side_by_side(DIALECT_FIGURES, DIALECTS, results)
+
+
+def cluster_rows(results: Results) -> list[list[str]]:
+    """Return what it costs that several machines may answer, as the lines of a table."""
+    return _side_by_side(CLUSTER_FIGURES, WAYS, results)
+
+
+def _side_by_side(
+    figures: Sequence[Figure], columns: Iterable[str], results: Results
+) -> list[list[str]]:
+    found = []
+    for figure in figures:
+        measured = [results.of(figure.key, who) for who in columns]
+        if any(value is not None for value in measured):
+            cells = [number(_scaled(value, figure.factor), figure.unit) for value in measured]
+            found.append([figure.label, *cells, figure.must])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Load:
         crowds_of_r: The same for R, which holds fewer.
         watched_seconds: How long streams are watched for a curve.
         turns: Turns over which the memory is watched.
+        clustered_streams: Streams that run at once where several machines may answer.
+        deaths: How many nodes die.
     """
 
     connections: int = 16
@@ -70,6 +72,8 @@ class Load:
     crowds_of_r: tuple[int, ...] = (10, 50, 200)
     watched_seconds: float = 3.0
     turns: int = 10_000
+    clustered_streams: int = 1_000
+    deaths: int = 5
 
 
 async def check(subject: Subject) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 from string import Template
 
 from figures import (
+    CLUSTER_HEADINGS,
     CURVES,
     DIALECT_HEADINGS,
     HEADINGS,
     Curve,
+    cluster_rows,
     dialect_rows,
     harness,
     number,
@@ -31,6 +33,7 @@ def page(results: Results) -> str:
         "others": other_runs(results, most),
         "table": markdown_table(HEADINGS, [row.cells for row in rows(results)]),
         "dialects": _dialects(results),
+        "cluster": _cluster(results),
         "harness": harness(results) or "The harness's own cost was not measured.",
         **{f"curve_{curve.name}": chart_and_table(curve, results) for curve in CURVES},
     }
@@ -40,6 +43,11 @@ def page(results: Results) -> str:
 def _dialects(results: Results) -> str:
     found = dialect_rows(results)
     return markdown_table(DIALECT_HEADINGS, found) if found else NOT_MEASURED
+
+
+def _cluster(results: Results) -> str:
+    found = cluster_rows(results)
+    return markdown_table(CLUSTER_HEADINGS, found) if found else NOT_MEASURED
 
 
 def where(measured: Measured) -> str:

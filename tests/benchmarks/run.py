@@ -20,9 +20,11 @@ from datetime import UTC, datetime
 import uvloop
 from bench import MEASURES, ON_REQUEST, Bench
 from figures import (
+    CLUSTER_HEADINGS,
     CURVES,
     DIALECT_HEADINGS,
     HEADINGS,
+    cluster_rows,
     dialect_rows,
     harness,
     number,
@@ -51,6 +53,8 @@ QUICK = Load(
     crowds_of_r=(10, 50),
     watched_seconds=2,
     turns=2_000,
+    clustered_streams=100,
+    deaths=1,
 )
 
 
@@ -65,6 +69,13 @@ def show(results: Results, console: Console) -> None:
     if found := dialect_rows(results):
         table = Table(title="Streams of other protocols")
         for heading in DIALECT_HEADINGS:
+            table.add_column(heading, justify="left" if heading == "figure" else "right")
+        for line in found:
+            table.add_row(*line)
+        console.print(table)
+    if found := cluster_rows(results):
+        table = Table(title="Several machines")
+        for heading in CLUSTER_HEADINGS:
             table.add_column(heading, justify="left" if heading == "figure" else "right")
         for line in found:
             table.add_row(*line)

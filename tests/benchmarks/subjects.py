@@ -274,13 +274,16 @@ def upstream() -> Iterator[str]:
 
 
 @contextmanager
-def running(kind: type[Subject], upstream_url: str) -> Iterator[tuple[Subject, Server, float]]:
+def running(
+    kind: type[Subject], upstream_url: str, **variables: str
+) -> Iterator[tuple[Subject, Server, float]]:
     """Start a subject in an empty folder; also gives the seconds until it said it was healthy."""
     with TemporaryDirectory(prefix="mochi-bench-") as folder:
         kind.furnish(Path(folder))
         port = free_port()
         subject = kind(f"http://127.0.0.1:{port}")
         environment = {**SETTINGS, "MOCHI_OLLAMA_HOST": upstream_url, "MOCHI_DATA_DIR": folder}
+        environment |= variables
         began = time.perf_counter()
         server = Server(subject.command(port), environment, Path(folder))
         try:
