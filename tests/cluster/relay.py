@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Side = Literal["request", "answer"]
+Address = tuple[str, int] | str
 
 _CHUNK = 1 << 16
-_LIMIT_SECONDS = 100
+_LIMIT_SECONDS = 40
 """Longest that a test waits for a moment; less than a test may take, to say what did not come."""
 
 
@@ -56,6 +57,20 @@ class _Rule:
     moment: Moment
 
 
+def _connect(address: Address) -> socket.socket:
+    if isinstance(address, str):
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            made.connect(address)
+        except OSError:
+            made.close()
+            raise
+        return made
+    made = socket.create_connection(address)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
 class _Connection:
     """A node's connection and the one to the server, with a thread for each direction."""
 
@@ -82,8 +97,7 @@ class _Connection:
     def _run(self) -> None:
         self._relay.wait_until_whole()
         try:
-            self._server = socket.create_connection(self._relay.target)
-            self._server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._server = _connect(self._relay.target)
         except OSError:
             self.close()
             return
@@ -127,16 +141,15 @@ class Relay:
     """Passes on what comes to an address of its own, until it is told otherwise.
 
     Args:
-        host: Where the server listens.
-        port: Where the server listens.
+        target: Where the server listens: host and port, or the path of a socket.
 
     Attributes:
-        target: The server.
+        target: Where new connections go.
         port: Where the relay listens, on 127.0.0.1.
     """
 
-    def __init__(self, host: str, port: int) -> None:
-        self.target = (host, port)
+    def __init__(self, target: Address) -> None:
+        self.target = target
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self._listener.getsockname()[1]
         self._whole = threading.Event()

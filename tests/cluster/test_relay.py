@@ -40,7 +40,7 @@ def echo():
 
 @pytest.fixture
 def relay(echo):
-    between = Relay(*echo.listener.getsockname())
+    between = Relay(echo.listener.getsockname())
     yield between
     between.close()
 

@@ -1,0 +1,90 @@
+"""What one node does, every node shows: a client need not know that there are several."""
+
+import random
+
+from tests.cluster.invariants import check_same_everywhere, check_session, check_stream
+from tests.cluster.nodes import Listener
+
+
+def test_each_request_may_go_to_another_node(cluster, script):
+    client = cluster.client()
+    session_id = client.new_session()
+    for number in range(6):
+        events = client.say(session_id, script(f"answer {number}"))
+        check_stream(events)
+        assert events[-2].data["content"] == f"answer {number}"
+    messages = check_session(cluster, session_id)
+    assert [m["content"] for m in messages[1::2]] == [f"answer {number}" for number in range(6)]
+
+
+def test_a_turn_is_told_in_the_same_bytes_by_every_node(cluster, script):
+    first, *others = cluster.nodes
+    session_id = first.chat().new_session()
+    pieces = [f"word{number} é😀 " for number in range(60)]
+    turn = Listener(first.chat(), session_id, {"message": script(pieces, words_per_second=100)})
+    turn.wait_for("content_delta")
+    followers = [Listener(node.chat(), session_id) for node in others]
+    events = turn.wait()
+    assert turn.text == "".join(pieces)
+    for follower in followers:
+        assert follower.wait() == events
+    check_same_everywhere(cluster.nodes, session_id, random.Random(17))
+
+
+def test_a_turn_is_cancelled_through_any_node(cluster, script):
+    client = cluster.client()
+    session_id = client.new_session()
+    for _ in cluster.nodes:
+        message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=600)
+        turn = Listener(client, session_id, {"message": message})
+        turn.wait_for("content_delta")
+        answer = client.cancel(session_id)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["partial_content"].strip() in {"Half", "Half an"}
+        turn.wait()
+        assert turn.names[-2:] == ["cancelled", "done"]
+    check_session(cluster, session_id, turn)
+
+
+def test_a_session_runs_one_turn_at_a_time_wherever_it_is_asked(cluster, script):
+    client = cluster.client()
+    session_id = client.new_session()
+    message = script(["Half ", "an ", "answer"], stall_after=2, stall_seconds=600)
+    turn = Listener(client, session_id, {"message": message, "detached": True})
+    turn.wait_for("content_delta")
+    for node in cluster.nodes:
+        refused = Listener(node.chat(), session_id, {"message": "x"})
+        refused.wait()
+        assert (refused.status, refused.refusal["code"]) == (409, "SESSION_BUSY")
+    client.cancel(session_id)
+    turn.wait()
+
+
+def test_a_request_with_a_key_is_carried_out_once_wherever_it_is_repeated(cluster, script):
+    session_id = cluster.nodes[0].chat().new_session()
+    body = {"message": script(["one ", "two ", "three"], words_per_second=20)}
+    told = [Listener(node.chat(), session_id, body, key="the-same") for node in cluster.nodes]
+    streams = [each.wait() for each in told]
+    assert streams == [streams[0]] * 3
+    assert told[0].text == "one two three"
+    assert len(check_session(cluster, session_id, *told, question=body["message"])) == 2
+
+
+def test_each_node_lists_what_any_of_them_keeps(cluster):
+    client = cluster.client()
+    made = {client.new_session() for _ in range(6)}
+    gone = made.pop()
+    assert client.http.delete(f"/sessions/{gone}").status_code in {200, 204}
+    for node in cluster.nodes:
+        listed = node.chat().http.get("/sessions", params={"limit": 200}).json()["sessions"]
+        ids = {each["session_id"] for each in listed}
+        assert made <= ids
+        assert gone not in ids
+        assert node.chat().http.get(f"/sessions/{gone}").status_code == 404
+
+
+def test_nothing_is_left_of_turns_that_ended(cluster, inspect, script, eventually):
+    client = cluster.client()
+    for _ in range(3):
+        client.say(client.new_session(), script("done"))
+    eventually(lambda: inspect.untidy() == [])
