@@ -29,7 +29,7 @@ django.setup()
 from chat.stream.events import EVENTS, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
-from scripts import code_map, reference  # noqa: E402
+from scripts import cluster, code_map, reference  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -101,6 +101,8 @@ def sections() -> dict[str, str]:
     return {
         "folders": code_map.folder_tables(),
         "decisions": code_map.decision_list(),
+        "failures": cluster.failures(),
+        "sizing": cluster.sizing(),
         "configuration": reference.markdown_table(),
         "common_configuration": reference.markdown_table(only=COMMON),
         "routes": routes(),

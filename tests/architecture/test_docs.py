@@ -55,7 +55,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert dead == []
 
 
-@pytest.mark.parametrize("page", ["durability.md", "bounds.md"])
+@pytest.mark.parametrize("page", ["durability.md", "bounds.md", "cluster.md"])
 def test_the_tests_that_are_named_as_proof_are_there(page: str) -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text("utf-8")))
     written = {
