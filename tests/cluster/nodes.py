@@ -41,6 +41,7 @@ class Node:
         self.store = Relay(("127.0.0.1", store.port))
         self._prefix = prefix
         self._server: Server | None = None
+        self._runs = False
 
     def __repr__(self) -> str:
         return f"node {self.number}"
@@ -58,8 +59,8 @@ class Node:
 
     @property
     def runs(self) -> bool:
-        """Whether its process is there."""
-        return self._server is not None and self._server.process.poll() is None
+        """Whether it was started, and not ended since; asked by threads of clients, too."""
+        return self._runs
 
     def variables(self) -> dict[str, str]:
         """Return the environment by which it finds what it shares."""
@@ -79,14 +80,17 @@ class Node:
         self._server = launch(
             self.data_dir, self.log, *host, *flags, **{**self.variables(), **variables}
         )
+        self._runs = True
 
     def stop(self) -> None:
         """Stop it as an operator does."""
+        self._runs = False
         self.server.stop()
         end(self.server)
 
     def kill(self) -> None:
         """Let it die as a machine does: all of it at once, and nobody says goodbye."""
+        self._runs = False
         end(self.server)
 
     def freeze(self) -> None:
