@@ -31,8 +31,6 @@ TOMBSTONE_SECONDS = 86_400
 MOST_SILENT_SECONDS = TOMBSTONE_SECONDS / 2
 """After which silence a process gives itself up: its tombstone could be forgotten already."""
 MOST_KNOWN_DEAD = 10_000
-PROCESS_VARIABLE = "_MOCHI_PROCESS"
-"""The name of a process that its parent started, by which it condemns it."""
 
 _RUN_ID = "local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')\n"
 _NOW = "local time = redis.call('TIME')\nlocal now = time[1] * 1000 + math.floor(time[2] / 1000)\n"

@@ -1,5 +1,6 @@
 """Reads the URL of a Redis or Valkey server, without any library."""
 
+import re
 from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
@@ -46,7 +47,14 @@ def parse_redis_url(url: str) -> RedisUrl:
     scheme, separator, _ = url.partition("://")
     if not separator or scheme not in SCHEMES:
         raise ValueError(f"The URL of Redis begins with none of {', '.join(SCHEMES)}. {_FORM}.")
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # it quotes the place, which may hold a password
+        raise ValueError(f"The URL of Redis names a server that is none. {_FORM}.") from None
+    if parts.query or parts.fragment:
+        raise ValueError(
+            f"The URL of Redis has a ? or # (in a password they are %3F and %23). {_FORM}."
+        )
     user, at, places = parts.netloc.rpartition("@")
     username, colon, password = user.partition(":")
     path = [unquote(part) for part in parts.path.split("/")[1:]]
@@ -72,20 +80,23 @@ def parse_redis_url(url: str) -> RedisUrl:
 
 
 def masked(url: str) -> str:
-    """Return a URL without its password and its query, so that it can be shown."""
-    parts = urlsplit(url)
-    user, at, places = parts.netloc.rpartition("@")
+    """Return a URL without its password and its query, so that it can be shown.
+
+    It may have any form: what stands before the last ``@`` is taken for a user and a password.
+    """
+    scheme, separator, rest = url.partition("://")
+    user, at, shown = rest.rpartition("@")
     if at:
         user = user.partition(":")[0] + (":***" if ":" in user else "")
-    return f"{parts.scheme}://{user}{at}{places}{parts.path}"
+    return f"{scheme}{separator}{user}{at}{re.split('[?#]', shown, maxsplit=1)[0]}"
 
 
 def _host(place: str, port: int) -> tuple[str, int]:
     try:
         split = urlsplit(f"//{place}")
         given = split.port
-    except ValueError as error:
-        raise ValueError(f"The URL of Redis has a port that is none. {_FORM}.") from error
+    except ValueError:  # it quotes what may be part of a password
+        raise ValueError(f"The URL of Redis has a port that is none. {_FORM}.") from None
     return split.hostname or "localhost", given or port
 
 

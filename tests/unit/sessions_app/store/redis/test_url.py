@@ -1,3 +1,5 @@
+import traceback
+
 import pytest
 
 from sessions_app.store.redis.url import RedisUrl, masked, parse_redis_url
@@ -35,6 +37,8 @@ def test_a_url_is_read(url: str, parsed: RedisUrl) -> None:
         ("redis://a,b", "several servers"),
         ("redis+sentinel://a,b", "which server the Sentinels know"),
         ("unix://", "no path of a socket"),
+        ("redis://host/0?db=1", "has a \\? or #"),
+        ("redis://[host", "a server that is none"),
     ],
 )
 def test_a_url_of_another_form_is_refused_with_the_form_that_it_should_have(
@@ -52,8 +56,22 @@ def test_a_url_of_another_form_is_refused_with_the_form_that_it_should_have(
         ("redis://host:1/2", "redis://host:1/2"),
         ("redis://me:secret@host/0", "redis://me:***@host/0"),
         ("redis://:secret@host", "redis://:***@host"),
-        ("s3://bucket/prefix?endpoint=http://me:secret@store", "s3://bucket/prefix"),
+        ("redis://me:sec/ret@host/0", "redis://me:***@host/0"),
+        ("redis://:sec?ret#@host", "redis://:***@host"),
+        ("redis://:sec@ret@host", "redis://:***@host"),
+        ("redis://[:secret@host", "redis://[:***@host"),
+        ("redis://host/0?password=secret", "redis://host/0"),
     ],
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert masked(url) == shown
+
+
+@pytest.mark.parametrize("password", ["sec/ret", "sec?ret", "sec#ret", "sec]ret", "sec\u2100ret"])
+def test_a_password_that_is_not_quoted_is_in_no_error(password: str) -> None:
+    with pytest.raises(ValueError, match="The URL of Redis") as caught:
+        parse_redis_url(f"redis://:{password}@host/0")
+
+    said = "".join(traceback.format_exception_only(caught.value))
+    assert "sec" not in said
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
