@@ -3,7 +3,7 @@
 from sessions_app.store.listing import HEAD_SIZE
 from sessions_app.store.objects.envelope import is_tombstone
 from sessions_app.store.objects.indexed import SUFFIX, Indexed, from_head, from_whole
-from sessions_app.store.objects.store import ObjectMissing, ObjectStore
+from sessions_app.store.objects.store import ObjectMissing, ObjectStore, ObjectTooLarge
 
 
 def read_indexed(store: ObjectStore, session_id: str) -> Indexed | None:
@@ -20,6 +20,8 @@ def read_indexed(store: ObjectStore, session_id: str) -> Indexed | None:
         if known is not None:
             return known
         whole = head if len(head.data) < HEAD_SIZE else store.get(key)
+    except ObjectTooLarge:
+        whole = head  # which can't be read as a session
     except ObjectMissing:
         return None
     return from_whole(whole.data, session_id, whole.tag.etag)

@@ -17,6 +17,7 @@ from sessions_app.store.objects.session_index import SessionIndex
 from sessions_app.store.objects.store import (
     ObjectMissing,
     ObjectStore,
+    ObjectTooLarge,
     OutcomeUnclear,
     StoredObject,
     Tag,
@@ -24,6 +25,8 @@ from sessions_app.store.objects.store import (
 from sessions_app.store.session_files import SIZE_LIMIT, require_room
 
 SUFFIX = ".json"
+TOMBSTONE_BYTES = 64
+"""The beginning of an object that shows whether it is a tombstone."""
 
 
 class SessionObjects:
@@ -56,6 +59,8 @@ class SessionObjects:
         except ObjectMissing as error:
             self.known.forget(session_id)
             raise SessionNotFound(session_id) from error
+        except ObjectTooLarge as error:
+            raise SessionCorrupt(session_id, error.message) from error
         if found is None:
             return known or self.read(session_id)
         if is_tombstone(found.data):
@@ -116,16 +121,18 @@ class SessionObjects:
         self._index.removed(session_id, mark)
 
     def raw(self, session_id: str) -> StoredObject:
-        """Return the object itself; raises ``SessionNotFound``."""
+        """Return the object itself, of one that is too large the beginning; ``SessionNotFound``."""
         try:
             return self._store.get(session_id + SUFFIX)
+        except ObjectTooLarge:
+            return self._store.head_bytes(session_id + SUFFIX, TOMBSTONE_BYTES)
         except ObjectMissing as error:
             raise SessionNotFound(session_id) from error
 
     def is_gone(self, session_id: str) -> bool:
         """Return whether there is no object, or just about to be none."""
         try:
-            return is_tombstone(self._store.head_bytes(session_id + SUFFIX, 64).data)
+            return is_tombstone(self._store.head_bytes(session_id + SUFFIX, TOMBSTONE_BYTES).data)
         except ObjectMissing:
             return True
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LARGE_BYTES = 1 << 20
 """Larger objects may take longer than ``timeout_seconds`` to go there, though not without end."""
 LONGEST_SECONDS = 60.0
+LARGEST_BYTES = 80 << 20
+"""No object of ours is larger than a session may be; a larger one is not read into memory."""
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _DEBUG = "\n\nDebug source:"
@@ -44,6 +46,10 @@ _STORES = {"s3": "S3Store", "az": "AzureStore", "gs": "GCSStore"}
 
 class ObjectMissing(Exception):
     """There is no object with this key."""
+
+
+class ObjectTooLarge(StorageUnavailable):
+    """The object is larger than anything that is written here."""
 
 
 class ObjectExists(Exception):
@@ -220,6 +226,9 @@ class ObjectStore:
             result = obstore.get(
                 self._connection.quick(), self._prefix + key, options=cast("GetOptions", options)
             )
+            start, end = result.range
+            if end - start > LARGEST_BYTES:
+                raise ObjectTooLarge(f"{key} is larger than {LARGEST_BYTES} bytes.")
             data = bytes(result.bytes())
         except FileNotFoundError as error:
             if _has_no_bucket(error):

@@ -38,6 +38,7 @@ def test_urls_of_stores_are_settings_that_are_not_shown(monkeypatch: pytest.Monk
         ("JOURNAL_URL", "redis+sentinel://a,b", "which server the Sentinels know"),
         ("SESSIONS_URL", "file:///srv/hunter2", "s3://bucket/prefix or az://bucket/prefix"),
         ("SESSIONS_URL", "s3:///hunter2", "must be a URL of an object store"),
+        ("SESSIONS_URL", "s3://me:hunter2\u2100@bucket", "must be a URL of an object store"),
     ],
 )
 def test_a_url_of_another_kind_is_refused_with_those_that_there_are(

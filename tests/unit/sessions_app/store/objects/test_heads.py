@@ -2,11 +2,14 @@
 
 import pytest
 
-from sessions_app.errors import StorageUnavailable
+from sessions_app.errors import SessionCorrupt, SessionNotFound, StorageUnavailable
 from sessions_app.session import Session
+from sessions_app.store.listing import HEAD_SIZE
+from sessions_app.store.objects import store
 from sessions_app.store.objects.heads import read_indexed
 from sessions_app.store.objects.repository import ObjectSessionRepository
-from sessions_app.store.objects.store import ObjectStore
+from sessions_app.store.objects.store import ObjectStore, ObjectTooLarge
+from sessions_app.store.repository import Unreadable
 from tests.claims import claim_session
 from tests.object_server import ObjectServer, refusal
 from tests.unit.sessions_app.store.objects.sessions import FIRST, KEY, say
@@ -46,3 +49,23 @@ def test_what_is_about_to_be_removed_is_there_no_more(
         repository.delete(FIRST)
     assert object_store.get(KEY).data
     assert read_indexed(object_store.under("sessions"), FIRST) is None
+
+
+def test_an_object_that_is_larger_than_any_session_is_not_read_and_costs_itself_alone(
+    repository: ObjectSessionRepository,
+    object_store: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store, "LARGEST_BYTES", 2 * HEAD_SIZE)
+    object_store.put_new(KEY, b" " * (2 * HEAD_SIZE + 1))
+
+    with pytest.raises(ObjectTooLarge):
+        object_store.get(KEY)
+    indexed = read_indexed(object_store.under("sessions"), FIRST)
+    assert indexed is not None
+    assert isinstance(indexed.found, Unreadable)
+    with pytest.raises(SessionCorrupt):
+        repository.load(FIRST)
+    repository.delete(FIRST)
+    with pytest.raises(SessionNotFound):
+        repository.load(FIRST)
