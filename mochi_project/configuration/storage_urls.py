@@ -21,10 +21,14 @@ def _journal_url(url: str) -> str:
 
 
 def _sessions_url(url: str) -> str:
-    parts = urlsplit(url)
+    schemes = " or ".join(f"{scheme}://bucket/prefix" for scheme in OBJECT_SCHEMES)
+    wrong = ValueError(f"must be a URL of an object store: {schemes}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # it quotes what may be a key
+        raise wrong from None
     if parts.scheme not in OBJECT_SCHEMES or not parts.netloc:
-        schemes = " or ".join(f"{scheme}://bucket/prefix" for scheme in OBJECT_SCHEMES)
-        raise ValueError(f"must be a URL of an object store: {schemes}")
+        raise wrong
     _check_installed(_SESSIONS_LIBRARIES)
     return url
 

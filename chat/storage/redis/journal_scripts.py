@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from sessions_app.store.redis.connection import RedisConnection
 
 FENCED = -1
-GONE = 0
 CONDEMNED = -1
 
 _FINISH = """
