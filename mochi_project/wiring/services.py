@@ -257,7 +257,9 @@ def build_sealing(
     if settings.journal_url is None:
         return {}
     hinted = settings.sessions_url is not None
-    return {
+    # Only who has had a lease for a while may find others dead, also before it runs any turn.
+    lease = {"hold a lease": storages[0].repository.owners.mine}
+    return lease | {
         f"seal turns of dead machines in {each.place}": (
             each.recovery.seal_all if hinted else each.recovery.seal_unended
         )

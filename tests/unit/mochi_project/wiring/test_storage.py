@@ -11,6 +11,7 @@ from chat.storage.idempotency_keys import KeyRecord
 from chat.storage.journal import line
 from mochi_project.configuration.loading import load_settings
 from mochi_project.wiring.cluster import Cluster, build_cluster
+from mochi_project.wiring.services import build_sealing
 from mochi_project.wiring.storage import (
     build_agent_storage,
     build_ephemeral_storage,
@@ -71,6 +72,26 @@ def test_machines_share_questions_and_keep_those_of_unsaved_sessions_apart(
     with pytest.raises(ConfirmationAlreadyDecided):
         stores[0].decide(session_id, question.confirmation_id, approved=False)
     assert not (tmp_path / "one").exists()
+
+
+def test_a_process_that_runs_no_turn_has_a_lease_too_so_that_it_finds_others_dead_in_time(
+    tmp_path: Path, redis_server: str
+) -> None:
+    settings = load_settings(data_dir=tmp_path, journal_url=redis_server, secret_key=KEY)
+    cluster = build_cluster(settings)
+    assert cluster is not None
+
+    def leases() -> set[bytes]:
+        found = cluster.connection.client.scan_iter(cluster.connection.root_key("w", "*"))
+        return set(found)
+
+    before = leases()
+    for chore in build_sealing(settings, build_storage(settings, cluster)).values():
+        chore()
+    [lease] = leases() - before
+    assert lease.decode() == cluster.connection.root_key("w", cluster.owners.mine())
+    cluster.release()
+    assert build_sealing(load_settings(data_dir=tmp_path), build_storage(settings, None)) == {}
 
 
 def test_nodes_share_records_of_responses_and_each_storage_has_its_own(
