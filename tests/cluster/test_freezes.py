@@ -12,10 +12,10 @@ DELTA = rb"j:%b.*content_delta"
 DONE = rb"j:%b.*\"event\":\"done\""
 OPEN = rb"EVAL.*j:%b.*mochi:dead:"
 POINTS = {
-    "before the claim is written": ("store", PUT, 1, "request"),
-    "after the claim is written": ("store", PUT, 1, "answer"),
     "before the journal is opened": ("redis", OPEN, 1, "request"),
     "after the journal is opened": ("redis", OPEN, 1, "answer"),
+    "before the claim is written": ("store", PUT, 1, "request"),
+    "after the claim is written": ("store", PUT, 1, "answer"),
     "before the first words": ("redis", DELTA, 1, "request"),
     "after the first words": ("redis", DELTA, 1, "answer"),
     "before more words": ("redis", DELTA, 4, "request"),
@@ -38,12 +38,12 @@ def test_a_frozen_owner_can_not_write_when_it_wakes(cluster, inspect, script, ev
     session_id = other.chat().new_session()
     pattern = pattern.replace(b"%b", session_id.encode())
     moment = getattr(owner, way).hold(pattern, nth=nth, side=side)
-    condemned = inspect.condemned()
     question = script([f"word{n} " for n in range(12)], words_per_second=40)
     turn = Listener(owner.chat(), session_id, {"message": question, "detached": True})
     moment.wait()
+    living = inspect.living()
     owner.freeze()
-    eventually(lambda: inspect.condemned() > condemned)
+    eventually(lambda: inspect.living() < living)
     eventually(lambda: session_id not in str(inspect.untidy()))
     moment.release()
     owner.thaw()
