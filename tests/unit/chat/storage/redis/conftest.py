@@ -42,7 +42,7 @@ def killed_server():
 
 @pytest.fixture
 def relay(own_server):
-    made = Relay("127.0.0.1", own_server.port)
+    made = Relay(("127.0.0.1", own_server.port))
     yield made
     made.close()
 
