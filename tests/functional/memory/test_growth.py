@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 TURNS = int(os.environ.get("MOCHI_E2E_GROWTH_TURNS", "600"))
-WARM_UP = 200
+WARM_UP = 500
 CLIENTS = 4
 TURNS_IN_A_LAP = 10
 STEPS = 4
