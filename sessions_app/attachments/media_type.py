@@ -1,0 +1,160 @@
+"""Tells what a file is by its first bytes, never by its name or by what a client says.
+
+Sources: PNG (W3C, 5.2 and 11.2.1), GIF89a (section 18), JPEG (ITU-T T.81, annex B), WebP
+(RFC 9649), ISO base media files (ISO/IEC 14496-12, 4.3), PDF (ISO 32000-1, 7.5.2).
+"""
+
+import codecs
+import struct
+from typing import BinaryIO
+
+import msgspec
+
+PNG = "image/png"
+JPEG = "image/jpeg"
+GIF = "image/gif"
+WEBP = "image/webp"
+HEIC = "image/heic"
+PDF = "application/pdf"
+TEXT = "text/plain"
+IMAGES = frozenset({PNG, JPEG, GIF, WEBP, HEIC})
+MEDIA_TYPES = (PNG, JPEG, GIF, WEBP, HEIC, PDF, TEXT)
+HEAD_BYTES = 32
+"""The beginning of a file that tells its type."""
+
+_HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1"})
+_PIECE_BYTES = 1 << 16
+_MOST_SEGMENTS = 4096  # of a JPEG before its frame: a file of markers alone is not read to its end
+_START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # these are tables and reserved
+_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # markers without a length
+
+
+class ImageSize(msgspec.Struct, frozen=True):
+    """The size of an image in pixels, as its header declares it."""
+
+    width: int
+    height: int
+
+    @property
+    def pixels(self) -> int:
+        """The number of pixels that it takes in memory when somebody decodes it."""
+        return self.width * self.height
+
+
+def image_type(head: bytes) -> str | None:
+    """Return the media type of an image or a PDF from its first ``HEAD_BYTES``; None for others."""
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PNG
+    if head.startswith(b"\xff\xd8\xff"):
+        return JPEG
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return GIF
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return WEBP
+    if head[4:8] == b"ftyp" and head[8:12] in _HEIC_BRANDS:
+        return HEIC
+    return PDF if head.startswith(b"%PDF-") else None
+
+
+def media_type(file: BinaryIO) -> str | None:
+    """Return the media type of a file; None if it is neither an image, nor a PDF, nor a text.
+
+    A text is UTF-8 without NUL, whatever it means to a browser: HTML and SVG are texts. Blocks.
+    """
+    file.seek(0)
+    found = image_type(file.read(HEAD_BYTES))
+    if found is not None:
+        return found
+    file.seek(0)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while piece := file.read(_PIECE_BYTES):
+            if b"\0" in piece:
+                return None
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return None
+    return TEXT
+
+
+def image_size(file: BinaryIO, kind: str) -> ImageSize | None:
+    """Return the size that an image's header declares; None where it declares none. Blocks.
+
+    Args:
+        file: The image.
+        kind: Its media type. The size of a HEIC image lies deep in its boxes and is not looked
+            for.
+
+    Raises:
+        ValueError: The header is cut off, or makes no sense.
+    """
+    readers = {PNG: _png_size, JPEG: _jpeg_size, GIF: _gif_size, WEBP: _webp_size}
+    reader = readers.get(kind)
+    if reader is None:
+        return None
+    file.seek(0)
+    try:
+        size = reader(file)
+    except struct.error as error:
+        raise ValueError("its header is cut off") from error
+    if size.width == 0 or size.height == 0:
+        raise ValueError("it declares a size of nothing")
+    return size
+
+
+def _png_size(file: BinaryIO) -> ImageSize:
+    head = file.read(24)
+    if head[12:16] != b"IHDR":
+        raise ValueError("it does not begin with its header")
+    return ImageSize(*struct.unpack(">II", head[16:24]))
+
+
+def _gif_size(file: BinaryIO) -> ImageSize:
+    return ImageSize(*struct.unpack("<HH", file.read(10)[6:10]))
+
+
+def _jpeg_size(file: BinaryIO) -> ImageSize:
+    file.seek(2)
+    for _ in range(_MOST_SEGMENTS):
+        (mark,) = struct.unpack(">B", file.read(1))
+        if mark != 0xFF:
+            raise ValueError("its segments make no sense")
+        while mark == 0xFF:  # any number of them may come before a marker
+            (mark,) = struct.unpack(">B", file.read(1))
+        if mark in {_START_OF_SCAN, _END_OF_IMAGE}:
+            break
+        if mark in _ALONE:
+            continue
+        (length,) = struct.unpack(">H", file.read(2))
+        if mark in _FRAMES:
+            height, width = struct.unpack(">xHH", file.read(5))
+            return ImageSize(width, height)
+        if length < 2:
+            raise ValueError("its segments make no sense")
+        file.seek(length - 2, 1)
+    raise ValueError("it has no frame")
+
+
+def _webp_size(file: BinaryIO) -> ImageSize:
+    head = file.read(30)
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return ImageSize(
+            int.from_bytes(_exactly(head[24:27], 3), "little") + 1,
+            int.from_bytes(_exactly(head[27:30], 3), "little") + 1,
+        )
+    if kind == b"VP8L" and head[20:21] == b"\x2f":
+        (bits,) = struct.unpack("<I", head[21:25])
+        return ImageSize((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+    if kind == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack("<HH", head[26:30])
+        return ImageSize(width & 0x3FFF, height & 0x3FFF)
+    raise ValueError("its header makes no sense")
+
+
+def _exactly(data: bytes, length: int) -> bytes:
+    if len(data) != length:
+        raise ValueError("its header is cut off")
+    return data
