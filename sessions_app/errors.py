@@ -51,6 +51,30 @@ class ValidationFailed(MochiError):
     code = "VALIDATION_ERROR"
 
 
+class AttachmentNotFound(MochiError):
+    """No image or file has this id, or the id is malformed."""
+
+    code = "ATTACHMENT_NOT_FOUND"
+
+    def __init__(self, attachment_id: str) -> None:
+        super().__init__(
+            f"Attachment {attachment_id!r} not found: upload it first.",
+            attachment_id=attachment_id,
+        )
+
+
+class AttachmentTooLarge(MochiError):
+    """An image or a file is larger than the server takes."""
+
+    code = "ATTACHMENT_TOO_LARGE"
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"The attachment is larger than {max_bytes:,} bytes (MOCHI_MAX_ATTACHMENT_BYTES).",
+            max_bytes=max_bytes,
+        )
+
+
 class StorageError(MochiError):
     """The disk can't be written to at the moment; the data on it is intact."""
 

@@ -77,6 +77,33 @@ class Usage(
     total_ms: int | None = None
 
 
+class Attachment(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """A reference to an image or a file; its bytes are in the ``AttachmentStore``.
+
+    Attributes:
+        id: ``sha256:`` and the hexadecimal digest of the bytes.
+        name: How people call it; never a path.
+        media_type: What the bytes are, as the server found; not what a client said.
+        size: In bytes.
+        width: Of an image in pixels, where its header says so.
+        height: Of an image in pixels, where its header says so.
+    """
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    width: int | None = None
+    height: int | None = None
+
+
 class _MessageBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The fields of all messages; a field's annotation is its documentation for clients, too."""
 
@@ -92,6 +119,7 @@ class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """A message of a person."""
 
     role: ClassVar[str] = "user"
+    attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
 
 
 class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
@@ -131,6 +159,7 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     tool_name: Annotated[str, Meta(description="which tool")] = ""
     tool_call_id: Annotated[str | None, Meta(description="the call that this answers")] = None
     failed: Annotated[bool, Meta(description="the tool failed, or did not run")] = False
+    attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
 
 
 Message = UserMessage | SystemMessage | AssistantMessage | ToolMessage

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from sessions_app.messages import MESSAGE_TYPES, ToolCall, Usage, UserMessage
+from sessions_app.messages import MESSAGE_TYPES, Attachment, ToolCall, Usage, UserMessage
 
 _SESSION: dict[str, Any] = {
     "session_id": "a1b2c3d4e5",
@@ -127,9 +127,23 @@ class UsageOut(BaseModel):
     total_ms: int | None = Field(None, description="Until the end, milliseconds")
 
 
+class AttachmentOut(BaseModel):
+    """An image or a file of a message; `GET /attachments/{id}` sends its bytes."""
+
+    model_config = ConfigDict(extra="allow", from_attributes=True)
+
+    id: str = Field(description="`sha256:` and the digest of the bytes")
+    name: str
+    media_type: str = Field(description="What the bytes are, as the server found")
+    size: int = Field(description="Bytes")
+    width: int | None = Field(None, description="Pixels, of an image")
+    height: int | None = Field(None, description="Pixels, of an image")
+
+
 _FIELD_TYPES: Mapping[Any, Any] = {
     Sequence[ToolCall]: list[ToolCallOut],
     Usage | None: UsageOut,
+    tuple[Attachment, ...]: list[AttachmentOut],
 }
 """The schemas of fields whose type is declared elsewhere than here."""
 

