@@ -1,0 +1,1 @@
+"""Moves sessions with their attachments: zip files, written and taken in (docs/attachments.md)."""

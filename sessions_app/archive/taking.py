@@ -1,0 +1,168 @@
+"""Takes the sessions of an archive in, with their attachments. Nothing is overwritten."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from sessions_app.archive.layout import attachments_of
+from sessions_app.archive.reading import SessionArchive
+from sessions_app.attachments.store import AttachmentStore, StoredFile
+from sessions_app.errors import (
+    AttachmentNotFound,
+    SessionCorrupt,
+    SessionExists,
+    SessionNotFound,
+    ValidationFailed,
+)
+from sessions_app.format.codec import encode
+from sessions_app.messages import Attachment
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+
+Outcome = Literal["imported", "same", "different"]
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """Tells what became of one session of an archive.
+
+    Attributes:
+        session_id: The session.
+        outcome: ``imported``; ``same``: it was there already; ``different``: another one of this
+            id is there, and stays.
+        messages: How many messages it has.
+        attachments: How many different attachments its messages refer to.
+        missing: Those of them that neither the archive nor the store has.
+    """
+
+    session_id: str
+    outcome: Outcome
+    messages: int
+    attachments: int = 0
+    missing: Sequence[Attachment] = ()
+
+
+class ArchiveImport:
+    """Takes the sessions of one archive in. Calls block.
+
+    Doing it twice is doing it once. A session comes after its attachments, so one that breaks off
+    leaves no session without them; what it stored for nothing is swept like any upload that no
+    message refers to.
+
+    Args:
+        archive: The archive.
+        sessions: Where its sessions go.
+        store: Where their attachments go.
+        max_attachment_bytes: The largest attachment that may be kept.
+
+    Attributes:
+        attachments_added: How many attachments were not kept before.
+    """
+
+    def __init__(
+        self,
+        archive: SessionArchive,
+        sessions: SessionManager,
+        store: AttachmentStore,
+        *,
+        max_attachment_bytes: int,
+    ) -> None:
+        self._archive = archive
+        self._sessions = sessions
+        self._store = store
+        self._max_attachment_bytes = max_attachment_bytes
+        self._kept: dict[str, StoredFile | None] = {}
+        self.attachments_added = 0
+
+    def run(self) -> Iterator[Taken]:
+        """Take one session in after the other, and yield what becomes of each.
+
+        Raises:
+            ValidationFailed: An attachment is not what a message says of it.
+            StorageError: There is no room, or the store can't be asked.
+        """
+        for session_id in self._archive.session_ids:
+            yield self._take(self._archive.session(session_id))
+
+    def _take(self, session: Session) -> Taken:
+        outcome = self._compared(session)
+        if outcome == "different":
+            return _taken(session, outcome)
+        references = attachments_of(session)
+        kept = {each.id: self._keep(each.id) for each in references}
+        _check(session, references, kept)
+        self._store.renew([id_ for id_, file in kept.items() if file is not None])
+        if outcome is None:
+            try:
+                self._sessions.repository.create(session)
+            except SessionExists:  # another process was faster
+                outcome = self._compared(session) or "different"
+        missing = tuple(each for each in references if kept[each.id] is None)
+        return _taken(session, outcome or "imported", len(references), missing)
+
+    def _compared(self, session: Session) -> Outcome | None:
+        """Compare a session with the one of its id; None where there is none."""
+        try:
+            there = self._sessions.get(session.session_id)
+        except SessionNotFound:
+            return None
+        except SessionCorrupt:
+            return "different"
+        return "same" if encode(there) == encode(session) else "different"
+
+    def _keep(self, attachment_id: str) -> StoredFile | None:
+        """Have an attachment in the store; None where there is none of this id."""
+        if attachment_id not in self._kept:
+            try:
+                self._kept[attachment_id] = self._store.stat(attachment_id)
+            except AttachmentNotFound:
+                self._kept[attachment_id] = self._write(attachment_id)
+        return self._kept[attachment_id]
+
+    def _write(self, attachment_id: str) -> StoredFile | None:
+        if attachment_id not in self._archive.attachment_ids:
+            return None
+        writer = self._store.begin(max_bytes=self._max_attachment_bytes)
+        try:
+            for piece in self._archive.pieces(attachment_id):
+                writer.write(piece)
+            file = writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        self.attachments_added += file.is_new
+        return file
+
+
+def _taken(
+    session: Session, outcome: Outcome, attachments: int = 0, missing: Sequence[Attachment] = ()
+) -> Taken:
+    return Taken(
+        session_id=session.session_id,
+        outcome=outcome,
+        messages=len(session.messages),
+        attachments=attachments,
+        missing=missing,
+    )
+
+
+def _check(
+    session: Session,
+    references: Sequence[Attachment],
+    kept: Mapping[str, StoredFile | None],
+) -> None:
+    """Refuse a session that says of a file what it is not: others believe its references."""
+    for reference in references:
+        file = kept[reference.id]
+        if file is not None and not _is_of(reference, file):
+            raise ValidationFailed(
+                f"Session {session.session_id} of the file says of {reference.id} what it is not."
+            )
+
+
+def _is_of(reference: Attachment, file: StoredFile) -> bool:
+    """Return whether a reference can be of a file; other versions may not look for sizes."""
+    sizes = ((reference.width, file.width), (reference.height, file.height))
+    return (reference.media_type, reference.size) == (file.media_type, file.size) and all(
+        said is None or found is None or said == found for said, found in sizes
+    )

@@ -1,0 +1,111 @@
+"""Writes a session with its attachments as a zip file, piece by piece."""
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from sessions_app.archive.layout import attachment_name, attachments_of, session_name
+from sessions_app.attachments.store import AttachmentStore, StoredFile
+from sessions_app.errors import AttachmentNotFound
+from sessions_app.format.codec import document_of, to_json
+from sessions_app.format.json_pieces import Many, json_pieces
+from sessions_app.format.message_format import message_to_json, size_of_message
+from sessions_app.messages import Attachment
+from sessions_app.session import Session
+
+PIECE_BYTES = 1 << 20
+_PRIVATE = 0o100600 << 16  # a regular file, for programs that unpack it
+_MADE_ON_UNIX = 3
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of the zip format: the same session gives the same bytes
+
+
+class SessionExport:
+    """A session and those of its attachments that are kept, ready to be written. Calls block.
+
+    Args:
+        session: The session.
+        store: Where its attachments are.
+
+    Attributes:
+        missing: The attachments that are not kept any more.
+
+    Raises:
+        StorageError: The store can't be asked.
+    """
+
+    def __init__(self, session: Session, store: AttachmentStore) -> None:
+        self._session = session
+        self._store = store
+        self._files: list[StoredFile] = []
+        missing: list[Attachment] = []
+        for attachment in attachments_of(session):
+            try:
+                self._files.append(store.stat(attachment.id))
+            except AttachmentNotFound:
+                missing.append(attachment)
+        self.missing: Sequence[Attachment] = missing
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the zip file; at most some MiB of it are in memory at a time.
+
+        Attachments are not compressed: most of them are already, and none can look like a bomb.
+
+        Raises:
+            AttachmentNotFound, StorageError: An attachment can't be read after all.
+        """
+        sink = _Sink()
+        with zipfile.ZipFile(sink, "w") as file:
+            for entry, content in self._entries():
+                with file.open(entry, "w") as out:
+                    for piece in content:
+                        out.write(piece)
+                        if sink.size >= PIECE_BYTES:
+                            yield sink.taken()
+        yield sink.taken()
+
+    def _entries(self) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
+        session = self._session
+        messages = Many(session.messages, message_to_json, size_of_message)
+        document = json_pieces(
+            {**document_of(session, ()), "messages": messages}, partial(to_json, readable=True)
+        )
+        yield _entry(session_name(session.session_id), zipfile.ZIP_DEFLATED), document
+        for file in self._files:
+            entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
+            entry.file_size = file.size
+            yield entry, self._content(file)
+
+    def _content(self, file: StoredFile) -> Iterator[bytes]:
+        for start in range(0, file.size, PIECE_BYTES):
+            yield self._store.read(file.id, start, PIECE_BYTES)
+
+
+def _entry(name: str, compression: int) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _FIRST_DAY)
+    entry.create_system = _MADE_ON_UNIX
+    entry.external_attr = _PRIVATE
+    entry.compress_type = compression
+    return entry
+
+
+class _Sink:
+    """Takes what is written until somebody takes it away."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.size = 0
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        self.size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is held back."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def taken(self) -> bytes:
+        data, self._pieces, self.size = b"".join(self._pieces), [], 0
+        return data

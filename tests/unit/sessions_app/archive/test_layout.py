@@ -1,0 +1,60 @@
+"""What an archive holds is told by names that no path can be."""
+
+import pytest
+
+from sessions_app.archive.layout import (
+    attachment_name,
+    attachment_named,
+    attachments_of,
+    session_name,
+    session_named,
+)
+from sessions_app.messages import AssistantMessage, Attachment, ToolMessage
+from sessions_app.session import Session, make_session
+from tests.unit.sessions_app.archive.stores import NOW, id_of, question, reference
+
+ID = id_of(b"x")
+DIGEST = ID.removeprefix("sha256:")
+
+
+def test_names_and_ids_say_the_same() -> None:
+    assert session_named(session_name("0123456789")) == "0123456789"
+    assert attachment_named(attachment_name(ID)) == ID
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../chat_sessions/0123456789.json",
+        "/chat_sessions/0123456789.json",
+        "chat_sessions/../0123456789.json",
+        "chat_sessions/0123456789.json\n",
+        "chat_sessions/0123456789.JSON",
+        "chat_sessions/0123456789abc.json",
+        "chat_sessions\\0123456789.json",
+        "chat_sessions/٠١٢٣٤٥٦٧٨٩.json",
+        f"attachments/00/{DIGEST}",
+        f"attachments/{DIGEST[:2]}/{DIGEST}0",
+        f"attachments/{DIGEST[:2]}/../{DIGEST}",
+        f"attachments/{DIGEST}",
+        f"attachments/{DIGEST[:2]}/{DIGEST.upper()}",
+    ],
+)
+def test_other_names_are_of_nothing(name: str) -> None:
+    assert session_named(name) is None
+    assert attachment_named(name) is None
+
+
+def test_a_session_refers_to_a_file_once_wherever_it_does() -> None:
+    def tool_result(of: Attachment) -> ToolMessage:
+        return ToolMessage(content="r", message_id="2", timestamp=NOW, attachments=(of,))
+
+    asked, shown, replaced = (reference(text) for text in (b"asked", b"shown", b"replaced"))
+    answer = AssistantMessage(
+        content="a", message_id="3", timestamp=NOW, variants=((tool_result(replaced),),)
+    )
+    session = Session(
+        metadata=make_session("0123456789", "m", now=NOW).metadata,
+        messages=(question(asked), tool_result(shown), question(asked), answer),
+    )
+    assert attachments_of(session) == (asked, shown, replaced)

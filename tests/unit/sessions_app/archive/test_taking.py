@@ -1,0 +1,174 @@
+"""What an archive holds is taken in once, whole, and over nothing that is there."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessions_app.archive.reading import Limits, SessionArchive
+from sessions_app.archive.taking import ArchiveImport, Taken
+from sessions_app.errors import StorageFull, ValidationFailed
+from sessions_app.format.codec import encode
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+from sessions_app.store.repository import Listing
+from tests.unit.sessions_app.archive.stores import (
+    MemoryStore,
+    archive_of,
+    manager_in,
+    question,
+    reference,
+    session_of,
+)
+from tests.unit.sessions_app.attachments.images import png
+
+CAT, DOG = png(), png(3, 3)
+MIB = 1 << 20
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> SessionManager:
+    return manager_in(tmp_path / "there")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> SessionManager:
+    return manager_in(tmp_path / "here")
+
+
+@pytest.fixture
+def session(there: SessionManager) -> Session:
+    return session_of(there, question(reference(CAT), reference(DOG, "dog.png")))
+
+
+@pytest.fixture
+def archive(session: Session) -> SessionArchive:
+    store = MemoryStore()
+    store.keep(CAT)
+    store.keep(DOG)
+    return read(archive_of(session, store))
+
+
+def read(data: bytes) -> SessionArchive:
+    return SessionArchive(io.BytesIO(data), Limits(attachment_bytes=MIB))
+
+
+def taken(
+    archive: SessionArchive, manager: SessionManager, store: MemoryStore
+) -> tuple[list[Taken], int]:
+    work = ArchiveImport(archive, manager, store, max_attachment_bytes=MIB)
+    return list(work.run()), work.attachments_added
+
+
+def listed(manager: SessionManager) -> Listing:
+    return manager.repository.list(anew=True)
+
+
+def test_a_session_comes_with_its_attachments(
+    session: Session, archive: SessionArchive, here: SessionManager
+) -> None:
+    store = MemoryStore()
+    ((result,), added) = taken(archive, here, store)
+    assert result == Taken(
+        session_id=session.session_id, outcome="imported", messages=1, attachments=2
+    )
+    assert added == 2
+    assert here.get(session.session_id) == session
+    assert sorted(store.files.values()) == sorted([CAT, DOG])
+    assert set(store.renewed) == set(store.files)
+
+
+def test_the_second_time_nothing_changes(
+    session: Session, archive: SessionArchive, here: SessionManager
+) -> None:
+    store = MemoryStore()
+    taken(archive, here, store)
+    ((result,), added) = taken(archive, here, store)
+    assert (result.outcome, added) == ("same", 0)
+    assert encode(here.get(session.session_id)) == encode(session)
+    assert len(listed(here).sessions) == 1
+
+
+def test_a_session_that_went_on_stays_as_it_is(
+    session: Session, archive: SessionArchive, here: SessionManager
+) -> None:
+    store = MemoryStore()
+    taken(archive, here, store)
+    here.update(session.session_id, model="other")
+    store.files.clear()
+    ((result,), added) = taken(archive, here, store)
+    assert (result.outcome, added) == ("different", 0)
+    assert here.get(session.session_id).metadata.model == "other"
+
+
+def test_a_file_that_can_not_be_read_stays_too(
+    session: Session, archive: SessionArchive, here: SessionManager, tmp_path: Path
+) -> None:
+    broken = tmp_path / "here" / "chat_sessions" / f"{session.session_id}.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    ((result,), _) = taken(archive, here, MemoryStore())
+    assert result.outcome == "different"
+    assert broken.read_text() == "{"
+
+
+def test_attachments_that_got_lost_come_back(archive: SessionArchive, here: SessionManager) -> None:
+    store = MemoryStore()
+    taken(archive, here, store)
+    store.files.clear()
+    ((result,), added) = taken(archive, here, store)
+    assert (result.outcome, added) == ("same", 2)
+
+
+def test_attachments_that_nobody_has_are_named(session: Session, here: SessionManager) -> None:
+    store = MemoryStore()
+    store.keep(CAT)
+    archive = read(archive_of(session, store))
+    ((result,), _) = taken(archive, here, MemoryStore())
+    assert [each.name for each in result.missing] == ["dog.png"]
+    assert result.outcome == "imported"
+    already = MemoryStore()
+    already.keep(DOG)
+    ((result,), added) = taken(archive, here, already)
+    assert (result.missing, added) == ((), 1)
+
+
+@pytest.mark.parametrize("lie", [{"media_type": "image/jpeg"}, {"size": 3}, {"width": 77}])
+def test_a_reference_that_lies_is_refused(
+    lie: dict[str, object], there: SessionManager, here: SessionManager
+) -> None:
+    facts = reference(CAT)
+    claims = msgspec.structs.replace(facts, **lie)
+    store = MemoryStore()
+    store.keep(CAT)
+    archive = read(archive_of(session_of(there, question(claims)), store))
+    with pytest.raises(ValidationFailed, match="what it is not"):
+        taken(archive, here, MemoryStore())
+    assert not listed(here).sessions
+
+
+def test_a_full_disk_leaves_no_session_without_its_attachments(
+    archive: SessionArchive, here: SessionManager
+) -> None:
+    store = _FullStore()
+    with pytest.raises(StorageFull):
+        taken(archive, here, store)
+    assert store.abandoned == 1
+    assert not listed(here).sessions
+
+
+class _FullStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.abandoned = 0
+
+    def begin(self, *, max_bytes: int) -> Any:
+        return self
+
+    def write(self, data: bytes) -> None:
+        raise StorageFull("The disk is full.")
+
+    def abandon(self) -> None:
+        self.abandoned += 1
