@@ -8,7 +8,7 @@ import msgspec
 from agents_app.agent import AgentDefinition
 from agents_app.sessions import agent_of
 from sessions_app.format.to_json import many_sessions, session_detail
-from sessions_app.search import SessionPage
+from sessions_app.list_query import SessionPage
 from sessions_app.session import Session
 from tools_app.payloads import tool_payload
 

@@ -10,7 +10,7 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.search import SessionPage
+from sessions_app.list_query import SessionPage
 from sessions_app.service import CheckReport, MessageEdit, SessionManager
 from sessions_app.session import (
     AgentSettings,

@@ -21,7 +21,7 @@ from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_message_id, new_session_id, utc_now
 from sessions_app.messages import Message, SystemMessage, UserMessage
-from sessions_app.search import SessionPage, page_of
+from sessions_app.list_query import SessionPage, page_of
 from sessions_app.session import (
     AgentSettings,
     Session,

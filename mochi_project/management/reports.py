@@ -12,7 +12,7 @@ from mochi_project.management.command import MochiCommand
 from mochi_project.screen_text import printable, steering_escaped
 from sessions_app.format.codec import to_json
 from sessions_app.format.json_pieces import json_pieces
-from sessions_app.search import SessionPage
+from sessions_app.list_query import SessionPage
 
 
 class ReportCommand(MochiCommand):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.search import page_of
+from sessions_app.list_query import page_of
 from sessions_app.store.repository import Listing
 
 
