@@ -2,6 +2,7 @@
 
 from msgspec import UNSET
 
+from sessions_app.list_query import SessionPage
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -10,7 +11,6 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.list_query import SessionPage
 from sessions_app.service import CheckReport, MessageEdit, SessionManager
 from sessions_app.session import (
     AgentSettings,

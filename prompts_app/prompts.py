@@ -7,7 +7,7 @@ import msgspec
 
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.wire_patterns import PROMPT_FILE
-from sessions_app.session import require_prompt
+from sessions_app.text_rules import require_prompt
 
 PREVIEW_LENGTH = 100
 

@@ -5,7 +5,7 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE
-from sessions_app.session import MAX_PROMPT_LENGTH
+from sessions_app.text_rules import MAX_PROMPT_LENGTH
 
 # The service checks these; here they are only told, so that every refusal has the same words.
 _CONTENT_RULES: JsonDict = {"pattern": NOT_BLANK_PATTERN, "maxLength": MAX_PROMPT_LENGTH}

@@ -21,6 +21,7 @@ from sessions_app.format.to_json import (
     session_overview,
 )
 from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.http.list_params import SessionListParams, metadata_filters
 from sessions_app.http.request_schemas import (
     ForkIn,
     MessageEditIn,
@@ -49,27 +50,29 @@ router = Router(tags=["sessions"])
     response={200: SessionListOut, (422, 503): ENVELOPE},
     summary="List sessions",
     description=(
-        "Most recently updated first. Files that can't be read are listed under `unreadable`; "
-        "they are left untouched. `complete` is false while the server still looks for sessions."
+        "Most recently updated first, or as `sort` and `order` say. `cursor` of the next page is "
+        "`next_cursor` of this one: what changes meanwhile shifts nothing. `metadata.key=value` "
+        "leaves sessions whose metadata have that value (numbers and others as JSON). Files that "
+        "can't be read are listed under `unreadable`; they are left untouched. `complete` is false "
+        "while the server still looks for sessions."
     ),
     operation_id="list_sessions",
 )
 async def list_sessions(
-    request: HttpRequest,
-    limit: Annotated[int | None, Query(ge=1, le=10_000, description="How many at most")] = None,
-    offset: Annotated[int, Query(ge=0, le=10**9, description="How many to leave out")] = 0,
-    q: Annotated[str, Query(max_length=500, description="Text in preview, summary, topics")] = "",
+    request: HttpRequest, wanted: Annotated[SessionListParams, Query()]
 ) -> HttpResponseBase:
     """List sessions, page by page if wanted."""
     sessions = get_services().sessions
+    filters = metadata_filters(request.GET)
 
     def work() -> dict[str, Any]:
-        page = sessions.list(limit=limit, offset=offset, q=q)
+        page = sessions.list(**wanted.model_dump(), metadata=filters)
         return {
             "sessions": many_sessions(page.sessions),
             "total": page.total,
             "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
             "complete": page.complete,
+            "next_cursor": page.next_cursor,
         }
 
     return await answer_by_reading(work)
@@ -107,6 +110,8 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
             options=body.options,
             summary_model=body.summary_model,
             context_strategy=body.context_strategy,
+            title=body.title,
+            metadata=body.metadata,
         )
         return {**session_overview(session), "warnings": warnings}
 
@@ -323,7 +328,9 @@ async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> H
     """Copy a session."""
     sessions = get_services().sessions
     return await answer(
-        lambda: session_overview(sessions.fork(session_id, message_index=body.message_index)),
+        lambda: session_overview(
+            sessions.fork(session_id, message_index=body.message_index, title=body.title)
+        ),
         status=201,
     )
 

@@ -20,8 +20,9 @@ from sessions_app.errors import (
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_message_id, new_session_id, utc_now
+from sessions_app.labels import labels_of, with_labels
+from sessions_app.list_query import ListQuery, SessionPage, Wanted, page_of
 from sessions_app.messages import Message, SystemMessage, UserMessage
-from sessions_app.list_query import SessionPage, page_of
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -31,12 +32,12 @@ from sessions_app.session import (
     fork,
     make_session,
     remove_system_prompt,
-    require_prompt,
     set_system_prompt,
 )
 from sessions_app.settings import SettingsChanges, change_settings, given_settings
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Recover, SessionRepository, Unreadable
+from sessions_app.text_rules import require_prompt
 from sessions_app.variants import VariantChoice, choice_in, choose_variant
 
 logger = logging.getLogger(__name__)
@@ -114,6 +115,8 @@ class SessionManager:
         options: Mapping[str, Any] | None = None,
         summary_model: str | None = None,
         context_strategy: str | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Session:
         """Make a new session.
 
@@ -126,10 +129,12 @@ class SessionManager:
             options: Sampling options (temperature, seed, ...).
             summary_model: The model that shall write summaries where ``model`` can't.
             context_strategy: How a history that is too long is made to fit; None: the server's way.
+            title: How it is called in lists; the server finds a title unless given.
+            metadata: Whatever the client wants to remember of it: 16 keys, 4 KiB.
 
         Raises:
-            ValidationFailed: A text is blank, the prompt is too long, or a value can't be saved as
-                JSON.
+            ValidationFailed: A text is blank, the prompt or the title is too long, or a value can't
+                be saved as JSON.
             StorageFull: No space is left.
         """
         now = utc_now()
@@ -142,6 +147,7 @@ class SessionManager:
             tool_settings=tool_settings or ToolSettings(),
             agent_settings=agent_settings or AgentSettings(),
             options=options,
+            **labels_of(title, metadata),
         )
         if system_prompt is not None:
             require_prompt(system_prompt, field="system_prompt")
@@ -172,15 +178,28 @@ class SessionManager:
         """Return the messages of a session, oldest first, the system prompt included."""
         return self._load(session_id).messages
 
-    def list(self, *, limit: int | None = None, offset: int = 0, q: str = "") -> SessionPage:
-        """Return a page of sessions, most recently updated first.
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        q: str = "",
+        **wanted: Unpack[Wanted],
+    ) -> SessionPage:
+        """Return a page of sessions, most recently updated first unless ``sort`` says otherwise.
 
         Args:
             limit: How many at most; None for all.
             offset: How many to leave out at the beginning.
-            q: Only sessions with this text in preview, summary or topics, in upper or lower case.
+            q: Only sessions with this text in title, preview, summary or topics, in upper or lower
+                case.
+            **wanted: Filters, order and cursor, by name; see ``ListQuery``.
+
+        Raises:
+            ValidationFailed: The cursor is none of this order.
         """
-        return page_of(self.repository.list(), limit=limit, offset=offset, q=q)
+        query = ListQuery(limit=limit, offset=offset, q=q, **wanted)
+        return page_of(self.repository.list(), query)
 
     def list_sessions(self) -> Sequence[SessionMetadata]:
         """Return all sessions that can be read, most recently updated first."""
@@ -290,18 +309,26 @@ class SessionManager:
         """
         self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
 
-    def fork(self, session_id: str, *, message_index: int | None = None) -> Session:
+    def fork(
+        self, session_id: str, *, message_index: int | None = None, title: str | None = None
+    ) -> Session:
         """Copy a session up to and including a message (the last one by default).
+
+        Args:
+            session_id: The session.
+            message_index: The last message to copy.
+            title: How the copy is called; as the original unless given.
 
         Raises:
             InvalidMessageIndex: There is no message at the index.
             SessionReadOnly: It has a format that can't be written here.
+            ValidationFailed: The title is blank or too long.
         """
+        labels = labels_of(title, None)
         original = self._load(session_id)
-        copy = fork(
-            original, session_id=new_session_id(), now=utc_now(), message_index=message_index
-        )
-        return self.keep_new(copy)
+        now = utc_now()
+        copy = fork(original, session_id=new_session_id(), now=now, message_index=message_index)
+        return self.keep_new(with_labels(copy, **labels) if labels else copy)
 
     def delete(self, session_id: str) -> None:
         """Delete a session for good; one that can't be read too.

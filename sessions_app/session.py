@@ -15,7 +15,6 @@ from sessions_app.errors import (
     MessageChanged,
     SessionReadOnly,
     SystemPromptNotSet,
-    ValidationFailed,
 )
 from sessions_app.messages import (
     NO_EXTRA,
@@ -23,6 +22,7 @@ from sessions_app.messages import (
     SystemMessage,
     UserMessage,
 )
+from sessions_app.text_rules import require_text
 
 FORMAT_VERSION = "1.3"
 KNOWN_MAJOR = "1"
@@ -32,8 +32,6 @@ AGENT_PREFIX = "agent:"
 """The beginning of a model's name that means an agent (docs/decisions/0063)."""
 
 MODEL_NAME_LENGTH = 300
-MAX_PROMPT_LENGTH = 9_999
-"""Characters of a system prompt that a person sets; an agent's may be longer."""
 """The longest name of a model; providers answer a longer one in ways of their own."""
 
 ExecutionPolicy = Literal["always_confirm", "never_confirm", "confirm_destructive"]
@@ -120,6 +118,11 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         options: Sampling options (temperature, seed, ...), passed on as they are.
         preview: The first user message, ``PREVIEW_LENGTH`` characters at most.
         forked_from: ``{"session_id": str, "message_index": int}`` of a copy.
+        title: How the session is called in lists.
+        titled_by: Who gave the title: ``person``, ``model`` or ``message`` (its beginning).
+        metadata: Whatever a client wants to remember of it.
+        pinned: Whether a person pinned it; None counts as False.
+        archived: Whether a person put it away; None counts as False.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -140,6 +143,11 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] | None = None
     preview: str | None = None
     forked_from: Mapping[str, Any] | None = None
+    title: str | None = None
+    titled_by: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
@@ -330,6 +338,8 @@ def fork(
         created_at=now,
         summary=session.metadata.summary if message_index == last else None,
         forked_from={"session_id": session.session_id, "message_index": message_index},
+        pinned=None,
+        archived=None,
     )
     return with_messages(copy, session.messages[: message_index + 1], now=now)
 
@@ -347,32 +357,6 @@ def require_known_format(session: Session) -> None:
     """
     if not has_known_format(session.metadata):
         raise SessionReadOnly(session.session_id, session.metadata.format_version)
-
-
-def require_text(text: str, *, field: str) -> None:
-    """Refuse blank text.
-
-    Raises:
-        ValidationFailed: There is nothing but white space; ``details.field`` names the field.
-    """
-    if not text.strip():
-        raise ValidationFailed(f"{field} must not be blank.", field=field)
-
-
-def require_prompt(text: str, *, field: str) -> None:
-    """Refuse a blank system prompt, and one of 10,000 characters or more.
-
-    Raises:
-        ValidationFailed: ``details.field`` names the field.
-    """
-    require_text(text, field=field)
-    if len(text) > MAX_PROMPT_LENGTH:
-        raise ValidationFailed(
-            f"A system prompt has fewer than {MAX_PROMPT_LENGTH + 1:,} characters; "
-            f"this one has {len(text):,}.",
-            field=field,
-            max_length=MAX_PROMPT_LENGTH,
-        )
 
 
 def message_at(session: Session, index: int) -> Message:

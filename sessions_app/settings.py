@@ -7,15 +7,16 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sessions_app.errors import ValidationFailed
+from sessions_app.labels import LABELS, changed_labels, with_labels
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import (
     AgentSettings,
     Session,
     ToolSettings,
     WindowConfig,
-    require_text,
     with_metadata,
 )
+from sessions_app.text_rules import require_text
 
 WINDOW_HISTORY_LENGTH = 10
 
@@ -31,6 +32,10 @@ class SettingsChanges(TypedDict, total=False):
         summary_model: The model that writes summaries where ``model`` can't.
         context_strategy: How a history that is too long is made to fit; None: the server's way.
         context_window: A size in tokens set by hand; None returns to one that grows by itself.
+        title: How the session is called from now on; None has it titled by the server again.
+        metadata: What a client remembers of it, replaced whole; None removes it.
+        pinned: Whether it is pinned.
+        archived: Whether it is put away.
     """
 
     model: str | UnsetType
@@ -40,6 +45,10 @@ class SettingsChanges(TypedDict, total=False):
     summary_model: str | UnsetType | None
     context_strategy: str | UnsetType | None
     context_window: int | UnsetType | None
+    title: str | UnsetType | None
+    metadata: Mapping[str, Any] | UnsetType | None
+    pinned: bool | UnsetType
+    archived: bool | UnsetType
 
 
 def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
@@ -57,7 +66,7 @@ def given_settings(changes: SettingsChanges) -> Mapping[str, Any]:
     window = given.get("context_window")
     if window is not None and window < 1:
         raise ValidationFailed("context_window must be at least 1.", field="context_window")
-    return given
+    return {**given, **changed_labels(given)}
 
 
 def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> Session:
@@ -67,6 +76,9 @@ def change_settings(session: Session, given: Mapping[str, Any], *, now: str) -> 
     window = fields.pop("context_window", None)
     if "agent_settings" in fields:
         fields["agent_settings"] = fields["agent_settings"] or AgentSettings()
+    labels = {key: fields.pop(key) for key in LABELS if key in fields}
+    if labels:
+        session = with_labels(session, **labels)
     if fields:
         session = with_metadata(session, now=now, **fields)
     if "tool_settings" in given:

@@ -18,6 +18,7 @@ from chat.summaries.failures import SummaryFailure, SummaryFailures
 from chat.summaries.holding import held
 from chat.summaries.prompt import (
     ConversationSummary,
+    TitledSummary,
     bare_name,
     choose_model,
     wants_summary,
@@ -27,6 +28,7 @@ from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.labels import wants_title
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session, has_known_format, require_known_format, with_metadata
 from sessions_app.store.repository import SessionRepository
@@ -372,6 +374,8 @@ class SummaryService:
                 changes["summary"] = {"summary": summary.summary, "topics": summary.topics}
                 if named or metadata.summary_model is None:
                     changes["summary_model"] = model
+            if isinstance(summary, TitledSummary) and summary.title and wants_title(metadata):
+                changes |= {"title": summary.title, "titled_by": "model"}
             # Not `now`: a summary is no reason for a session to come first in the list.
             return with_metadata(current, now=metadata.updated_at, **changes)
 

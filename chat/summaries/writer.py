@@ -9,6 +9,7 @@ from chat.errors import SummaryTimedOut
 from chat.summaries.prompt import (
     LONGEST_SECONDS,
     ConversationSummary,
+    TitledSummary,
     bare_name,
     question_for,
     smaller_share,
@@ -16,6 +17,7 @@ from chat.summaries.prompt import (
 from models_app.errors import ContextOverflow
 from models_app.structured import StructuredAnswers
 from sessions_app.errors import MochiError, SessionBusy
+from sessions_app.labels import wants_title
 from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
@@ -147,10 +149,11 @@ class SummaryWriter:
     async def _ask(self, session: Session, model: str) -> ConversationSummary:
         """Ask the model, with less of the conversation where it can't hold what was estimated."""
         share = 1.0
+        form = TitledSummary if wants_title(session.metadata) else ConversationSummary
         while True:
             question = question_for(session, model, share=share)
             try:
-                return await self._answers.ask(model, question, ConversationSummary)
+                return await self._answers.ask(model, question, form)
             except ContextOverflow as overflow:
                 share = smaller_share(share, overflow, question.context_window)
                 logger.info(

@@ -13,6 +13,7 @@ from chat.work_threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
 from sessions_app.errors import SessionBusy
 from sessions_app.ids_and_clock import utc_now
+from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, Message
 from sessions_app.session import Session, append_messages, with_metadata
 from sessions_app.store.repository import SessionRepository
@@ -101,6 +102,8 @@ class SessionRecorder:
             is_over = message is not None and not message.tool_calls
             if self._wants_summaries and is_over and closed is not session:
                 closed = with_summary_due(closed, now=now)
+            elif is_over and closed is not session:
+                closed = titled_by_message(closed)
             return _with_window(prefer_whole(closed, now=now), window, now)
 
         def write_and_release() -> None:

@@ -11,10 +11,15 @@ import msgspec
 
 from sessions_app.context_state import context_state_from_json
 from sessions_app.format.fields import Malformed, Raw, take, take_names, take_optional, utc
+from sessions_app.labels import LABELS
 from sessions_app.messages import NO_EXTRA
 from sessions_app.session import AgentSettings, SessionMetadata, ToolSettings, WindowConfig
 
-_PLAIN_TYPES: Mapping[Any, type] = {str | None: str, Mapping[str, Any] | None: dict}
+_PLAIN_TYPES: Mapping[Any, type] = {
+    str | None: str,
+    bool | None: bool,
+    Mapping[str, Any] | None: dict,
+}
 
 PLAIN_FIELDS: Mapping[str, type] = {
     field.name: _PLAIN_TYPES[field.type]
@@ -68,7 +73,12 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
             take_optional(raw, "context_window_config", dict, where)
         ),
         context_state=context_state_from_json(take_optional(raw, "context_state", dict, where)),
-        **{name: take_optional(raw, name, kind, where) for name, kind in PLAIN_FIELDS.items()},
+        **{
+            name: take_optional(raw, name, kind, where)
+            for name, kind in PLAIN_FIELDS.items()
+            # Other programs may have used these names before us, for something else.
+            if name not in LABELS or isinstance(raw.get(name), kind | None)
+        },
         extra=raw or NO_EXTRA,
     )
 

@@ -13,6 +13,7 @@ from sessions_app.context_state import context_state_to_json
 from sessions_app.format.json_pieces import Many
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.format.metadata import PLAIN_FIELDS
+from sessions_app.labels import LABELS
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -59,7 +60,8 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
             document[key] = value
     if metadata.context_state is not None:
         document["context_state"] = context_state_to_json(metadata.context_state)
-    return {**document, **metadata.extra}
+    # A key of another program gives way to ours of the same name.
+    return {**document, **{k: v for k, v in metadata.extra.items() if k not in document}}
 
 
 def _first_keys(metadata: SessionMetadata) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def session_overview(session: Session) -> dict[str, Any]:
         value = getattr(metadata, key)
         if value is not None:
             document[key] = value
-    return document
+    return {**document, **_labels(metadata)}
 
 
 def session_detail(session: Session) -> dict[str, Any]:
@@ -188,4 +190,11 @@ def listing_entry(metadata: SessionMetadata) -> dict[str, Any]:
         **_first_keys(metadata),
         "summary": metadata.summary,
         "preview": metadata.preview,
+        **_labels(metadata),
     }
+
+
+def _labels(metadata: SessionMetadata) -> dict[str, Any]:
+    """Return what people and clients called a session, and where they put it, if they did."""
+    labels = {key: getattr(metadata, key) for key in LABELS}
+    return {key: value for key, value in labels.items() if value not in (None, False)}

@@ -6,14 +6,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from sessions_app.http.options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
+from sessions_app.labels import METADATA_BYTES, METADATA_KEYS, TITLE_LENGTH
 from sessions_app.session import (
-    MAX_PROMPT_LENGTH,
     MODEL_NAME_LENGTH,
     AgentSettings,
     ContextStrategy,
     ExecutionPolicy,
     ToolSettings,
 )
+from sessions_app.text_rules import MAX_PROMPT_LENGTH
 
 _PROMPT = "You are a helpful assistant."
 _TOOLS: dict[str, Any] = {
@@ -87,6 +88,23 @@ _CONTEXT_STRATEGIES: list[JsonValue] = [*get_args(ContextStrategy), None]
 _CONTEXT_STRATEGY = "How a history that is too long is made to fit; null: the server's way"
 
 
+Title = Annotated[
+    str,
+    Field(
+        description="How the session is called in lists, on one line",
+        json_schema_extra={"pattern": NOT_BLANK_PATTERN, "maxLength": TITLE_LENGTH},
+    ),
+]
+ClientMetadata = Annotated[
+    dict[str, JsonValue],
+    Field(
+        description=f"Whatever the client wants to remember of it: {METADATA_KEYS} keys, "
+        f"{METADATA_BYTES} bytes of JSON",
+        max_length=METADATA_KEYS,
+    ),
+]
+
+
 class SessionCreateIn(BaseModel):
     """A new session."""
 
@@ -117,6 +135,8 @@ class SessionCreateIn(BaseModel):
     context_strategy: Name | None = Field(
         None, description=_CONTEXT_STRATEGY, json_schema_extra={"enum": _CONTEXT_STRATEGIES}
     )
+    title: Title | None = Field(None, description="The server finds a title unless given")
+    metadata: ClientMetadata | None = None
 
 
 class SessionUpdateIn(BaseModel):
@@ -140,6 +160,10 @@ class SessionUpdateIn(BaseModel):
     context_window: WindowSize | None = Field(
         None, description="Tokens, set by hand; null returns to a window that grows by itself"
     )
+    title: Title | None = Field(None, description="null has the server find a title again")
+    metadata: ClientMetadata | None = Field(None, description="Replaced whole; null removes it")
+    pinned: bool = Field(default_factory=bool, description="Whether it is pinned", strict=True)
+    archived: bool = Field(default_factory=bool, description="Whether it is put away", strict=True)
 
 
 class MessageEditIn(BaseModel):
@@ -189,3 +213,4 @@ class ForkIn(BaseModel):
     message_index: MessageIndex | None = Field(
         None, description="The last message that is copied; all of them unless given"
     )
+    title: Title | None = Field(None, description="As the original's unless given")

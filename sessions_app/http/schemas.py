@@ -196,7 +196,19 @@ class MessageOut(MessageFields):
     )
 
 
-class SessionOut(BaseModel):
+class SessionLabels(BaseModel):
+    """The labels of a session: lists show them, and are filtered by them."""
+
+    title: str | None = Field(None, description="How it is called, once it has a title")
+    titled_by: Literal["person", "model", "message"] | None = Field(
+        None, description="Who gave the title; `message`: it is the beginning of the first one"
+    )
+    metadata: dict[str, Any] | None = Field(None, description="What clients remember of it")
+    pinned: bool = False
+    archived: bool = False
+
+
+class SessionOut(SessionLabels):
     """A session without its messages."""
 
     model_config = _example(_SESSION)
@@ -252,7 +264,7 @@ class SessionDetailOut(SessionOut):
     messages: list[MessageOut]
 
 
-class SessionEntry(BaseModel):
+class SessionEntry(SessionLabels):
     """A session in a list."""
 
     session_id: str
@@ -277,7 +289,7 @@ COMPLETE: bool = Field(
 
 
 class SessionListOut(BaseModel):
-    """A page of sessions, most recently updated first."""
+    """A page of sessions."""
 
     model_config = _example(
         {
@@ -298,6 +310,7 @@ class SessionListOut(BaseModel):
     total: int = Field(description="How many sessions match, on all pages")
     unreadable: list[UnreadableOut]
     complete: bool = COMPLETE
+    next_cursor: str | None = Field(None, description="`cursor` of the next page, if there is one")
 
 
 class MessagesOut(BaseModel):

@@ -31,7 +31,9 @@ class Command(ReportCommand):
         actions = self.add_actions(parser)
         listing = actions.add_parser("list", help="list sessions, most recently updated first")
         listing.add_argument("--limit", type=int, default=None, help="how many at most")
-        listing.add_argument("--search", default="", help="text in preview, summary or topics")
+        listing.add_argument(
+            "--search", default="", help="text in title, preview, summary or topics"
+        )
         show = actions.add_parser("show", help="show a session with its messages")
         export = actions.add_parser("export", help="write a session as JSON or Markdown")
         export.add_argument("--format", choices=("json", "markdown"), default=None)
@@ -84,14 +86,14 @@ class Command(ReportCommand):
                 }
             )
             return
-        table = Table("Session", "Model", "Updated", "Messages", "Preview")
+        table = Table("Session", "Model", "Updated", "Messages", "Title")
         for metadata in page.sessions:
             table.add_row(
                 metadata.session_id,
                 metadata.model,
                 _short_time(metadata.updated_at),
                 str(metadata.message_count),
-                " ".join(printable(metadata.preview or "").split()),
+                " ".join(printable(metadata.title or metadata.preview or "").split()),
             )
         self.print_rich(table)
         if len(page.sessions) < page.total:

@@ -11,7 +11,7 @@ from prompts_app.prompts import (
     validate_filename,
 )
 from sessions_app.errors import ValidationFailed
-from sessions_app.session import MAX_PROMPT_LENGTH
+from sessions_app.text_rules import MAX_PROMPT_LENGTH
 
 HOSTILE_NAMES = [
     "",

@@ -48,3 +48,36 @@ def test_a_window_set_by_hand_stays_until_it_may_grow_again(make_session: MakeSe
     assert session.window.current_window is None
     assert session.window.dynamic_enabled
     assert not session.window.manual_override
+
+
+def test_a_title_is_one_line_and_a_persons(make_session: MakeSession) -> None:
+    session = make_session()
+    changed = change_settings(session, given_settings({"title": " The\n sea "}), now=LATER)
+    assert (changed.metadata.title, changed.metadata.titled_by) == ("The sea", "person")
+    reset = change_settings(changed, given_settings({"title": None}), now=LATER)
+    assert (reset.metadata.title, reset.metadata.titled_by) == (None, None)
+
+
+def test_a_session_that_is_put_elsewhere_stays_where_it_is_in_time(
+    make_session: MakeSession,
+) -> None:
+    session = make_session()
+    given = given_settings({"pinned": True, "archived": True, "metadata": {"a": [1]}})
+    changed = change_settings(session, given, now=LATER).metadata
+    assert changed.updated_at == session.metadata.updated_at
+    assert (changed.pinned, changed.archived, changed.metadata) == (True, True, {"a": [1]})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"title": " \n"}, "title must not be blank"),
+        ({"title": "x" * 201}, "at most 200"),
+        ({"metadata": dict.fromkeys(map(str, range(17)))}, "at most 16 keys"),
+        ({"metadata": {"a": "x" * 4090}}, "at most 4,096 bytes"),
+        ({"metadata": {"a": object()}}, "must be JSON"),
+    ],
+)
+def test_labels_that_are_too_much_are_refused(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationFailed, match=said):
+        given_settings(changes)  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ class Answers:
         self.questions = []
         self.asked = asyncio.Event()
         self.cancelled = 0
+        self.title = ""
 
     async def ask(self, model, question, form):
         self.questions.append((model, question.text))
@@ -43,7 +44,8 @@ class Answers:
             raise step
         if callable(step):
             step = await step()
-        return form(summary=step, topics=["talk"])
+        title = {"title": self.title} if "title" in form.model_fields else {}
+        return form(summary=step, topics=["talk"], **title)
 
 
 class Models:

@@ -368,3 +368,46 @@ async def test_a_time_that_makes_no_sense_does_not_keep_a_summary_for_ever(house
 
 def test_a_summary_is_a_pydantic_model_with_two_fields():
     assert set(ConversationSummary.model_fields) == {"summary", "topics"}
+
+
+async def test_a_session_without_a_title_gets_one_with_its_summary(house):
+    house.answers.title = '"A talk about\nthe sea"'
+    session_id = house.talk(title="Hello, could you", titled_by="message")
+
+    await house.run(session_id)
+
+    metadata = house.metadata(session_id)
+    assert (metadata.title, metadata.titled_by) == ("A talk about the sea", "model")
+
+
+@pytest.mark.parametrize("titled_by", ["person", "model"])
+async def test_a_title_that_somebody_gave_stays(house, titled_by):
+    house.answers.title = "Another"
+    session_id = house.talk(title="The sea", titled_by=titled_by)
+
+    await house.run(session_id)
+
+    assert house.metadata(session_id).title == "The sea"
+
+
+async def test_a_person_who_gives_a_title_meanwhile_wins(house):
+    house.answers.title = "Another"
+    session_id = house.talk()
+
+    async def rename():
+        house.sessions.update(session_id, title="The sea")
+        return "They talked."
+
+    house.answers.script = [rename]
+    assert await house.run(session_id) == "done"
+    metadata = house.metadata(session_id)
+    assert (metadata.title, metadata.titled_by) == ("The sea", "person")
+    assert metadata.summary["summary"] == "They talked."
+
+
+async def test_a_model_that_gives_no_title_has_its_summary_kept(house):
+    session_id = house.talk()
+
+    assert await house.run(session_id) == "done"
+
+    assert house.metadata(session_id).title is None

@@ -195,3 +195,83 @@ async def test_agents_sessions_go_with_their_session_when_asked(
     assert (await client.delete(f"{URL}/{talk}{query}")).status_code == 204
     listed = await asyncio.to_thread(chats.list)
     assert len(listed.sessions) == kept
+
+
+async def test_a_session_is_called_pinned_and_put_away(client: AsyncClient, talk: str) -> None:
+    url = f"{URL}/{talk}"
+    before = (await client.get(url)).json()
+    body = {"title": "The sea", "metadata": {"project": "x"}, "pinned": True, "archived": True}
+    saved = shaped(await client.patch(url, body, content_type=JSON), 200, schemas.SessionSavedOut)
+    assert saved.items() >= {**body, "titled_by": "person"}.items()
+    listed = shaped(await client.get(URL), 200, schemas.SessionListOut)["sessions"]
+    [entry] = [one for one in listed if one["session_id"] == talk]
+    assert entry.items() >= body.items()
+    assert entry["updated_at"] == before["updated_at"]
+
+    body = {"title": None, "metadata": None, "pinned": False, "archived": False}
+    await client.patch(url, body, content_type=JSON)
+    assert (await client.get(url)).json() == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"title": ""},
+        {"title": 5},
+        {"metadata": []},
+        {"metadata": dict.fromkeys(map(str, range(17)))},
+        {"metadata": {"a": "x" * 4096}},
+        {"pinned": None},
+        {"archived": "yes"},
+    ],
+)
+async def test_labels_that_make_no_sense_change_nothing(
+    client: AsyncClient, talk: str, body: dict[str, Any]
+) -> None:
+    before = (await client.get(f"{URL}/{talk}")).json()
+    refused(await client.patch(f"{URL}/{talk}", body, content_type=JSON), 422, "VALIDATION_ERROR")
+    assert (await client.get(f"{URL}/{talk}")).json() == before
+
+
+async def test_a_fork_has_a_title_of_its_own_and_is_not_put_away(
+    client: AsyncClient, talk: str
+) -> None:
+    body = {"title": "The sea", "pinned": True, "archived": True}
+    await client.patch(f"{URL}/{talk}", body, content_type=JSON)
+    same = shaped(
+        await client.post(f"{URL}/{talk}/fork", {}, content_type=JSON), 201, schemas.SessionOut
+    )
+    assert same["title"] == "The sea"
+    assert not {"pinned", "archived"} & same.keys()
+    other = shaped(
+        await client.post(f"{URL}/{talk}/fork", {"title": "The shore"}, content_type=JSON),
+        201,
+        schemas.SessionOut,
+    )
+    assert other["title"] == "The shore"
+
+
+async def test_a_list_is_filtered_ordered_and_paged(client: AsyncClient, talk: str) -> None:
+    made = [
+        (
+            await client.post(
+                URL,
+                {"model": "qwen3:14b", "title": title, "metadata": {"n": number}},
+                content_type=JSON,
+            )
+        ).json()["session_id"]
+        for number, title in enumerate(["Zebra", "ant", "Bear"])
+    ]
+    first = shaped(await client.get(f"{URL}?sort=title&limit=2"), 200, schemas.SessionListOut)
+    rest = shaped(
+        await client.get(f"{URL}?sort=title&cursor={first['next_cursor']}"),
+        200,
+        schemas.SessionListOut,
+    )
+    entries = [*first["sessions"], *rest["sessions"]]
+    assert [one["title"] for one in entries if "title" in one] == ["ant", "Bear", "Zebra"]
+    assert "next_cursor" not in rest or rest["next_cursor"] is None
+    found = shaped(await client.get(f"{URL}?metadata.n=1"), 200, schemas.SessionListOut)
+    assert [one["session_id"] for one in found["sessions"]] == [made[1]]
+    for query in ("cursor=x", "sort=size", "order=up", "pinned=perhaps"):
+        refused(await client.get(f"{URL}?{query}"), 422, "VALIDATION_ERROR")

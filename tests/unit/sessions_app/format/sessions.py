@@ -137,6 +137,11 @@ metadatas = st.builds(
     context_state=optional(states),
     options=optional(objects),
     forked_from=optional(objects),
+    title=optional(text),
+    titled_by=optional(st.sampled_from(["person", "model", "message"])),
+    metadata=optional(objects),
+    pinned=optional(st.booleans()),
+    archived=optional(st.booleans()),
     extra=extras,
 )
 sessions = st.builds(
@@ -167,6 +172,11 @@ METADATA_KEYS = [
     "context_window_config",
     "options",
     "forked_from",
+    "title",
+    "titled_by",
+    "metadata",
+    "pinned",
+    "archived",
     "message_count",
     "session_id",
 ]

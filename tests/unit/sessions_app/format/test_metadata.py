@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +44,19 @@ def test_metadata_as_we_write_them_are_read_the_same_in_both_ways(
     raw = msgspec.json.decode(to_json(metadata_to_json(metadata)))
     expected = stored_metadata.read_fields(copy.deepcopy(raw), SESSION_ID)
     assert stored_metadata.read_metadata(raw, SESSION_ID) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("title", 5), ("titled_by", []), ("metadata", "none"), ("pinned", "yes"), ("archived", 1)],
+)
+def test_labels_of_another_program_stay_until_ours_take_their_place(key: str, value: Any) -> None:
+    plain = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    raw = {**metadata_to_json(plain), key: value}
+    metadata = stored_metadata.read_metadata(raw, SESSION_ID)
+    assert getattr(metadata, key) is None
+    assert metadata_to_json(metadata)[key] == value
+    ours = msgspec.structs.replace(
+        metadata, title="Ours", titled_by="person", metadata={}, pinned=True, archived=True
+    )
+    assert metadata_to_json(ours)[key] == getattr(ours, key)

@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 
 from mochi_project.wiring.services import install_services
 from sessions_app.errors import SessionNotFound
-from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.list_query import SessionPage
+from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, append_messages
 

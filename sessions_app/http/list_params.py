@@ -1,0 +1,48 @@
+"""Declares the query parameters of the list of sessions."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import Field
+
+from sessions_app.errors import ValidationFailed
+from sessions_app.labels import METADATA_KEYS
+from sessions_app.list_query import Order, Sort
+
+_PREFIX = "metadata."
+
+
+class SessionListParams(Schema):
+    """The sessions that are wanted, and their order."""
+
+    limit: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None, description="How many at most"
+    )
+    offset: int = Field(0, ge=0, le=10**9, description="How many to leave out")
+    q: str = Field("", max_length=500, description="Text in title, preview, summary, topics")
+    pinned: bool | None = Field(None, description="Only those that are, or are not, pinned")
+    archived: bool | None = Field(None, description="Only those that are, or are not, archived")
+    sort: Sort = Field("updated", description="By time of change or creation, or by title")
+    order: Order | None = Field(None, description="`desc`, for titles `asc`, unless given")
+    cursor: str | None = Field(
+        None, max_length=2000, description="`next_cursor` of the page before"
+    )
+
+
+def metadata_filters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return what is asked for of sessions' own metadata: ``metadata.<key>=<value>``.
+
+    Raises:
+        ValidationFailed: These are more than a session can have.
+    """
+    found = {
+        name.removeprefix(_PREFIX): parameters[name]
+        for name in parameters
+        if name.startswith(_PREFIX)
+    }
+    if len(found) > METADATA_KEYS:
+        raise ValidationFailed(
+            f"Filter by at most {METADATA_KEYS} keys of the metadata.", field="metadata"
+        )
+    return found

@@ -1,0 +1,107 @@
+"""Changes what lists show of a session and are filtered by: titles, pins, clients' metadata. Pure.
+
+None of it is anything to the model, or news: ``updated_at`` stays.
+"""
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sessions_app.errors import ValidationFailed
+from sessions_app.session import Session, SessionMetadata, with_metadata
+from sessions_app.text_rules import require_text
+
+LABELS = ("title", "titled_by", "metadata", "pinned", "archived")
+"""The fields of a session's metadata that are labels."""
+TITLE_LENGTH = 200
+FIRST_TITLE_LENGTH = 60
+METADATA_KEYS = 16
+METADATA_BYTES = 4096
+_FLAGS = ("pinned", "archived")
+_ELLIPSIS = " …"
+
+
+def changed_labels(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the session is called and where it is put, as its metadata have it."""
+    labels: dict[str, Any] = {key: given[key] or None for key in _FLAGS if key in given}
+    if "title" in given:
+        title = given["title"]
+        labels["title"] = None if title is None else title_of_person(title)
+        labels["titled_by"] = None if title is None else "person"
+    if "metadata" in given:
+        labels["metadata"] = checked_metadata(given["metadata"] or None)
+    return labels
+
+
+def with_labels(session: Session, **labels: Any) -> Session:
+    """Return the session with these labels; it stays where it is in lists by time."""
+    return with_metadata(session, now=session.metadata.updated_at, **labels)
+
+
+def titled_by_message(session: Session) -> Session:
+    """Return the session with the beginning of its first message as its title, if it has none."""
+    words = (session.metadata.preview or "").split()
+    if session.metadata.title is not None or not words:
+        return session
+    title = textwrap.shorten(" ".join(words), FIRST_TITLE_LENGTH, placeholder=_ELLIPSIS)
+    if title == _ELLIPSIS.strip():  # its first word is longer
+        title = words[0][:FIRST_TITLE_LENGTH]
+    return with_labels(session, title=title, titled_by="message")
+
+
+def wants_title(metadata: SessionMetadata) -> bool:
+    """Return whether a model may give the session a title: it has none but its first words."""
+    return metadata.title is None or metadata.titled_by == "message"
+
+
+def labels_of(title: str | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the labels of a new session, where they are given.
+
+    Raises:
+        ValidationFailed: They are too long, or no JSON.
+    """
+    labels = {"title": title, "metadata": metadata}
+    return changed_labels({name: value for name, value in labels.items() if value is not None})
+
+
+def title_of_person(title: str) -> str:
+    """Return a title on one line.
+
+    Raises:
+        ValidationFailed: It is blank, or longer than ``TITLE_LENGTH``.
+    """
+    line = " ".join(title.split())
+    require_text(line, field="title")
+    if len(line) > TITLE_LENGTH:
+        raise ValidationFailed(
+            f"title must have at most {TITLE_LENGTH} characters; this one has {len(line)}.",
+            field="title",
+        )
+    return line
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return what a client wants to remember of a session.
+
+    Raises:
+        ValidationFailed: These are too many keys or bytes, or no JSON.
+    """
+    if metadata is None:
+        return None
+    if len(metadata) > METADATA_KEYS:
+        raise ValidationFailed(
+            f"metadata must have at most {METADATA_KEYS} keys; this has {len(metadata)}.",
+            field="metadata",
+        )
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationFailed(f"metadata must be JSON: {error}.", field="metadata") from error
+    if size > METADATA_BYTES:
+        raise ValidationFailed(
+            f"metadata must have at most {METADATA_BYTES:,} bytes of JSON; this has {size:,}.",
+            field="metadata",
+        )
+    return metadata
