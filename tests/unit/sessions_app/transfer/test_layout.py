@@ -2,16 +2,16 @@
 
 import pytest
 
-from sessions_app.archive.layout import (
+from sessions_app.messages import AssistantMessage, Attachment, ToolMessage
+from sessions_app.session import Session, make_session
+from sessions_app.transfer.layout import (
     attachment_name,
     attachment_named,
     attachments_of,
     session_name,
     session_named,
 )
-from sessions_app.messages import AssistantMessage, Attachment, ToolMessage
-from sessions_app.session import Session, make_session
-from tests.unit.sessions_app.archive.stores import NOW, id_of, question, reference
+from tests.unit.sessions_app.transfer.stores import NOW, id_of, question, reference
 
 ID = id_of(b"x")
 DIGEST = ID.removeprefix("sha256:")

@@ -4,10 +4,11 @@ import io
 import zipfile
 from pathlib import Path
 
-from sessions_app.archive.layout import attachment_name, session_name
-from sessions_app.archive.writing import PIECE_BYTES, SessionExport
 from sessions_app.format.codec import encode
-from tests.unit.sessions_app.archive.stores import (
+from sessions_app.transfer.layout import attachment_name, session_name
+from sessions_app.transfer.writing import PIECE_BYTES, SessionExport
+from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
     archive_of,
     manager_in,
@@ -15,7 +16,6 @@ from tests.unit.sessions_app.archive.stores import (
     reference,
     session_of,
 )
-from tests.unit.sessions_app.attachments.images import png
 
 CAT, DOG = png(), png(3, 3, padding=3 * PIECE_BYTES)
 

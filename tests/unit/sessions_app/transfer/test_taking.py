@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessions_app.archive.reading import Limits, SessionArchive
-from sessions_app.archive.taking import ArchiveImport, Taken
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from sessions_app.store.repository import Listing
-from tests.unit.sessions_app.archive.stores import (
+from sessions_app.transfer.reading import Limits, SessionArchive
+from sessions_app.transfer.taking import ArchiveImport, Taken
+from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
     archive_of,
     manager_in,
@@ -22,7 +23,6 @@ from tests.unit.sessions_app.archive.stores import (
     reference,
     session_of,
 )
-from tests.unit.sessions_app.attachments.images import png
 
 CAT, DOG = png(), png(3, 3)
 MIB = 1 << 20

@@ -4,7 +4,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from sessions_app.archive.layout import attachment_name, attachments_of, session_name
 from sessions_app.attachments.store import AttachmentStore, StoredFile
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.format.codec import document_of, to_json
@@ -12,6 +11,7 @@ from sessions_app.format.json_pieces import Many, json_pieces
 from sessions_app.format.message_format import message_to_json, size_of_message
 from sessions_app.messages import Attachment
 from sessions_app.session import Session
+from sessions_app.transfer.layout import attachment_name, attachments_of, session_name
 
 PIECE_BYTES = 1 << 20
 _PRIVATE = 0o100600 << 16  # a regular file, for programs that unpack it

@@ -16,17 +16,17 @@ from typing import BinaryIO
 
 import msgspec
 
-from sessions_app.archive.layout import (
-    ID_PREFIX,
-    attachment_named,
-    attachments_of,
-    session_named,
-)
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.codec import decode
 from sessions_app.session import Session
 from sessions_app.store.objects.envelope import opened
 from sessions_app.store.session_files import SIZE_LIMIT
+from sessions_app.transfer.layout import (
+    ID_PREFIX,
+    attachment_named,
+    attachments_of,
+    session_named,
+)
 
 PIECE_BYTES = 1 << 20
 _BROKEN = (

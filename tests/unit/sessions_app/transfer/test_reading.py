@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app.archive.layout import attachment_name, session_name
-from sessions_app.archive.reading import Limits, SessionArchive
 from sessions_app.errors import ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.session import Session
-from tests.unit.sessions_app.archive.stores import (
+from sessions_app.transfer.layout import attachment_name, session_name
+from sessions_app.transfer.reading import Limits, SessionArchive
+from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
     archive_of,
     manager_in,
@@ -20,7 +21,6 @@ from tests.unit.sessions_app.archive.stores import (
     reference,
     session_of,
 )
-from tests.unit.sessions_app.attachments.images import png
 
 CAT = png()
 CAT_ID = reference(CAT).id

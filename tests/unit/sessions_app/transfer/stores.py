@@ -5,13 +5,13 @@ import io
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from sessions_app.archive.writing import SessionExport
 from sessions_app.attachments.media_type import image_size, media_type
 from sessions_app.attachments.store import StoredFile
 from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, ValidationFailed
 from sessions_app.messages import Attachment, Message, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages
+from sessions_app.transfer.writing import SessionExport
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 

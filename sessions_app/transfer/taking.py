@@ -5,8 +5,6 @@ from typing import Literal
 
 import msgspec
 
-from sessions_app.archive.layout import attachments_of
-from sessions_app.archive.reading import SessionArchive
 from sessions_app.attachments.store import AttachmentStore, StoredFile
 from sessions_app.errors import (
     AttachmentNotFound,
@@ -19,6 +17,8 @@ from sessions_app.format.codec import encode
 from sessions_app.messages import Attachment
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from sessions_app.transfer.layout import attachments_of
+from sessions_app.transfer.reading import SessionArchive
 
 Outcome = Literal["imported", "same", "different"]
 
