@@ -210,6 +210,12 @@ class MochiSettings(BaseModel):
         ge=1024,
         description="Largest request body below `/v1`, where whole histories are sent, in bytes",
     )
+    max_attachment_bytes: int = Field(
+        20 * 1_048_576, ge=1024, description="Largest image or file of a message, in bytes"
+    )
+    max_attachments: int = Field(
+        20, ge=0, le=100, description="How many images and files a message may have"
+    )
     api_token: Token | None = Field(
         None, description="Bearer token; one is made when the server listens beyond loopback"
     )

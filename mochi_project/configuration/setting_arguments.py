@@ -69,6 +69,8 @@ class SettingArguments(TypedDict, total=False):
     cors_origins: Sequence[str]
     max_body_bytes: int
     max_history_bytes: int
+    max_attachment_bytes: int
+    max_attachments: int
     api_token: str | SecretStr
     secret_key: str | SecretStr
     trusted_proxies: Sequence[str]

@@ -1,0 +1,242 @@
+"""Keeps attachments as files that are named by their contents: ``<2 hex>/<64 hex>``."""
+
+import contextlib
+import errno
+import hashlib
+import io
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+import msgspec
+
+from sessions_app.attachments.media_type import TEXT, image_size, image_type
+from sessions_app.attachments.received import checked_file
+from sessions_app.attachments.store import StoredFile
+from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, StorageError
+from sessions_app.ids_and_clock import new_file_tag
+from sessions_app.store.atomic import (
+    PRIVATE_FILE,
+    make_private_directory,
+    raise_if_unwritable,
+    sync_data,
+    sync_directory,
+)
+from sessions_app.store.locks import FileLocks
+
+ID = re.compile(r"sha256:([0-9a-f]{64})")
+INCOMING = ".incoming"
+LOCK_SECONDS = 10.0
+
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+
+
+class FileAttachmentStore:
+    """Keeps attachments below a directory (an ``AttachmentStore``).
+
+    A file is written beside its place, synced, and then linked there: what has a name is whole,
+    whoever is killed. Its time of change is when it was used last.
+
+    Args:
+        directory: Where the files are; made with the first one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
+        self._locks = FileLocks(f"{directory}/{INCOMING}")
+
+    def begin(self, *, max_bytes: int) -> "FileAttachmentWriter":
+        """Begin to write a file of at most so many bytes."""
+        with _translated():
+            return FileAttachmentWriter(self, f"{self._directory}/{INCOMING}", max_bytes)
+
+    def stat(self, attachment_id: str) -> StoredFile:
+        """Return what is known of a file."""
+        with self._opened(attachment_id) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+            kind = image_type(file.read(32)) or TEXT
+            found = StoredFile(id=attachment_id, media_type=kind, size=os.fstat(descriptor).st_size)
+            try:
+                size = image_size(file, kind)
+            except ValueError as error:  # it was whole when it was kept
+                raise AttachmentNotFound(attachment_id) from error
+            if size is None:
+                return found
+            return msgspec.structs.replace(found, width=size.width, height=size.height)
+
+    def read(self, attachment_id: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return bytes of a file, fewer than ``length`` only at its end."""
+        with self._opened(attachment_id) as descriptor:
+            left = max(os.fstat(descriptor).st_size - start, 0)
+            left = left if length is None else min(left, length)
+            pieces = []
+            while left and (piece := os.pread(descriptor, left, start)):
+                pieces.append(piece)
+                start += len(piece)
+                left -= len(piece)
+            return b"".join(pieces)
+
+    def renew(self, attachment_ids: Collection[str]) -> None:
+        """Count files as used now, because a message is about to refer to them."""
+        if not attachment_ids:
+            return
+        with self._locked():
+            for attachment_id in attachment_ids:
+                with self._opened(attachment_id) as descriptor:
+                    os.utime(descriptor)
+
+    def sweep(
+        self, referenced: Callable[[], Collection[str] | None], *, older_than_seconds: float
+    ) -> int:
+        """Remove the files that were not used for so long and that nobody refers to."""
+        newest = time.time() - older_than_seconds
+        with _translated():
+            _remove_old(f"{self._directory}/{INCOMING}", newest)
+            old = list(self._unused_since(newest))
+            kept = referenced() if old else None
+            if kept is None:
+                return 0
+            return sum(self._remove(name, newest) for name in old if f"sha256:{name}" not in kept)
+
+    def _keep(self, temporary: str, name: str) -> bool:
+        """Give a synced file its name; return whether it was not there."""
+        folder = f"{self._directory}/{name[:2]}"
+        make_private_directory(folder)
+        with self._locked():
+            try:
+                os.link(temporary, f"{folder}/{name}", follow_symlinks=False)
+            except FileExistsError:
+                with self._opened(f"sha256:{name}") as descriptor:
+                    os.utime(descriptor)
+                is_new = False
+            else:
+                is_new = True
+        sync_directory(folder)
+        return is_new
+
+    def _remove(self, name: str, newest: float) -> bool:
+        path = Path(self._directory, name[:2], name)
+        with self._locked(), contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_mtime <= newest:  # not renewed since
+                path.unlink()
+                return True
+        return False
+
+    def _unused_since(self, newest: float) -> Iterator[str]:
+        for folder in _entries(self._directory):
+            if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                continue
+            for entry in _entries(folder.path):
+                if ID.fullmatch(f"sha256:{entry.name}") is None:
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_mtime <= newest:
+                        yield entry.name
+
+    @contextlib.contextmanager
+    def _opened(self, attachment_id: str) -> Iterator[int]:
+        found = ID.fullmatch(attachment_id)
+        if found is None:
+            raise AttachmentNotFound(attachment_id)
+        with _translated():
+            try:
+                descriptor = os.open(f"{self._directory}/{found[1][:2]}/{found[1]}", _READ)
+            except OSError as error:
+                if error.errno in _NOT_THERE:
+                    raise AttachmentNotFound(attachment_id) from error
+                raise
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise AttachmentNotFound(attachment_id)
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            held = self._locks.held("attachments", timeout_seconds=LOCK_SECONDS)
+        except TimeoutError as error:
+            raise StorageError("Another process keeps the attachments locked.") from error
+        with held:
+            yield
+
+
+class FileAttachmentWriter:
+    """Writes one new file (an ``AttachmentWriter``); not safe in several threads at once."""
+
+    def __init__(self, store: FileAttachmentStore, directory: str, max_bytes: int) -> None:
+        self._store = store
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._digest = hashlib.sha256()
+        self._path = f"{directory}/{new_file_tag()}"
+        try:
+            self._file = _open_new(self._path)
+        except FileNotFoundError:
+            make_private_directory(directory)
+            self._file = _open_new(self._path)
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise AttachmentTooLarge(self._max_bytes)
+        with _translated():
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left) :]
+        self._digest.update(data)
+
+    def finish(self) -> StoredFile:
+        """Keep the file, so that it outlives a power cut, and count it as used now."""
+        try:
+            with _translated():
+                name = self._digest.hexdigest()
+                found = checked_file(self._file, f"sha256:{name}", self._size)
+                sync_data(self._file.fileno())
+                is_new = self._store._keep(self._path, name)  # noqa: SLF001 - of this file
+                return msgspec.structs.replace(found, is_new=is_new)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Forget what was written; does nothing after ``finish``."""
+        self._file.close()
+        Path(self._path).unlink(missing_ok=True)
+
+
+def _open_new(path: str) -> io.FileIO:
+    return io.FileIO(os.open(path, _NEW, PRIVATE_FILE), "w+")
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise_if_unwritable(error)
+        raise
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _remove_old(directory: str, newest: float) -> None:
+    """Remove what uploads left that were killed half-way."""
+    for entry in _entries(directory):
+        with contextlib.suppress(FileNotFoundError):
+            status = entry.stat(follow_symlinks=False)
+            is_left = not entry.name.endswith(".lock") and status.st_mtime <= newest
+            if is_left and stat.S_ISREG(status.st_mode):
+                Path(entry.path).unlink()

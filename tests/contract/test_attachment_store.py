@@ -1,0 +1,179 @@
+"""Every ``AttachmentStore`` keeps files by their contents, whole or not at all."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.store import AttachmentStore, StoredFile
+from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, ValidationFailed
+from tests.unit.sessions_app.attachments import images
+
+PICTURE = images.png()
+UNKNOWN = f"sha256:{'0' * 64}"
+
+
+@pytest.fixture(params=["files"])
+def make_store(tmp_path: Path) -> Callable[[], AttachmentStore]:
+    return lambda: FileAttachmentStore(tmp_path / "attachments")
+
+
+@pytest.fixture
+def store(make_store: Callable[[], AttachmentStore]) -> AttachmentStore:
+    return make_store()
+
+
+def kept(store: AttachmentStore, data: bytes, piece: int = 1 << 20) -> StoredFile:
+    writer = store.begin(max_bytes=1 << 24)
+    for start in range(0, len(data), piece):
+        writer.write(data[start : start + piece])
+    return writer.finish()
+
+
+def test_a_file_is_named_by_its_bytes(store: AttachmentStore) -> None:
+    found = kept(store, PICTURE, piece=7)
+    assert found.id == f"sha256:{hashlib.sha256(PICTURE).hexdigest()}"
+    assert (found.media_type, found.size, found.is_new) == ("image/png", len(PICTURE), True)
+    assert found.width
+    assert found.height
+    assert store.read(found.id) == PICTURE
+
+
+def test_the_same_bytes_are_kept_once(store: AttachmentStore) -> None:
+    first, second = kept(store, PICTURE), kept(store, PICTURE)
+    assert (first.id, first.is_new, second.is_new) == (second.id, True, False)
+
+
+def test_another_process_reads_what_was_kept(
+    store: AttachmentStore, make_store: Callable[[], AttachmentStore]
+) -> None:
+    found = kept(store, PICTURE)
+    other = make_store()
+    assert other.read(found.id) == PICTURE
+    stat = other.stat(found.id)
+    assert (stat.id, stat.media_type, stat.size) == (found.id, "image/png", len(PICTURE))
+    assert (stat.width, stat.height, stat.is_new) == (found.width, found.height, False)
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "expected"),
+    [
+        (0, 3, b"012"),
+        (8, 9, b"89"),
+        (3, None, b"3456789"),
+        (10, 1, b""),
+        (99, None, b""),
+        (2, 0, b""),
+    ],
+)
+def test_a_part_of_a_file_is_read(
+    store: AttachmentStore, start: int, length: int | None, expected: bytes
+) -> None:
+    assert store.read(kept(store, b"0123456789").id, start, length) == expected
+
+
+@pytest.mark.parametrize(
+    "attachment_id",
+    [UNKNOWN, "", "sha256:", "0" * 64, "sha256:../../etc/passwd", "sha256:" + "A" * 64],
+)
+def test_what_is_not_there_is_not_found(store: AttachmentStore, attachment_id: str) -> None:
+    kept(store, PICTURE)
+    for call in (store.stat, store.read, lambda one: store.renew([one])):
+        with pytest.raises(AttachmentNotFound):
+            call(attachment_id)
+
+
+def test_a_file_that_is_too_large_is_refused_while_it_is_written(store: AttachmentStore) -> None:
+    writer = store.begin(max_bytes=10)
+    writer.write(b"0123456789")
+    with pytest.raises(AttachmentTooLarge):
+        writer.write(b"x")
+    writer.abandon()
+    assert kept(store, b"0123456789").is_new
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "empty"),
+        (b"\x00\x01\x02", "neither an image"),
+        (PICTURE[:20], "no whole"),
+        (images.png(40_000, 40_000), "40000 x 40000"),
+    ],
+)
+def test_what_is_no_attachment_is_refused_and_leaves_nothing(
+    store: AttachmentStore, data: bytes, said: str
+) -> None:
+    writer = store.begin(max_bytes=1000)
+    writer.write(data)
+    with pytest.raises(ValidationFailed, match=said):
+        writer.finish()
+    with pytest.raises(AttachmentNotFound):
+        store.stat(f"sha256:{hashlib.sha256(data).hexdigest()}")
+
+
+def test_what_is_being_written_is_not_there_yet(store: AttachmentStore) -> None:
+    writer = store.begin(max_bytes=1000)
+    writer.write(PICTURE)
+    with pytest.raises(AttachmentNotFound):
+        store.stat(f"sha256:{hashlib.sha256(PICTURE).hexdigest()}")
+    writer.abandon()
+    writer.abandon()
+    assert kept(store, PICTURE).is_new
+
+
+def test_a_sweep_removes_what_nobody_refers_to(store: AttachmentStore) -> None:
+    used, unused = kept(store, PICTURE), kept(store, b"a text")
+    assert store.sweep(lambda: {used.id}, older_than_seconds=0) == 1
+    assert store.read(used.id) == PICTURE
+    with pytest.raises(AttachmentNotFound):
+        store.stat(unused.id)
+
+
+def test_a_sweep_leaves_what_was_used_of_late(store: AttachmentStore) -> None:
+    found = kept(store, PICTURE)
+
+    def referenced() -> set[str]:
+        raise AssertionError("nothing is old enough")
+
+    assert store.sweep(referenced, older_than_seconds=3600) == 0
+    store.renew([found.id])
+    assert store.read(found.id) == PICTURE
+
+
+def test_a_sweep_that_does_not_know_who_refers_to_what_removes_nothing(
+    store: AttachmentStore,
+) -> None:
+    found = kept(store, PICTURE)
+    assert store.sweep(lambda: None, older_than_seconds=0) == 0
+    assert store.read(found.id) == PICTURE
+
+
+def test_what_is_used_while_a_sweep_runs_stays(store: AttachmentStore) -> None:
+    found = kept(store, PICTURE)
+
+    def referenced() -> set[str]:
+        store.renew([found.id])
+        return set()
+
+    store.sweep(referenced, older_than_seconds=0.001)
+    assert store.read(found.id) == PICTURE
+
+
+def test_many_threads_keep_the_same_file_at_once(store: AttachmentStore) -> None:
+    data = os.urandom(10_000).hex().encode()
+    found: list[StoredFile] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(kept(store, data, 1000))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {one.id for one in found} == {f"sha256:{hashlib.sha256(data).hexdigest()}"}
+    assert sum(one.is_new for one in found) == 1
+    assert store.read(found[0].id) == data
