@@ -1,0 +1,36 @@
+"""Names of attachments: what people call them, never where they are."""
+
+from pathlib import PurePosixPath
+
+from sessions_app.attachments import media_type as types
+
+NAME_LENGTH = 255
+_SUFFIXES = {
+    types.PNG: "png",
+    types.JPEG: "jpg",
+    types.GIF: "gif",
+    types.WEBP: "webp",
+    types.HEIC: "heic",
+    types.PDF: "pdf",
+    types.TEXT: "txt",
+}
+
+
+def checked_name(name: str | None, media_type: str) -> str:
+    """Return a name for an attachment: the last part of what a client calls it, made harmless.
+
+    Args:
+        name: What a client calls it; None or nothing usable gives a name by the type.
+        media_type: What its bytes are.
+    """
+    last = PurePosixPath((name or "").replace("\\", "/")).name
+    cleaned = "".join(letter for letter in last if letter.isprintable()).strip(" .")
+    if not cleaned:
+        kind = "image" if media_type in types.IMAGES else "file"
+        return f"{kind}.{_SUFFIXES[media_type]}"
+    if len(cleaned) <= NAME_LENGTH:
+        return cleaned
+    stem, dot, suffix = cleaned.rpartition(".")
+    if not dot or len(suffix) > 16:
+        return cleaned[:NAME_LENGTH]
+    return f"{stem[: NAME_LENGTH - len(suffix) - 1]}.{suffix}"

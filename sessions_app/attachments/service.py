@@ -1,0 +1,137 @@
+"""Takes, finds and reads attachments for whoever runs in an event loop."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from functools import partial
+from typing import TypeVar
+
+from sessions_app.attachments.names import checked_name
+from sessions_app.attachments.store import AttachmentStore, AttachmentWriter, StoredFile
+from sessions_app.messages import Attachment
+from sessions_app.shielding import to_the_end
+
+Result = TypeVar("Result")
+
+PIECE_BYTES = 256 * 1024
+"""Bytes that are handed to a thread, or read in one, at once."""
+
+
+class AttachmentService:
+    """Takes, finds and reads attachments; files are touched in threads.
+
+    ``StorageError`` is raised where the store can't be asked or takes nothing more.
+
+    Args:
+        store: Where the bytes are.
+        max_bytes: The largest attachment that is taken.
+    """
+
+    def __init__(self, store: AttachmentStore, *, max_bytes: int) -> None:
+        self.store = store
+        self.max_bytes = max_bytes
+
+    async def receive(
+        self, pieces: AsyncIterable[bytes], *, name: str | None
+    ) -> tuple[Attachment, bool]:
+        """Keep what arrives in pieces, of which no more than one is held in memory.
+
+        Args:
+            pieces: The bytes, as they come.
+            name: What the client calls the file.
+
+        Returns:
+            The attachment, and whether it was not there before.
+
+        Raises:
+            AttachmentTooLarge: There is more than ``max_bytes``.
+            ValidationFailed: It is empty, of no type that is known, or an impossible image.
+        """
+        begun = asyncio.ensure_future(asyncio.to_thread(self.store.begin, max_bytes=self.max_bytes))
+        try:
+            writer = await to_the_end(begun)
+        except asyncio.CancelledError:
+            if not begun.cancelled() and begun.exception() is None:
+                await _in_thread(begun.result().abandon)
+            raise
+        try:
+            held = bytearray()
+            async for piece in pieces:
+                held += piece
+                if len(held) >= PIECE_BYTES:
+                    await _in_thread(partial(writer.write, bytes(held)))
+                    held.clear()
+            stored = await _in_thread(partial(_finished, writer, bytes(held)))
+        except BaseException:
+            await _in_thread(writer.abandon)
+            raise
+        return attachment_of(stored, name), stored.is_new
+
+    async def keep(self, data: bytes, *, name: str | None) -> Attachment:
+        """Keep what is there as a whole.
+
+        Raises:
+            AttachmentTooLarge: There is more than ``max_bytes``.
+            ValidationFailed: It is empty, of no type that is known, or an impossible image.
+        """
+        return await asyncio.to_thread(keep, self.store, data, name=name, max_bytes=self.max_bytes)
+
+    async def look_up(self, attachment_id: str, *, name: str | None = None) -> Attachment:
+        """Return an attachment by its id.
+
+        Raises:
+            AttachmentNotFound: There is none.
+        """
+        return attachment_of(await asyncio.to_thread(self.store.stat, attachment_id), name)
+
+    async def read(self, attachment_id: str) -> bytes:
+        """Return all bytes; raises ``AttachmentNotFound``."""
+        return await asyncio.to_thread(self.store.read, attachment_id)
+
+    async def pieces(
+        self, attachment_id: str, start: int = 0, length: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes, or some of them, in pieces; raises ``AttachmentNotFound``."""
+        stored = await asyncio.to_thread(self.store.stat, attachment_id)
+        end = stored.size if length is None else min(start + length, stored.size)
+        while start < end:
+            wanted = min(PIECE_BYTES, end - start)
+            piece = await asyncio.to_thread(self.store.read, attachment_id, start, wanted)
+            if not piece:
+                return
+            yield piece
+            start += len(piece)
+
+
+def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: int) -> Attachment:
+    """Keep bytes that are there as a whole, as ``AttachmentService.keep`` does. Blocks."""
+    writer = store.begin(max_bytes=max_bytes)
+    try:
+        writer.write(data)
+        stored = writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+    return attachment_of(stored, name)
+
+
+def attachment_of(stored: StoredFile, name: str | None) -> Attachment:
+    """Return the reference to a file that is kept, under a name that is harmless."""
+    return Attachment(
+        id=stored.id,
+        name=checked_name(name, stored.media_type),
+        media_type=stored.media_type,
+        size=stored.size,
+        width=stored.width,
+        height=stored.height,
+    )
+
+
+async def _in_thread(step: Callable[[], Result]) -> Result:
+    """Run a step to its end, though its caller be cancelled: no file is closed while it is used."""
+    return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))
+
+
+def _finished(writer: AttachmentWriter, rest: bytes) -> StoredFile:
+    if rest:
+        writer.write(rest)
+    return writer.finish()
