@@ -19,6 +19,7 @@ from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
 from sessions_app.http.error_schemas import ErrorResponse
+from sessions_app.transfer.api import router as archive_router
 from tools_app.api import router as tools_router
 
 
@@ -88,6 +89,7 @@ async def ready_route(request: HttpRequest) -> ReadyOut:
 for _router in (
     chat_router,
     sessions_router,
+    archive_router,
     agents_router,
     tools_router,
     prompts_router,

@@ -44,7 +44,7 @@ COMMANDS = {
     "restore": "put a backup back",
     "scripted_llm": "serve the scripted models of test mode by themselves",
     "send": "send a message to a session and print the answer as it comes",
-    "sessions": "list, show, export, delete, check and copy sessions",
+    "sessions": "list, show, export, import, delete, check and copy sessions",
     "tools": "list, show, call and check tools",
     "trust": "trust what a folder can execute, and its .env",
 }

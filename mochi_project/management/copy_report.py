@@ -1,7 +1,7 @@
 """Says what a copy between two places did, and what it left."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -73,7 +73,7 @@ class CopyReport:
         if self._interrupted:
             yield (
                 "turns without an end, copied without text that was not saved: "
-                f"{_listed(self._interrupted)}"
+                f"{listed(self._interrupted)}"
             )
         if not self._counts:
             yield "There is nothing to copy."
@@ -84,7 +84,7 @@ class CopyReport:
         """Return why the copy is not whole; None if it is."""
         if not self._left:
             return None
-        names = _listed([f"{item.part}/{item.name}" for item in self._left])
+        names = listed([f"{item.part}/{item.name}" for item in self._left])
         return f"{names} {'was' if len(self._left) == 1 else 'were'} left; nothing was overwritten."
 
 
@@ -92,6 +92,7 @@ def _reason(item: Copied) -> str:
     return item.reason or "another one is there"
 
 
-def _listed(items: list[str]) -> str:
+def listed(items: Sequence[str]) -> str:
+    """Return some names for people, not all if there are many."""
     more = len(items) - SHOWN
     return ", ".join(items[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -64,12 +64,8 @@ class SessionExport:
         yield sink.taken()
 
     def _entries(self) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
-        session = self._session
-        messages = Many(session.messages, message_to_json, size_of_message)
-        document = json_pieces(
-            {**document_of(session, ()), "messages": messages}, partial(to_json, readable=True)
-        )
-        yield _entry(session_name(session.session_id), zipfile.ZIP_DEFLATED), document
+        name = session_name(self._session.session_id)
+        yield _entry(name, zipfile.ZIP_DEFLATED), session_pieces(self._session)
         for file in self._files:
             entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
             entry.file_size = file.size
@@ -78,6 +74,13 @@ class SessionExport:
     def _content(self, file: StoredFile) -> Iterator[bytes]:
         for start in range(0, file.size, PIECE_BYTES):
             yield self._store.read(file.id, start, PIECE_BYTES)
+
+
+def session_pieces(session: Session) -> Iterator[bytes]:
+    """Yield a session as it is in its file, a little at a time."""
+    messages = Many(session.messages, message_to_json, size_of_message)
+    document = {**document_of(session, ()), "messages": messages}
+    return json_pieces(document, partial(to_json, readable=True))
 
 
 def _entry(name: str, compression: int) -> zipfile.ZipInfo:

@@ -40,7 +40,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/summaries": {"giving_way"},
     "dialects_app/responses": {"streams"},
     "mochi_project/fast_django": {"streams"},
-    "mochi_project/management/commands": {"check", "copy", "object_sessions"},
+    "mochi_project/management/commands": {"check", "copy", "object_sessions", "transfer"},
     "mochi_project/trust": {"start"},
     "mochi_project/wiring": {"dead_nodes"},
     "models_app": {"profiles_in_use"},

@@ -1,7 +1,7 @@
-"""``mochi-server sessions``: list, show, export, delete, check and copy sessions."""
+"""``mochi-server sessions``: list, show, export, import, delete, check and copy sessions."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,26 @@ from rich.table import Column, Table
 
 from agents_app.sessions import delete_with_agents
 from mochi_project.management.copy_report import CopyReport
+from mochi_project.management.import_report import ImportReport, missing_sentence
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
+from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import get_services
+from sessions_app.attachments.store import AttachmentStore
+from sessions_app.errors import MochiError
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import write_atomically
+from sessions_app.transfer.reading import Limits, SessionArchive
+from sessions_app.transfer.taking import ArchiveImport
+from sessions_app.transfer.writing import SessionExport
 
 
 class Command(ReportCommand):
-    """List, show, export, delete, check and copy sessions."""
+    """List, show, export, import, delete, check and copy sessions."""
 
-    help = "List, show, export, delete, check or copy sessions."
+    help = "List, show, export, import, delete, check or copy sessions."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
@@ -38,6 +45,15 @@ class Command(ReportCommand):
         export = actions.add_parser("export", help="write a session as JSON or Markdown")
         export.add_argument("--format", choices=("json", "markdown"), default=None)
         export.add_argument("--output", type=Path, help="a file to write to instead of the screen")
+        export.add_argument(
+            "--with-attachments",
+            action="store_true",
+            help="write a zip file of the session and its images and files; needs --output",
+        )
+        taking = actions.add_parser(
+            "import", help="take in sessions of a zip file that export --with-attachments wrote"
+        )
+        taking.add_argument("file", metavar="FILE", type=Path, help="the zip file")
         delete = actions.add_parser("delete", help="delete a session for good, after asking")
         delete.add_argument("--yes", action="store_true", help="do not ask")
         delete.add_argument(
@@ -56,7 +72,7 @@ class Command(ReportCommand):
                 help="a data directory, or the URL of an object store (s3://, az://, gs://)",
             )
         copy.add_argument("--dry-run", action="store_true", help="copy nothing, say what would be")
-        self.add_json_flag(listing, show, export, delete, check, copy)
+        self.add_json_flag(listing, show, export, taking, delete, check, copy)
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
         """Run one of the subcommands."""
@@ -67,6 +83,7 @@ class Command(ReportCommand):
             "list": self._list,
             "show": self._show,
             "export": self._export,
+            "import": self._import,
             "delete": self._delete,
             "check": self._check,
         }
@@ -110,14 +127,45 @@ class Command(ReportCommand):
     def _export(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         if options["json"] and options["format"] == "markdown":
             raise CommandError("--json and --format markdown exclude each other.")
+        if options["with_attachments"]:
+            self._export_archive(sessions, options)
+            return
         text = sessions.export(options["session_id"], format=options["format"] or "json")
         if options["output"] is None:
             self.print_text(text)
             return
-        try:
-            write_atomically(options["output"].absolute(), text.encode())
-        except OSError as error:
-            raise CommandError(f"{options['output']} can't be written: {error}") from error
+        _write(options["output"], text.encode())
+
+    def _export_archive(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        if options["json"] or options["format"]:
+            raise CommandError("--with-attachments has a format of its own: a zip file.")
+        if options["output"] is None:
+            raise CommandError("Name the zip file to write: --output FILE.zip")
+        export = SessionExport(sessions.get(options["session_id"]), _attachments())
+        _write(options["output"], export.pieces())
+        if export.missing:
+            lacks = missing_sentence(export.missing, "It lacks what is not kept any more:")
+            raise CommandError(printable(f"{options['output']} is written. {lacks}"))
+
+    def _import(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        most = get_services().settings.max_attachment_bytes
+        with options["file"].open("rb") as file:
+            archive = SessionArchive(file, Limits(attachment_bytes=most))
+            work = ArchiveImport(archive, sessions, _attachments(), max_attachment_bytes=most)
+            report = ImportReport(archive.left_out)
+            fault = None
+            try:
+                for taken in work.run():
+                    report.add(taken)
+            except (MochiError, OSError) as error:
+                fault = f"{getattr(error, 'message', error)} {report.broken_off()}"
+        if options["json"]:
+            self.print_json(report.as_json(attachments_added=work.attachments_added))
+        else:
+            for line in report.lines():
+                self.stdout.write(printable(line))
+        if fault := fault or report.fault():
+            raise CommandError(printable(fault))
 
     def _delete(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         session_id = options["session_id"]
@@ -177,6 +225,18 @@ class Command(ReportCommand):
             self.stdout.write(f"All sessions can be read ({report.checked}).")
         if problems:
             raise CommandError(f"{len(problems)} of {report.checked} sessions can't be read.")
+
+
+def _attachments() -> AttachmentStore:
+    services = get_services()
+    return build_attachments(services.settings, services.stores.cluster)
+
+
+def _write(path: Path, data: bytes | Iterable[bytes]) -> None:
+    try:
+        write_atomically(path.absolute(), data)
+    except OSError as error:
+        raise CommandError(f"{path} can't be written: {error}") from error
 
 
 def _problem(file: str, reason: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from tests.unit.sessions_app.api.conftest import (
 REQUESTS: list[tuple[str, str, dict[str, Any] | None]] = [
     ("get", "", None),
     ("get", "/messages", None),
+    ("get", "/export", None),
     ("patch", "", {"options": None}),
     ("patch", "", {"model": "qwen3:14b"}),
     ("put", "/messages/0", {"content": "x"}),
@@ -65,7 +66,7 @@ async def test_a_corrupt_file_is_a_typed_error_and_stays(
     assert await asyncio.to_thread(path.read_bytes) == b"\0" * 100
 
 
-@pytest.mark.parametrize("request_", REQUESTS[4:8] + REQUESTS[9:])
+@pytest.mark.parametrize("request_", REQUESTS[5:9] + REQUESTS[10:])
 async def test_a_running_turn_makes_the_session_busy(
     client: AsyncClient, manager: SessionManager, talk: str, request_: tuple[str, str, Any]
 ) -> None:
@@ -111,6 +112,7 @@ def test_every_route_is_documented() -> None:
         "set_system_prompt",
         "remove_system_prompt",
         "fork_session",
+        "export_session",
     }
     for operation in ours.values():
         assert operation["summary"]

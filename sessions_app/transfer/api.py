@@ -1,0 +1,124 @@
+"""Serves the export of a session: JSON, Markdown, or a zip file with its attachments."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, Self
+
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Query, Router
+
+from mochi_project.memory.large_answers import LARGE_BYTES, Place
+from mochi_project.wiring.attachments import build_attachments
+from mochi_project.wiring.services import Services, get_services
+from sessions_app.export import to_markdown
+from sessions_app.format.message_format import size_of_message
+from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.session import Session
+from sessions_app.transfer.writing import SessionExport, session_pieces
+
+router = Router(tags=["sessions"])
+
+Format = Literal["json", "markdown", "zip"]
+_ENDINGS: dict[Format, tuple[str, str]] = {
+    "json": ("json", "application/json; charset=utf-8"),
+    "markdown": ("md", "text/markdown; charset=utf-8"),
+    "zip": ("zip", "application/zip"),
+}
+_ANSWERS: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "The file.",
+            "content": {
+                "application/json": {
+                    "schema": {"type": "object"},
+                    "example": {"metadata": {"session_id": "a1b2c3d4e5"}, "messages": []},
+                },
+                "text/markdown": {
+                    "schema": {"type": "string"},
+                    "example": "# Session a1b2c3d4e5\n",
+                },
+                "application/zip": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": "PK...",
+                },
+            },
+        }
+    }
+}
+
+
+@router.get(
+    "/sessions/{session_id}/export",
+    response={200: None, (404, 422, 500, 503): ENVELOPE},
+    openapi_extra=_ANSWERS,
+    summary="Export a session",
+    description=(
+        "`json` is the session's file, `markdown` is for people, `zip` has the session's file and "
+        "the images and files of its messages; `mochi-server sessions import` takes it in "
+        "elsewhere. What is not kept any more is left out and named in `x-mochi-warning`."
+    ),
+    operation_id="export_session",
+)
+async def export_session(
+    request: HttpRequest,
+    session_id: str,
+    format: Annotated[Format, Query(description="What to write")] = "json",  # noqa: A002
+) -> StreamingHttpResponse:
+    """Send a session as a file."""
+    services = get_services()
+    session = await asyncio.to_thread(services.sessions.get, session_id)
+    pieces, warning = await asyncio.to_thread(_begin, services, session, format)
+    # Its values stay in memory until all is sent.
+    is_large = sum(map(size_of_message, session.messages)) > LARGE_BYTES
+    place = await services.large_answers.enter() if is_large else None
+    ending, content_type = _ENDINGS[format]
+    response = StreamingHttpResponse(PiecesFromThreads(pieces, place), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="session-{session_id}.{ending}"'
+    if warning:
+        response["x-mochi-warning"] = warning
+    return response
+
+
+def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterator[bytes], str]:
+    if wanted == "json":
+        return session_pieces(session), ""
+    if wanted == "markdown":
+        return iter((to_markdown(session).encode(),)), ""
+    store = build_attachments(services.settings, services.stores.cluster)
+    export = SessionExport(session, store)
+    missing = ", ".join(each.id for each in export.missing)
+    return export.pieces(), f"not kept any more: {missing}" if missing else ""
+
+
+class PiecesFromThreads:
+    """Yields the pieces of an answer, each made in a thread when the one before was sent.
+
+    Args:
+        pieces: Makes them.
+        place: The place among large answers, which is left at the end.
+    """
+
+    def __init__(self, pieces: Iterator[bytes], place: Place | None) -> None:
+        self._next: Callable[[], bytes | None] = lambda: next(pieces, None)
+        self._place = place
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next piece."""
+        piece = await asyncio.to_thread(self._next)
+        if piece is None:
+            self.close()
+            raise StopAsyncIteration
+        return piece
+
+    def close(self) -> None:
+        """Leave the place to others."""
+        if self._place is not None:
+            self._place.leave()
+
+    async def aclose(self) -> None:
+        """Leave the place to others."""
+        self.close()

@@ -1,0 +1,205 @@
+"""``manage.py sessions export --with-attachments`` and ``import``: a session moves as a whole."""
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.attachments import build_attachments
+from mochi_project.wiring.services import install_services
+from sessions_app.errors import SessionNotFound, StorageFull
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+from sessions_app.transfer.layout import session_name
+from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.stores import question, reference, session_of
+
+CAT, DOG = png(), png(3, 3, padding=2000)
+Use = Callable[..., SessionManager]
+
+
+@pytest.fixture
+def use(tmp_path: Path) -> Iterator[Use]:
+    """Return what makes a data directory the one of the commands."""
+
+    def use(name: str, **values: Any) -> SessionManager:
+        settings = MochiSettings(data_dir=tmp_path / name, **values)
+        services: Any = SimpleNamespace(
+            sessions=SessionManager(settings.resolved_sessions_dir),
+            settings=settings,
+            stores=SimpleNamespace(cluster=None),
+        )
+        install_services(services)
+        sessions: SessionManager = services.sessions
+        return sessions
+
+    yield use
+    install_services(None)
+
+
+@pytest.fixture
+def session(use: Use, tmp_path: Path) -> Session:
+    manager = use("there")
+    store = build_attachments(MochiSettings(data_dir=tmp_path / "there"), None)
+    for data in (CAT, DOG):
+        writer = store.begin(max_bytes=1 << 20)
+        writer.write(data)
+        writer.finish()
+    return session_of(manager, question(reference(CAT), reference(DOG, "dog.png")))
+
+
+@pytest.fixture
+def file(session: Session, tmp_path: Path) -> str:
+    target = str(tmp_path / "cat.zip")
+    assert run("export", session.session_id, "--with-attachments", "--output", target) == ""
+    return target
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("sessions", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def kept(folder: Path) -> list[bytes]:
+    return sorted(path.read_bytes() for path in (folder / "attachments").glob("??/*"))
+
+
+def test_a_session_moves_with_its_attachments(
+    session: Session, file: str, use: Use, tmp_path: Path
+) -> None:
+    here = use("here")
+    assert run("import", file) == (
+        f"imported      {session.session_id}: 1 message, 2 attachments\n"
+    )
+    assert here.get(session.session_id) == session
+    assert kept(tmp_path / "here") == sorted([CAT, DOG])
+    assert run("import", file).startswith("there already")
+    assert json.loads(run("import", file, "--json")) == {
+        "sessions": [
+            {
+                "session_id": session.session_id,
+                "outcome": "same",
+                "messages": 1,
+                "attachments": 2,
+                "missing": [],
+            }
+        ],
+        "attachments_added": 0,
+        "left_out": [],
+    }
+
+
+def test_the_file_is_for_its_owner_alone_and_unpacks_to_a_data_directory(
+    session: Session, file: str, tmp_path: Path
+) -> None:
+    assert Path(file).stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(file) as unpacked:
+        unpacked.extractall(tmp_path / "unpacked")
+    assert SessionManager(tmp_path / "unpacked" / "chat_sessions").get(session.session_id)
+    assert kept(tmp_path / "unpacked") == sorted([CAT, DOG])
+
+
+def test_an_export_says_what_is_not_kept_any_more_and_so_does_its_import(
+    session: Session, use: Use, tmp_path: Path
+) -> None:
+    use("there")
+    lost = reference(DOG).id.removeprefix("sha256:")
+    (tmp_path / "there" / "attachments" / lost[:2] / lost).unlink()
+    file = str(tmp_path / "part.zip")
+    with pytest.raises(CommandError, match=rf"is written. It lacks .*: dog.png \(sha256:{lost}\)"):
+        run("export", session.session_id, "--with-attachments", "--output", file)
+    here = use("here")
+    with pytest.raises(CommandError, match=r"The file lacks dog.png"):
+        run("import", file)
+    assert here.get(session.session_id) == session
+
+
+def test_a_session_that_went_on_stays_and_the_command_fails(
+    session: Session, file: str, use: Use
+) -> None:
+    here = use("here")
+    run("import", file)
+    here.update(session.session_id, model="other")
+    output = StringIO()
+    with pytest.raises(CommandError, match=r"1 session left: nothing is overwritten."):
+        call_command("sessions", "import", file, stdout=output)
+    assert output.getvalue().startswith("left")
+    assert here.get(session.session_id).metadata.model == "other"
+
+
+def test_a_broken_file_takes_nothing(session: Session, file: str, use: Use, tmp_path: Path) -> None:
+    data = Path(file).read_bytes()
+    broken = tmp_path / "broken.zip"
+    for content in (data[:-30], data.replace(DOG, DOG[::-1]), b"", b"PK"):
+        broken.write_bytes(content)
+        here = use("here")
+        with pytest.raises(CommandError, match="broken"):
+            run("import", str(broken))
+        with pytest.raises(SessionNotFound):
+            here.get(session.session_id)
+    assert kept(tmp_path / "here") == []
+
+
+def test_nothing_is_written_beside_the_data(
+    session: Session, file: str, use: Use, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(file, "a") as strange:
+        for name in ("../evil", "/tmp/evil-of-mochi", "attachments/../../evil", "chat_sessions/x"):
+            strange.writestr(name, b"evil")
+    before = {path for path in tmp_path.rglob("*") if "here" not in path.parts}
+    use("here")
+    output = run("import", file)
+    assert "not of a session, left out: ../evil, /tmp/evil-of-mochi" in output
+    assert {path for path in tmp_path.rglob("*") if "here" not in path.parts} == before
+    assert not os.path.lexists("/tmp/evil-of-mochi")
+    assert [path.name for path in (tmp_path / "here" / "chat_sessions").glob("*.json")] == [
+        f"{session.session_id}.json"
+    ]
+
+
+def test_a_disk_that_fills_up_says_what_came_in(
+    session: Session, file: str, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = use("there")
+    second = session_of(there, question(reference(DOG, "dog.png")))
+    with zipfile.ZipFile(file, "a") as both:
+        both.writestr(session_name(second.session_id), there.export(second.session_id))
+    here = use("here")
+    create = here.repository.create
+
+    def full_at_the_second(session: Session) -> None:
+        if session.session_id == second.session_id:
+            raise StorageFull("The disk is full.")
+        create(session)
+
+    monkeypatch.setattr(here.repository, "create", full_at_the_second)
+    with pytest.raises(
+        CommandError, match=r"The disk is full. 1 session had been taken in before, the rest not."
+    ):
+        run("import", file)
+    assert here.get(session.session_id) == session
+
+
+def test_what_exclude_each_other_is_said(session: Session, file: str, use: Use) -> None:
+    use("there")
+    with pytest.raises(CommandError, match=r"--output FILE\.zip"):
+        run("export", session.session_id, "--with-attachments")
+    with pytest.raises(CommandError, match="a format of its own"):
+        run("export", session.session_id, "--with-attachments", "--json", "--output", file)
+    with pytest.raises(CommandError, match="No such file"):
+        run("import", f"{file}.not")
+
+
+def test_a_file_that_is_too_large_for_this_server_is_named(file: str, use: Use) -> None:
+    use("here", max_attachment_bytes=1024)
+    with pytest.raises(CommandError, match=rf"{len(DOG):,} bytes; 1,024 are allowed"):
+        run("import", file)

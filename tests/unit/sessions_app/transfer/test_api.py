@@ -1,0 +1,140 @@
+"""A session is exported over HTTP: as its file, to read, or with its attachments."""
+
+import asyncio
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+
+import mochi_project.urls  # noqa: F401 - not within the first request
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.memory.large_answers import LARGE_BYTES, LargeAnswers
+from mochi_project.wiring.attachments import build_attachments
+from mochi_project.wiring.services import install_services
+from sessions_app.service import SessionManager
+from sessions_app.transfer.api import PiecesFromThreads
+from sessions_app.transfer.reading import Limits, SessionArchive
+from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.stores import question, reference, session_of
+
+CAT, DOG = png(), png(3, 3)
+
+
+@pytest.fixture
+def settings_here(tmp_path: Path) -> MochiSettings:
+    return MochiSettings(data_dir=tmp_path)
+
+
+@pytest.fixture
+def manager(settings_here: MochiSettings) -> SessionManager:
+    return SessionManager(settings_here.resolved_sessions_dir)
+
+
+@pytest.fixture
+def large_answers() -> LargeAnswers:
+    return LargeAnswers(most=1, wait_seconds=0.01)
+
+
+@pytest.fixture
+def client(
+    settings_here: MochiSettings, manager: SessionManager, large_answers: LargeAnswers
+) -> Iterator[AsyncClient]:
+    services: Any = SimpleNamespace(
+        sessions=manager,
+        settings=settings_here,
+        stores=SimpleNamespace(cluster=None),
+        large_answers=large_answers,
+    )
+    install_services(services)
+    yield AsyncClient()
+    install_services(None)
+
+
+def keep(settings_here: MochiSettings, data: bytes) -> None:
+    writer = build_attachments(settings_here, None).begin(max_bytes=1 << 20)
+    writer.write(data)
+    writer.finish()
+
+
+async def export(client: AsyncClient, session_id: str, query: str = "") -> tuple[Any, bytes]:
+    answer = await client.get(f"/api/v1/sessions/{session_id}/export{query}")
+    return answer, b"".join([piece async for piece in answer])
+
+
+async def test_a_session_is_its_file_or_a_text_to_read(
+    client: AsyncClient, manager: SessionManager
+) -> None:
+    session_id = (await asyncio.to_thread(session_of, manager, question())).session_id
+    answer, body = await export(client, session_id)
+    assert body.decode() == await asyncio.to_thread(manager.export, session_id)
+    assert answer["Content-Type"].startswith("application/json")
+    assert answer["Content-Disposition"] == f'attachment; filename="session-{session_id}.json"'
+    answer, body = await export(client, session_id, "?format=markdown")
+    assert b"What is this?" in body
+    assert answer["Content-Type"].startswith("text/markdown")
+
+
+async def test_a_zip_file_has_the_attachments_too_and_can_be_taken_in(
+    client: AsyncClient, manager: SessionManager, settings_here: MochiSettings
+) -> None:
+    await asyncio.to_thread(keep, settings_here, CAT)
+    session = await asyncio.to_thread(session_of, manager, question(reference(CAT)))
+    answer, body = await export(client, session.session_id, "?format=zip")
+    assert (answer["Content-Type"], answer.status_code) == ("application/zip", 200)
+    assert answer["Content-Disposition"].endswith('.zip"')
+    assert "x-mochi-warning" not in answer.headers
+    archive = SessionArchive(io.BytesIO(body), Limits(attachment_bytes=1 << 20))
+    assert archive.session(session.session_id) == session
+    assert b"".join(archive.pieces(reference(CAT).id)) == CAT
+
+
+async def test_what_is_not_kept_any_more_is_a_warning(
+    client: AsyncClient, manager: SessionManager
+) -> None:
+    session = await asyncio.to_thread(session_of, manager, question(reference(DOG)))
+    answer, body = await export(client, session.session_id, "?format=zip")
+    assert answer["x-mochi-warning"] == f"not kept any more: {reference(DOG).id}"
+    with zipfile.ZipFile(io.BytesIO(body)) as file:
+        assert file.namelist() == [f"chat_sessions/{session.session_id}.json"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/ffffffffff/export", 404, "SESSION_NOT_FOUND"),
+        ("/A1B2C3D4E5/export?format=zip", 404, "SESSION_NOT_FOUND"),
+        ("/ffffffffff/export?format=exe", 422, "VALIDATION_ERROR"),
+    ],
+)
+async def test_bad_requests_are_refused(
+    client: AsyncClient, path: str, status: int, code: str
+) -> None:
+    answer = await client.get(f"/api/v1/sessions{path}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+async def test_large_sessions_are_sent_to_a_few_at_a_time(
+    client: AsyncClient, manager: SessionManager, large_answers: LargeAnswers
+) -> None:
+    message = question(content="x" * (LARGE_BYTES + 1))
+    large = (await asyncio.to_thread(session_of, manager, message)).session_id
+    first = await client.get(f"/api/v1/sessions/{large}/export")
+    assert large_answers.is_full
+    refused = await client.get(f"/api/v1/sessions/{large}/export")
+    assert refused.json()["error"]["code"] == "TOO_MANY_LARGE_ANSWERS"
+    assert len(b"".join([piece async for piece in first])) > LARGE_BYTES
+    await asyncio.sleep(0)
+    assert not large_answers.is_full
+
+
+async def test_whoever_leaves_early_leaves_its_place(large_answers: LargeAnswers) -> None:
+    pieces = PiecesFromThreads(iter([b"1", b"2"]), await large_answers.enter())
+    assert await anext(pieces) == b"1"
+    await pieces.aclose()
+    await asyncio.sleep(0)
+    assert not large_answers.is_full
