@@ -30,6 +30,7 @@ from mochi_project.wiring.agents import (
     build_agent_folders,
     build_agents,
 )
+from mochi_project.wiring.attachments import build_attachment_service
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
@@ -48,6 +49,7 @@ from mochi_project.wiring.turns import TurnBuilder
 from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallLog
 from prompts_app.service import SystemPromptService
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import sweep_temporary_files
 from tools_app.catalogue import ToolCatalogue
@@ -65,6 +67,7 @@ class Services:
 
     settings: MochiSettings
     sessions: SessionManager
+    attachments: AttachmentService
     prompts: SystemPromptService
     models: ModelCatalogue
     preparer: TurnPreparer
@@ -133,10 +136,10 @@ def build_services(settings: MochiSettings) -> Services:
     on_answer = summaries.notice_answer if summaries.enabled else None
     saved = builder.build(storage, questions, on_answer=on_answer)
     ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
-    sessions = _build_sessions(settings, storage, questions, summaries)
     return Services(
         settings=settings,
-        sessions=sessions,
+        sessions=_build_sessions(settings, storage, questions, summaries),
+        attachments=build_attachment_service(settings, cluster),
         prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
         preparer=preparer,

@@ -8,7 +8,6 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Query, Router
 
 from mochi_project.memory.large_answers import LARGE_BYTES, Place
-from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import Services, get_services
 from sessions_app.export import to_markdown
 from sessions_app.format.message_format import size_of_message
@@ -84,8 +83,7 @@ def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterat
         return session_pieces(session), ""
     if wanted == "markdown":
         return iter((to_markdown(session).encode(),)), ""
-    store = build_attachments(services.settings, services.stores.cluster)
-    export = SessionExport(session, store)
+    export = SessionExport(session, services.attachments.store)
     missing = ", ".join(each.id for each in export.missing)
     return export.pieces(), f"not kept any more: {missing}" if missing else ""
 

@@ -15,9 +15,7 @@ from mochi_project.management.copy_report import CopyReport
 from mochi_project.management.import_report import ImportReport, missing_sentence
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
-from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import get_services
-from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import MochiError
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
@@ -141,17 +139,19 @@ class Command(ReportCommand):
             raise CommandError("--with-attachments has a format of its own: a zip file.")
         if options["output"] is None:
             raise CommandError("Name the zip file to write: --output FILE.zip")
-        export = SessionExport(sessions.get(options["session_id"]), _attachments())
+        store = get_services().attachments.store
+        export = SessionExport(sessions.get(options["session_id"]), store)
         _write(options["output"], export.pieces())
         if export.missing:
             lacks = missing_sentence(export.missing, "It lacks what is not kept any more:")
             raise CommandError(printable(f"{options['output']} is written. {lacks}"))
 
     def _import(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
-        most = get_services().settings.max_attachment_bytes
+        attachments = get_services().attachments
+        most = attachments.max_bytes
         with options["file"].open("rb") as file:
             archive = SessionArchive(file, Limits(attachment_bytes=most))
-            work = ArchiveImport(archive, sessions, _attachments(), max_attachment_bytes=most)
+            work = ArchiveImport(archive, sessions, attachments.store, max_attachment_bytes=most)
             report = ImportReport(archive.left_out)
             fault = None
             try:
@@ -225,11 +225,6 @@ class Command(ReportCommand):
             self.stdout.write(f"All sessions can be read ({report.checked}).")
         if problems:
             raise CommandError(f"{len(problems)} of {report.checked} sessions can't be read.")
-
-
-def _attachments() -> AttachmentStore:
-    services = get_services()
-    return build_attachments(services.settings, services.stores.cluster)
 
 
 def _write(path: Path, data: bytes | Iterable[bytes]) -> None:

@@ -16,6 +16,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_answers import LARGE_BYTES, LargeAnswers
 from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import install_services
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.transfer.api import PiecesFromThreads
 from sessions_app.transfer.reading import Limits, SessionArchive
@@ -46,8 +47,7 @@ def client(
 ) -> Iterator[AsyncClient]:
     services: Any = SimpleNamespace(
         sessions=manager,
-        settings=settings_here,
-        stores=SimpleNamespace(cluster=None),
+        attachments=AttachmentService(build_attachments(settings_here, None), max_bytes=1 << 20),
         large_answers=large_answers,
     )
     install_services(services)

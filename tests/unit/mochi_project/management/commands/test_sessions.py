@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.services import install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.list_query import SessionPage
@@ -27,12 +26,7 @@ NOW = "2026-11-21T10:00:00.000000+00:00"
 def manager(tmp_path: Path) -> Iterator[SessionManager]:
     manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
     chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
-    services: Any = SimpleNamespace(
-        sessions=manager,
-        agent_chats=chats,
-        settings=MochiSettings(data_dir=tmp_path),
-        stores=SimpleNamespace(cluster=None),
-    )
+    services: Any = SimpleNamespace(sessions=manager, agent_chats=chats)
     install_services(services)
     yield manager
     install_services(None)

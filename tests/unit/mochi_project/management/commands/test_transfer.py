@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.attachments import build_attachments
 from mochi_project.wiring.services import install_services
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
@@ -34,8 +35,9 @@ def use(tmp_path: Path) -> Iterator[Use]:
         settings = MochiSettings(data_dir=tmp_path / name, **values)
         services: Any = SimpleNamespace(
             sessions=SessionManager(settings.resolved_sessions_dir),
-            settings=settings,
-            stores=SimpleNamespace(cluster=None),
+            attachments=AttachmentService(
+                build_attachments(settings, None), max_bytes=settings.max_attachment_bytes
+            ),
         )
         install_services(services)
         sessions: SessionManager = services.sessions
