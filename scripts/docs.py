@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup()
 
-from chat.stream.events import EVENTS, FinishedCall, TurnUsage  # noqa: E402 - after setup
+from chat.stream.events import EVENTS, AttachedFile, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
 from scripts import cluster, code_map, reference  # noqa: E402
@@ -200,8 +200,9 @@ def typescript() -> str:
 
 
 def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, bool]]:
+    omits = event.__struct_config__.omit_defaults
     return [
-        (field, msgspec.UnsetType in typing.get_args(field.type))
+        (field, msgspec.UnsetType in typing.get_args(field.type) or (omits and not field.required))
         for field in msgspec.structs.fields(event)
     ]
 
@@ -209,7 +210,14 @@ def _fields(event: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
-_STRUCTS = {FinishedCall: "Record<string, unknown>", TurnUsage: "Record<string, number>"}
+_STRUCTS = {
+    FinishedCall: "Record<string, unknown>",
+    TurnUsage: "Record<string, number>",
+    AttachedFile: (
+        "{ id: string; name: string; media_type: string; size: number; "
+        "width?: number; height?: number }"
+    ),
+}
 
 
 def _in_words(annotation: Any) -> str:

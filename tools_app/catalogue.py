@@ -1,4 +1,4 @@
-"""Combines all toolsets into one, with unique names, and records every call."""
+"""Combines all toolsets into one, with unique names; records calls, and keeps their files."""
 
 import asyncio
 import time
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sessions_app.ids_and_clock import utc_now
 from tools_app.errors import CANCELLED, ToolNotFound
 from tools_app.execution_log import ExecutionLog
+from tools_app.file_keeper import FileKeeper
 from tools_app.storage.call_log import ToolExecution
 from tools_app.toolset import (
     InvalidTool,
@@ -20,15 +21,16 @@ from tools_app.toolset import (
 
 
 class ToolCatalogue:
-    """Combines toolsets, and records the calls.
+    """Combines toolsets, records the calls, and keeps the images and files that they return.
 
     The first toolset wins a name; a later tool of that name is listed as invalid, so that no MCP
     server can replace a local function.
     """
 
-    def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog) -> None:
+    def __init__(self, toolsets: Sequence[Toolset], log: ExecutionLog, files: FileKeeper) -> None:
         self._toolsets = toolsets
         self._log = log
+        self._files = files
 
     async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
         """Return the tools of all toolsets, listed concurrently."""
@@ -47,7 +49,7 @@ class ToolCatalogue:
             raise ToolNotFound(name) from None
 
     async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
-        """Call a tool of the toolset that has it, and record the call.
+        """Call a tool of the toolset that has it, record the call, and keep what it returned.
 
         Raises:
             ToolNotFound: No toolset has a tool of this name.
@@ -65,7 +67,7 @@ class ToolCatalogue:
             success=False, error_message="The call was cancelled.", error_code=CANCELLED
         )
         try:
-            result = await toolset.call_tool(invocation)
+            result = await self._files.kept(await toolset.call_tool(invocation))
         except ToolNotFound:
             result = None  # nothing ran
             raise

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sessions_app.messages import ToolSpec
+from sessions_app.messages import Attachment, ToolSpec
 
 AGENT_TOOL = "agent"
 """The reserved name of the tool that calls agents."""
@@ -125,6 +125,18 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     report: Callable[[ToolProgress], None] = _ignore
 
 
+class ToolFile(msgspec.Struct, frozen=True, kw_only=True):
+    """An image or a file that a tool returned, not kept yet.
+
+    Attributes:
+        name: How people and models call it.
+        data: Its bytes; what they are is found out when it is kept.
+    """
+
+    name: str
+    data: bytes
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a tool call.
 
@@ -134,6 +146,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         error_message: The failure, as text for model and user.
         error_code: The failure, for programs.
         server: The MCP server that ran it, if one did.
+        files: What it returned beside the text; none once the catalogue has kept them.
+        attachments: The images and files that are kept.
     """
 
     success: bool
@@ -141,6 +155,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     error_message: str | None = None
     error_code: str | None = None
     server: str | None = None
+    files: Sequence[ToolFile] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Toolset(Protocol):

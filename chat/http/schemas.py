@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from models_app.language_model import ThinkLevel
-from sessions_app.http.schemas import UsageOut
+from sessions_app.http.schemas import AttachmentOut, UsageOut
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 from sessions_app.session import MODEL_NAME_LENGTH
 
@@ -118,6 +118,7 @@ class ExecutedToolCallOut(Schema):
     result: str | None
     error_message: str | None
     execution_time_ms: float
+    attachments: list[AttachmentOut] = Field([], description="Images and files that it returned.")
 
 
 class ContextWindowOut(Schema):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sessions_app.messages import Usage
+from sessions_app.messages import Attachment, Usage
 
 SUMMARY_LENGTH = 200
 """Characters of a result that an event shows on one line."""
@@ -23,6 +23,15 @@ TurnPhase = Literal[
     "waiting_for_confirmation",
     "compressing_context",
 ]
+
+
+class AttachedFile(Attachment, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=False):
+    """An image or a file, by reference: ``GET /attachments/{id}`` has its bytes."""
+
+    @staticmethod
+    def of(attachments: Sequence[Attachment]) -> "tuple[AttachedFile, ...]":
+        """Return a message's attachments as events have them."""
+        return tuple(AttachedFile(**msgspec.structs.asdict(each)) for each in attachments)
 
 
 class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +112,8 @@ class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arguments: str
 
 
-class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool ran, or could not be run."""
+class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool ran, or could not be run; ``attachments`` are the images and files it returned."""
 
     event: ClassVar[str] = "tool_result"
     tool_name: str
@@ -117,9 +126,10 @@ class ToolResultReceived(msgspec.Struct, frozen=True, kw_only=True):
     execution_time_ms: float
     error_code: str | UnsetType = UNSET
     server: str | UnsetType = UNSET
+    attachments: tuple[AttachedFile, ...] = ()
 
 
-class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call and what came of it: an entry of ``tool_calls_executed`` and ``tool_calls``.
 
     ``ToolResultReceived`` is the same as an event, without the arguments that ``tool_call`` had.
@@ -133,6 +143,7 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
     result: str | None
     error_message: str | None
     execution_time_ms: float
+    attachments: tuple[AttachedFile, ...] = ()
 
     def event(
         self, *, error_code: str | None = None, server: str | None = None
@@ -155,6 +166,7 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
             execution_time_ms=self.execution_time_ms,
             error_code=UNSET if error_code is None else error_code,
             server=UNSET if server is None else server,
+            attachments=self.attachments,
         )
 
     @staticmethod
@@ -169,6 +181,7 @@ class FinishedCall(msgspec.Struct, frozen=True, kw_only=True):
             result=event.result,
             error_message=event.error_message,
             execution_time_ms=event.execution_time_ms,
+            attachments=event.attachments,
         )
 
 
@@ -210,7 +223,7 @@ class AgentToolCall(_OfAgent, frozen=True, kw_only=True):
     inner_tool_call_id: str
 
 
-class AgentToolResult(_OfAgent, frozen=True, kw_only=True):
+class AgentToolResult(_OfAgent, frozen=True, kw_only=True, omit_defaults=True):
     """A tool of an agent ran, or could not be run."""
 
     event: ClassVar[str] = "agent_tool_result"
@@ -222,6 +235,7 @@ class AgentToolResult(_OfAgent, frozen=True, kw_only=True):
     summary: str
     execution_time_ms: float
     error_code: str | UnsetType = UNSET
+    attachments: tuple[AttachedFile, ...] = ()
 
 
 class AgentComplete(_OfAgent, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from chat.approvals.approver import DecidedCall, Emit, NobodyToAsk, NumberedCall
 from chat.approvals.confirmation import Confirmation
 from chat.stream.events import (
     SUMMARY_LENGTH,
+    AttachedFile,
     FinishedCall,
     StatusChanged,
     ToolCallStarted,
@@ -21,7 +22,7 @@ from chat.turn.call_queues import CallQueues
 from chat.turn.delegation import CallingTurn, Delegate
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import ToolCall, ToolMessage
+from sessions_app.messages import Attachment, ToolCall, ToolMessage
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import ToolNotFound
@@ -284,13 +285,14 @@ def _outcome(
         result=result.result,
         error_message=result.error_message,
         execution_time_ms=milliseconds,
+        attachments=AttachedFile.of(result.attachments),
     )
     failed_silently = not result.success and result.result is None
     content = f"Error: {text}" if failed_silently else text
     if item.was_edited:  # or the model would take the result for one of what it asked for
         ran_with = msgspec.json.encode(item.arguments).decode()
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"
-    message = _message(call, content, failed=not result.success)
+    message = _message(call, content, failed=not result.success, attachments=result.attachments)
     return CallOutcome(
         message=message,
         event=finished.event(error_code=result.error_code, server=result.server),
@@ -311,7 +313,9 @@ def _mended(result: ToolResult) -> ToolResult:
     )
 
 
-def _message(call: ToolCall, content: str, *, failed: bool) -> ToolMessage:
+def _message(
+    call: ToolCall, content: str, *, failed: bool, attachments: tuple[Attachment, ...] = ()
+) -> ToolMessage:
     return ToolMessage(
         content=content,
         message_id=new_message_id(),
@@ -319,4 +323,5 @@ def _message(call: ToolCall, content: str, *, failed: bool) -> ToolMessage:
         tool_name=call.name,
         tool_call_id=call.id,
         failed=failed,
+        attachments=attachments,
     )

@@ -20,7 +20,6 @@ from mochi_project.wiring.storage import ConversationStorage, build_agent_storag
 from mochi_project.wiring.tools import ToolServices, build_generations, host_limits
 from models_app.catalogue import ModelCatalogue
 from sessions_app.service import SessionManager
-from tools_app.catalogue import ToolCatalogue
 from tools_app.folder_snapshots import FolderSnapshots
 
 
@@ -95,7 +94,7 @@ def build_agents(
         prompts=EphemeralPrompts(
             settings.resolved_planning_prompt_path, settings.resolved_execution_prompt_path
         ),
-        recorded=lambda toolset: ToolCatalogue([toolset], tools.executions),
+        recorded=tools.recorded,
         max_iterations=settings.max_agent_iterations,
     )
     chats = SessionManager(

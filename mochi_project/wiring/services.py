@@ -67,6 +67,7 @@ class Services:
 
     settings: MochiSettings
     sessions: SessionManager
+    attachments: AttachmentService
     prompts: SystemPromptService
     models: ModelCatalogue
     preparer: TurnPreparer
@@ -81,7 +82,6 @@ class Services:
     executions: ExecutionLog
     agents: AgentCatalogue
     agent_chats: SessionManager
-    attachments: AttachmentService
     stores: Stores
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
@@ -118,15 +118,16 @@ def build_threads(settings: MochiSettings) -> WorkThreads:
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
-    cluster, threads = build_cluster(settings), build_threads(settings)
+    cluster = build_cluster(settings)
     attachments = build_attachment_service(settings, cluster)
-    tools = build_tools(settings, cluster)
+    tools = build_tools(settings, cluster, attachments)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, model_calls, folders.models, cluster)
     storage = build_storage(settings, cluster)
     questions = build_questions(settings, cluster)
     summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
-    preparer = _build_preparer(settings, models, tools.catalogue, attachments)
+    preparer = _build_preparer(settings, models, tools.catalogue)
+    threads = build_threads(settings)
     agents = build_agents(
         settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )
@@ -190,10 +191,7 @@ def _build_chat(
 
 
 def _build_preparer(
-    settings: MochiSettings,
-    models: ModelCatalogue,
-    tools: ToolCatalogue,
-    attachments: AttachmentService,
+    settings: MochiSettings, models: ModelCatalogue, tools: ToolCatalogue
 ) -> TurnPreparer:
     return TurnPreparer(
         models=models,
@@ -201,7 +199,6 @@ def _build_preparer(
         max_rounds=settings.max_tool_rounds,
         dynamic_window=settings.dynamic_context_window_enabled,
         context_strategy=settings.context_strategy,
-        read_attachment=attachments.store.read,
     )
 
 

@@ -11,6 +11,7 @@ from mochi_project.wiring.documents import build_profiles
 from mochi_project.wiring.key_variables import KeyVariables
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
+from tools_app.file_keeper import FileKeeper, KeepFile
 from tools_app.folder import FolderTools
 from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
@@ -21,6 +22,7 @@ from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.storage.files.generations import FileGenerations
 from tools_app.storage.generations import Generations
+from tools_app.toolset import Toolset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,12 @@ class ToolServices:
     folder: FolderTools
     mcp: McpTools
     executions: ExecutionLog
+    files: FileKeeper
     fork_server: ForkServerClient
+
+    def recorded(self, toolset: Toolset) -> Toolset:
+        """Return a toolset whose calls are recorded, and whose files are kept."""
+        return ToolCatalogue([toolset], self.executions, self.files)
 
     async def aclose(self) -> None:
         """End every process and connection; the record is written to its end."""
@@ -40,7 +47,9 @@ class ToolServices:
         await self.executions.aclose()
 
 
-def build_tools(settings: MochiSettings, cluster: Cluster | None) -> ToolServices:
+def build_tools(
+    settings: MochiSettings, cluster: Cluster | None, attachments: KeepFile
+) -> ToolServices:
     """Build the toolsets; nothing of them starts before tools are asked for."""
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
@@ -63,11 +72,13 @@ def build_tools(settings: MochiSettings, cluster: Cluster | None) -> ToolService
         gate=TrustGate(settings.trust, MCP),
     )
     executions = ExecutionLog(_call_log(settings, cluster))
+    files = FileKeeper(attachments, most=settings.max_attachments)
     return ToolServices(
-        catalogue=ToolCatalogue([folder, mcp], executions),
+        catalogue=ToolCatalogue([folder, mcp], executions, files),
         folder=folder,
         mcp=mcp,
         executions=executions,
+        files=files,
         fork_server=fork_server,
     )
 

@@ -7,6 +7,7 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from sessions_app.messages import ToolSpec
+from tests.unit.tools_app.kept_files import keeper
 from tools_app import api as routes
 from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
@@ -82,7 +83,7 @@ def folder():
 
 @pytest.fixture
 def tools(folder, log, monkeypatch):
-    catalogue = ToolCatalogue([folder], log)
+    catalogue = ToolCatalogue([folder], log, keeper())
     services = SimpleNamespace(tools=catalogue, folder_tools=folder, executions=log, mcp=Servers())
     monkeypatch.setattr(routes, "get_services", lambda: services)
     return catalogue

@@ -14,9 +14,11 @@ from chat.remote.sealing import closing_lines, seal_session
 from chat.storage.journal import Entry, line
 from chat.stream.encoding import ascii_json, encode_event
 from chat.stream.events import (
+    AttachedFile,
     ContentDelta,
     Done,
     Event,
+    FinishedCall,
     MessageComplete,
     ThinkingContentDelta,
     ToolCallStarted,
@@ -29,6 +31,7 @@ from sessions_app.format.codec import decode, encode
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
+    Attachment,
     Message,
     ToolCall,
     ToolMessage,
@@ -308,6 +311,47 @@ def test_a_journal_ends_once_even_when_those_who_end_it_die_too(turn, data):
         message.message_id == "final" and message in session.messages for message in sealed.messages
     )
     assert names[-2] == ("message_complete" if whole else "error")
+
+
+def test_images_of_results_are_told_of_an_answer_that_was_saved_and_not_told():
+    cat = Attachment(id="sha256:0", name="cat.png", media_type="image/png", size=9)
+    call = FinishedCall(
+        tool_name="draw",
+        tool_call_id="c1",
+        call_index=0,
+        arguments={},
+        success=True,
+        result="",
+        error_message=None,
+        execution_time_ms=1.0,
+        attachments=AttachedFile.of([cat]),
+    )
+    asked = msgspec.structs.replace(
+        answer("round0", []), tool_calls=(ToolCall(id="c1", name="draw", arguments={}),)
+    )
+    result = ToolMessage(
+        content="",
+        message_id="result",
+        timestamp=NOW,
+        tool_name="draw",
+        tool_call_id="c1",
+        attachments=(cat,),
+    )
+    told = [TurnStarted(turn_id=TURN_ID, session_id=SESSION_ID, model="m"), call.event()]
+    journal = "".join(line(n, e.event, encode_event(e)) for n, e in enumerate(told, 1))
+    journal += line(0, "round", ascii_json({"message_id": "final", "model": "m"}))
+    metadata = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
+    saved = [asked, result, answer("final", [(True, "A cat.")])]
+    session = append_messages(Session(metadata=metadata), *saved, now=NOW)
+    turn = replay(entries_of(journal))
+
+    sealed = seal_session(session, turn, now=NOW)
+    ending = entries_of(closing_lines(sealed, turn, TURN_ID))[0].value()
+
+    assert sealed.messages[1].attachments == (cat,)
+    assert [each["attachments"] for each in ending["tool_calls"]] == [
+        [{"id": "sha256:0", "name": "cat.png", "media_type": "image/png", "size": 9}]
+    ]
 
 
 def test_an_answer_that_was_saved_and_not_told_is_told_with_its_calls():

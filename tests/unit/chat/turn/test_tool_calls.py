@@ -2,11 +2,19 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from chat.turn.state_machine import Input
 from models_app.language_model import CallDelta, Finished
-from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 from sessions_app.shielding import to_the_end
 from tests.unit.chat.turns import HELLO, listen, run
 from tools_app.toolset import Tool, ToolListing, ToolProgress, ToolResult
@@ -78,6 +86,44 @@ async def test_calls_of_a_round_run_together_and_their_results_keep_the_order(ma
     assert [call.tool_call_id for call in outcome.tool_calls] == ["c0", "c1", "c2"]
     sent = [m.content for m in house.model.requests[1].messages if isinstance(m, ToolMessage)]
     assert sent == ["met 0", "met 1", "met 2"]
+
+
+CAT = Attachment(
+    id=f"sha256:{'0' * 64}", name="cat.png", media_type="image/png", size=9, width=2, height=1
+)
+
+
+class Camera(Meeting):
+    """A tool that returns an image."""
+
+    async def call_tool(self, invocation):
+        failed = invocation.arguments["number"] == 1
+        return ToolResult(
+            success=not failed,
+            result=None if failed else "[cat.png, 9 bytes]",
+            error_message="It moved." if failed else None,
+            attachments=(CAT,),
+        )
+
+
+async def test_what_a_tool_returned_is_referred_to_by_message_events_and_outcome(make_house):
+    house = make_house(Camera(2))
+    house.model.say(meet(2), [Finished()])
+    house.model.say_text("A cat.")
+    session_id = await house.new_session(tools=["meet"])
+
+    events, outcome = await run(house, session_id)
+
+    shown = msgspec.structs.asdict(CAT)
+    results = [data for name, data in events if name == "tool_result"]
+    assert [data["attachments"] for data in results] == [[shown], [shown]]
+    [complete] = [data for name, data in events if name == "message_complete"]
+    assert [call["attachments"] for call in complete["tool_calls"]] == [[shown], [shown]]
+    assert [len(call.attachments) for call in outcome.tool_calls] == [1, 1]
+    kept = [m for m in await house.messages(session_id) if isinstance(m, ToolMessage)]
+    assert [(m.attachments, m.failed) for m in kept] == [((CAT,), False), ((CAT,), True)]
+    sent = [m for m in house.model.requests[1].messages if isinstance(m, ToolMessage)]
+    assert [m.attachments for m in sent] == [(CAT,), (CAT,)]
 
 
 async def test_a_call_is_on_disk_before_it_runs(make_house):

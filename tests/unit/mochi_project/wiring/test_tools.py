@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mochi_project.configuration.loading import load_settings
+from mochi_project.wiring.attachments import build_attachment_service
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.tools import build_generations, build_tools
 from tests.unit.mochi_project.wiring.test_cluster import KEY
@@ -19,9 +20,9 @@ async def test_machines_share_reloads_and_the_log_of_calls(
     for name in ("one", "two"):
         settings = load_settings(data_dir=tmp_path / name, journal_url=redis_server, secret_key=KEY)
         cluster = build_cluster(settings)
-        machines.append(
-            (build_generations(settings, cluster, "tools"), build_tools(settings, cluster))
-        )
+        files = build_attachment_service(settings, cluster)
+        tools = build_tools(settings, cluster, files)
+        machines.append((build_generations(settings, cluster, "tools"), tools))
     (here, tools), (there, others) = machines
     before = there.current()
     here.bump()
