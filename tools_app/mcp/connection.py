@@ -28,7 +28,7 @@ from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.http import http_transport
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
 from tools_app.mcp.remote import OnProgress, RemoteError, RemoteListing, RemoteResult, RemoteTool
-from tools_app.mcp.results import result_of
+from tools_app.mcp.results import has_bytes, result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
 from tools_app.toolset import ToolProgress
@@ -140,7 +140,9 @@ class SdkConnection:
             raise RemoteError("The connection was lost.", lost=True) from error
         if isinstance(result, types.InputRequiredResult):
             raise RemoteError("It asks for input, which can't be given here.")
-        return result_of(result)
+        if has_bytes(result):  # megabytes may have to be decoded
+            return await asyncio.to_thread(result_of, result, name)
+        return result_of(result, name)
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
         try:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tools_app.toolset import ToolProgress
+from tools_app.toolset import ToolFile, ToolProgress
 
 
 class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +34,11 @@ class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call as text, and whether the server reports a failure."""
+    """The result of a call: text, files, and whether the server reports a failure."""
 
     text: str
     is_error: bool = False
+    files: Sequence[ToolFile] = ()
 
 
 class RemoteError(Exception):

@@ -262,9 +262,10 @@ def _broken_file(error: str) -> McpServer:
 
 
 def _returned(server: ManagedServer, result: RemoteResult) -> ToolResult:
-    if result.is_error:
-        return _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
-    return ToolResult(success=True, result=result.text, server=server.name)
+    if not result.is_error:
+        return ToolResult(success=True, result=result.text, server=server.name, files=result.files)
+    failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
+    return msgspec.structs.replace(failure, files=result.files)
 
 
 def _failure(server: ManagedServer, message: str, code: str) -> ToolResult:

@@ -1,5 +1,6 @@
 """Tools of MCP servers in a chat: listed, offered, asked about, told and stopped as any other."""
 
+import hashlib
 import json
 import sys
 import time
@@ -9,6 +10,8 @@ from typing import Any
 
 import psutil
 import pytest
+
+from tests.unit.sessions_app.attachments.images import png
 
 PROGRAMS = Path(__file__).parents[2] / "unit" / "tools_app" / "mcp" / "programs"
 
@@ -78,6 +81,45 @@ def test_a_tool_of_a_server_is_one_like_any_other(chat: Any, script: Script) -> 
         "works",
         session_id,
     )
+
+
+def test_images_of_a_server_are_kept_as_files_and_told_by_reference(
+    server: Any, chat: Any, script: Script, tmp_path: Path
+) -> None:
+    image, archive = png(padding=100_000), b"PK\x03\x04\xff"
+    paths = [tmp_path / "image", tmp_path / "all.zip"]
+    for path, data in zip(paths, (image, archive), strict=True):
+        path.write_bytes(data)
+    session_id = session_with(chat, "works__draw")
+    asked = calling(script, "works__draw", paths=[str(path) for path in paths])
+
+    events = chat.say(session_id, asked)
+
+    digest = hashlib.sha256(image).hexdigest()
+    cat = {
+        "id": f"sha256:{digest}",
+        "name": "draw.png",
+        "media_type": "image/png",
+        "size": len(image),
+        "width": 2,
+        "height": 1,
+    }
+    [result] = of(events, "tool_result")
+    assert result["attachments"] == [cat]
+    lines = result["result"].split("\n")
+    assert lines[:3] == ["Drawn:", f"[draw.png, {len(image)} bytes]", "[all.zip, 5 bytes]"]
+    assert lines[3].startswith("[all.zip was not kept: ")
+    [complete] = of(events, "message_complete")
+    assert complete["content"] == "Done."
+    assert complete["tool_calls"][0]["attachments"] == [cat]
+    kept = server.data_dir / "attachments" / digest[:2] / digest
+    assert kept.read_bytes() == image
+    messages = chat.http.get(f"/sessions/{session_id}/messages").json()["messages"]
+    assert [m["attachments"] for m in messages if m["role"] == "tool"] == [[cat]]
+    beside = [p for p in server.data_dir.rglob("*") if p.is_file() and p != kept]
+    written = [path for path in beside if session_id in str(path)]
+    assert written
+    assert max(path.stat().st_size for path in written) < 20_000
 
 
 def test_a_group_is_a_server_and_its_progress_is_told(chat: Any, script: Script) -> None:

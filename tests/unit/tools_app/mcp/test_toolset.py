@@ -6,8 +6,9 @@ import json
 import psutil
 import pytest
 
+from tests.unit.sessions_app.attachments.images import PDF, png
 from tools_app.errors import ToolNotFound, ToolServerNotFound, ToolServerUnavailable
-from tools_app.toolset import ToolSelection
+from tools_app.toolset import ToolFile, ToolSelection
 
 
 async def test_without_a_file_there_is_nothing(lab):
@@ -192,12 +193,28 @@ class TestAServerMadeWithTheSdk:
             "srv__wait": True,
             "srv__learn": True,
             "srv__append": True,
+            "srv__draw": False,
             "srv__environment": True,
         }
         assert added.result == "3"
         assert wrong.error_code == "TOOL_EXECUTION_FAILED"
         environment = json.loads((await lab.call("srv__environment")).result or "")
         assert not [name for name in environment if name.startswith("MOCHI_")]
+
+    async def test_its_images_are_handed_over_by_failures_too(self, lab, tmp_path):
+        await lab.configure(srv=lab.sdk(trusted=True))
+        paths = [tmp_path / "a", tmp_path / "b.pdf"]
+        for path, data in zip(paths, (png(), PDF), strict=True):
+            await asyncio.to_thread(path.write_bytes, data)
+
+        drawn = await lab.call("srv__draw", paths=[str(path) for path in paths])
+        failed = await lab.call("srv__draw", paths=[str(paths[0])], fails=True)
+
+        assert drawn.result == f"Drawn:\n[draw.png, {len(png())} bytes]\n[b.pdf, {len(PDF)} bytes]"
+        files = [ToolFile(name="draw.png", data=png()), ToolFile(name="b.pdf", data=PDF)]
+        assert drawn.files == files
+        assert not failed.success
+        assert failed.files == files[:1]
 
     async def test_progress_is_told_and_renews_the_time_a_call_may_take(self, lab):
         lab.start(timeout_seconds=2.0)

@@ -1,12 +1,20 @@
 """An MCP server written with the official SDK: over stdio, or over HTTP if given a port."""
 
+import base64
 import os
 import sys
 from pathlib import Path
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import ToolAnnotations
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    ToolAnnotations,
+)
 
 server = MCPServer("sdk-server")
 
@@ -53,6 +61,24 @@ async def append(path: str, line: str) -> str:
     await anyio.sleep(0.02)
     Path(path).write_text(f"{before}{line}\n")
     return f"wrote {line}"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def draw(paths: list[str], fails: bool = False) -> CallToolResult:
+    """Show files: the first as an image, the others as resources."""
+    encoded = [base64.b64encode(Path(path).read_bytes()).decode() for path in paths]
+    resources = [
+        EmbeddedResource(resource=BlobResourceContents(uri=f"file://{path}", blob=data))
+        for path, data in zip(paths[1:], encoded[1:], strict=True)
+    ]
+    return CallToolResult(
+        content=[
+            TextContent(text="Drawn:"),
+            ImageContent(data=encoded[0], mime_type="image/png"),
+            *resources,
+        ],
+        is_error=fails,
+    )
 
 
 @server.tool()
