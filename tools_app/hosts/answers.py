@@ -3,28 +3,38 @@
 import asyncio
 import inspect
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sessions_app.surrogates import join_surrogates
 from tools_app.errors import EXECUTION_FAILED
-from tools_app.hosts.messages import Answer, Failed, Returned
+from tools_app.hosts.messages import Answer, Failed, FileHead, Loaded, Returned
+from tools_app.hosts.returned_files import text_and_files
 from tools_app.output_limit import cut
-from tools_app.text import text_of, words_of
+from tools_app.text import words_of
 
 MAX_MESSAGE_CHARS = 2000
 MAX_TRACEBACK_CHARS = 16_000
 
 
-def answer(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Answer:
+class Reply(NamedTuple):
+    """An answer, and the bytes of its files."""
+
+    answer: Loaded | Answer
+    files: Sequence[bytes] = ()
+
+
+def answer(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Reply:
     """Call the function, which may be a coroutine function; never raises."""
     try:
         value = function(**arguments)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
-        return Returned(text=cut(text_of(value)))
+        text, files = text_and_files(value, name)
+        heads = tuple(FileHead(name=file.name, size=len(file.data)) for file in files)
+        return Reply(Returned(text=cut(text), files=heads), [file.data for file in files])
     except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool, too, is a failure
-        return failure(error)
+        return Reply(failure(error))
 
 
 def failure(error: BaseException) -> Failed:

@@ -92,6 +92,7 @@ class CallSocket(DescriptorReader):
         opened.setblocking(False)
         self._received = bytearray()
         self._outgoing = memoryview(b"")
+        self._most = HEADER.size + MAX_REPORT_BYTES
         self._waiter: asyncio.Future[None] | None = None
         super().__init__(opened.fileno())
 
@@ -130,6 +131,10 @@ class CallSocket(DescriptorReader):
             await self._change()
         return body
 
+    def expect(self, more: int) -> None:
+        """Let so many bytes come beyond what an answer may have; 0 after they have come."""
+        self._most = HEADER.size + MAX_REPORT_BYTES + more
+
     def finish(self) -> None:
         """Read what an ended tool process had sent, and close."""
         self.drain()
@@ -144,7 +149,8 @@ class CallSocket(DescriptorReader):
         end = HEADER.size + length
         if len(self._received) < end:
             return None
-        body = bytes(self._received[HEADER.size : end])
+        with memoryview(self._received) as received:
+            body = bytes(received[HEADER.size : end])
         del self._received[:end]
         return body
 
@@ -170,7 +176,7 @@ class CallSocket(DescriptorReader):
 
     def _take(self, data: bytes) -> None:
         self._received += data
-        if len(self._received) > HEADER.size + MAX_REPORT_BYTES:
+        if len(self._received) > self._most:
             self.close()
         self._wake()
 

@@ -120,7 +120,7 @@ def _preload() -> None:
     from tools_app.hosts.answers import answer  # noqa: PLC0415 - not needed to serve requests
 
     describe(_example, name="example")
-    answer(_example, bind(_example, {"text": "x"}))
+    answer("example", _example, bind(_example, {"text": "x"}))
 
 
 def _example(text: str, numbers: list[float] | None = None) -> dict[str, object]:

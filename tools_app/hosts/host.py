@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -13,10 +13,14 @@ import msgspec
 
 from sessions_app.shielding import to_the_end
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, TIMED_OUT
+from tools_app.file_names import clean_name, file_name
 from tools_app.hosts.descriptors import CallSocket, ConnectionLost, Lifeline, ProtocolError
 from tools_app.hosts.limits import KIBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.messages import (
+    HEADER,
     MAX_ANSWER_BYTES,
+    MAX_FILES,
+    MAX_FILES_BYTES,
     MAX_REPORT_BYTES,
     MAX_REQUEST_BYTES,
     Answer,
@@ -31,7 +35,7 @@ from tools_app.hosts.messages import (
 )
 from tools_app.hosts.output_log import OutputLog, printable, printable_end
 from tools_app.output_limit import MAX_OUTPUT_BYTES, cut
-from tools_app.toolset import ToolResult
+from tools_app.toolset import ToolFile, ToolResult
 
 logger = logging.getLogger("tools_app.hosts")
 
@@ -180,7 +184,8 @@ class Host:
             async with asyncio.timeout(timeout_seconds):
                 await self._calls.send(request)
                 answer = _decoded(await self._calls.receive(MAX_ANSWER_BYTES))
-            return self._result(function, answer)
+                files = await self._files(function, answer)
+            return self._result(function, answer, files)
         except TimeoutError:
             await self.end()
             return _failed(
@@ -243,11 +248,30 @@ class Host:
         await self.end()
         return "was ended by the server"
 
-    def _result(self, function: str, answer: object) -> ToolResult:
+    async def _files(self, function: str, answer: object) -> Sequence[ToolFile]:
+        """Receive the files of an answer."""
+        if not isinstance(answer, Returned) or not answer.files:
+            return ()
+        heads = answer.files
+        sizes = [head.size for head in heads]
+        if len(heads) > MAX_FILES or min(sizes) < 0 or sum(sizes) > MAX_FILES_BYTES:
+            raise ProtocolError("more files than it may")
+        self._calls.expect(sum(sizes) + HEADER.size * len(sizes))
+        files = []
+        for number, head in enumerate(heads, 1):
+            data = await self._calls.receive(head.size)
+            if len(data) != head.size:
+                raise ProtocolError("a file of another size than it said")
+            name = clean_name(head.name) or file_name(function, number, data)
+            files.append(ToolFile(name=name, data=data))
+        self._calls.expect(0)
+        return files
+
+    def _result(self, function: str, answer: object, files: Sequence[ToolFile]) -> ToolResult:
         if isinstance(answer, Returned):
             # A tool process cuts it, unless the tool has taken the process over.
             text = cut(answer.text, limit=MAX_OUTPUT_BYTES + KIBIBYTE)
-            return ToolResult(success=True, result=text)
+            return ToolResult(success=True, result=text, files=files)
         if not isinstance(answer, Failed) or answer.code not in (
             EXECUTION_FAILED,
             INVALID_ARGUMENTS,

@@ -1,8 +1,9 @@
 """Defines the messages between the server and a host, and their encoding.
 
 *Call socket*, between server and tool process: frames of a length (4 bytes, big-endian) and that
-many bytes of JSON. *Lifeline*, from the reaper to the server: lines of JSON; the server sends
-nothing, and closes its direction to end the host.
+many bytes of JSON; the files of an answer follow it, each in a frame of its bare bytes.
+*Lifeline*, from the reaper to the server: lines of JSON; the server sends nothing, and closes its
+direction to end the host.
 """
 
 import struct
@@ -16,6 +17,9 @@ from tools_app.hosts.limits import MEBIBYTE
 MAX_REQUEST_BYTES = 4 * MEBIBYTE
 MAX_ANSWER_BYTES = 1 * MEBIBYTE
 MAX_REPORT_BYTES = 8 * MEBIBYTE
+MAX_FILES = 100
+MAX_FILES_BYTES = 32 * MEBIBYTE
+"""The files of one answer together."""
 
 HEADER = struct.Struct("!I")
 
@@ -55,10 +59,18 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag="loaded"):
     report: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned"):
-    """The function returned this text."""
+class FileHead(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of an answer; its bytes follow the answer."""
+
+    name: str
+    size: int
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned", omit_defaults=True):
+    """The function returned this text, and these files."""
 
     text: str
+    files: tuple[FileHead, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):

@@ -15,7 +15,7 @@ import msgspec
 from sessions_app.surrogates import join_surrogates
 from tools_app import processes
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS, ArgumentsInvalid
-from tools_app.hosts.answers import answer, failure
+from tools_app.hosts.answers import Reply, answer, failure
 from tools_app.hosts.messages import (
     HEADER,
     MAX_REQUEST_BYTES,
@@ -25,6 +25,7 @@ from tools_app.hosts.messages import (
     Load,
     Loaded,
     Loading,
+    Request,
     frame,
     requests,
 )
@@ -62,13 +63,18 @@ class _ToolProcess:
     def run(self) -> None:
         while (body := self._receive()) is not None:
             request = requests.decode(body)
-            reply = self._load(request) if isinstance(request, Load) else self._call(request)
+            reply = self._reply(request)
             if os.getpid() != self._process:  # a function forked, and this is its child
                 os._exit(0)
             for stream in self._streams:
                 with suppress(ValueError, OSError):  # a function has closed it
                     stream.flush()
-            self._send(reply)
+            self._send(reply.answer, reply.files)
+
+    def _reply(self, request: Request) -> Reply:
+        if isinstance(request, Load):
+            return Reply(self._load(request))
+        return self._call(request)
 
     def _load(self, load: Load) -> Loaded | Failed:
         processes.limit_resources(load.memory_bytes)
@@ -90,21 +96,22 @@ class _ToolProcess:
         except BaseException as error:  # noqa: BLE001 - reported to the server
             return failure(error)
 
-    def _call(self, call: Call) -> Answer:
+    def _call(self, call: Call) -> Reply:
         from tools_app.functions.schema import bind  # noqa: PLC0415 - preloaded
 
         function = self._functions.get(call.function)
         if function is None:
-            return Failed(message=self._why_missing(call.function), code=EXECUTION_FAILED)
+            missing = self._why_missing(call.function)
+            return Reply(Failed(message=missing, code=EXECUTION_FAILED))
         with suppress(OSError):  # relative paths must not depend on earlier calls
             os.chdir(self._directory)
         try:
             arguments = bind(function, call.arguments)
         except ArgumentsInvalid as error:
-            return Failed(message=join_surrogates(str(error)), code=INVALID_ARGUMENTS)
+            return Reply(Failed(message=join_surrogates(str(error)), code=INVALID_ARGUMENTS))
         except BaseException as error:  # noqa: BLE001 - a validator of the user's own
-            return failure(error)
-        return answer(function, arguments)
+            return Reply(failure(error))
+        return answer(call.function, function, arguments)
 
     def _why_missing(self, name: str) -> str:
         for entry in self._invalid:
@@ -129,9 +136,12 @@ class _ToolProcess:
                 return None
             self._received += data
 
-    def _send(self, message: Loading | Loaded | Answer) -> None:
+    def _send(self, message: Loading | Loaded | Answer, files: Sequence[bytes] = ()) -> None:
         try:
             data = frame(message)
         except MemoryError:
-            data = _OUT_OF_MEMORY
+            data, files = _OUT_OF_MEMORY, ()
         self._calls.sendall(data)
+        for file in files:
+            self._calls.sendall(HEADER.pack(len(file)))
+            self._calls.sendall(file)
