@@ -1,6 +1,7 @@
 """Keeps the images and files that tools return, so that results carry references to them.
 
-What can't be kept is no failure of the tool: the result's text says why it is missing.
+What can't be kept is no failure of the tool: the result's text says why it is missing
+(docs/decisions/0077).
 """
 
 import logging

@@ -119,8 +119,7 @@ def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
     cluster = build_cluster(settings)
-    attachments = build_attachment_service(settings, cluster)
-    tools = build_tools(settings, cluster, attachments)
+    tools = build_tools(settings, cluster, files := build_attachment_service(settings, cluster))
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, model_calls, folders.models, cluster)
     storage = build_storage(settings, cluster)
@@ -140,7 +139,7 @@ def build_services(settings: MochiSettings) -> Services:
     return Services(
         settings=settings,
         sessions=_build_sessions(settings, storage, questions, summaries),
-        attachments=attachments,
+        attachments=files,
         prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
         preparer=preparer,
