@@ -67,8 +67,7 @@ async def export_session(
     services = get_services()
     session = await asyncio.to_thread(services.sessions.get, session_id)
     pieces, warning = await asyncio.to_thread(_begin, services, session, format)
-    # Its values stay in memory until all is sent.
-    is_large = sum(map(size_of_message, session.messages)) > LARGE_BYTES
+    is_large = await asyncio.to_thread(_is_large, session)
     place = await services.large_answers.enter() if is_large else None
     ending, content_type = _ENDINGS[format]
     response = StreamingHttpResponse(PiecesFromThreads(pieces, place), content_type=content_type)
@@ -86,6 +85,11 @@ def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterat
     export = SessionExport(session, services.attachments.store)
     missing = ", ".join(each.id for each in export.missing)
     return export.pieces(), f"not kept any more: {missing}" if missing else ""
+
+
+def _is_large(session: Session) -> bool:
+    """Return whether a session takes much memory, which it does until all is sent."""
+    return sum(map(size_of_message, session.messages)) > LARGE_BYTES
 
 
 class PiecesFromThreads:
