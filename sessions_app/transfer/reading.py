@@ -31,7 +31,7 @@ from sessions_app.transfer.layout import (
 PIECE_BYTES = 1 << 20
 _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError),
-    *(EOFError, ValueError, OverflowError),
+    *(EOFError, ValueError, OverflowError, LookupError),
 )
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _ENCRYPTED = 0x1
@@ -79,7 +79,7 @@ class SessionArchive:
         self._limits = limits
         with _refusing():
             self._zip = zipfile.ZipFile(_BoundedReads(file, limits.directory_bytes))
-            entries = [entry for entry in self._zip.infolist() if not entry.is_dir()]
+            entries = [each for each in self._zip.infolist() if not each.filename.endswith("/")]
         _check(entries, limits, archive_bytes=file.seek(0, io.SEEK_END))
         sessions = _by_id(entries, session_named)
         attachments = _by_id(entries, attachment_named)
