@@ -79,6 +79,7 @@ class AgentPreparation:
             follows_settings=False,
             rules=rules,
             plan=plan,
+            attached=self.preparer.attached(self.info),
         )
 
     def _refreshed(self, session: Session) -> Session:

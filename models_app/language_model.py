@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from sessions_app.attachments.media_type import GIF, HEIC, JPEG, PDF, PNG, TEXT, WEBP
 from sessions_app.messages import NO_EXTRA, Message, ToolCall, ToolSpec
 
 ThinkLevel = Literal["low", "medium", "high"]
@@ -69,10 +70,31 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return "thinking" in self.capabilities
 
     @property
+    def can_see(self) -> bool:
+        """Return whether the model may be shown images; assumed where nothing is known."""
+        return not self.capabilities or "vision" in self.capabilities
+
+    def takes(self, media_type: str) -> bool:
+        """Return whether the model may be sent a file of this type; texts are read to it."""
+        if media_type == TEXT:
+            return True
+        return self.can_see and media_type in _TAKEN.get(self.provider, IMAGES_OF_MOST)
+
+    @property
     def can_call_tools(self) -> bool:
         """Return whether the model may be offered tools; assumed where nothing is known."""
         return not self.capabilities or "tools" in self.capabilities
 
+
+IMAGES_OF_MOST = frozenset({PNG, JPEG, WEBP, GIF})
+_TAKEN: Mapping[str, frozenset[str]] = {
+    "ollama": frozenset({PNG, JPEG, WEBP}),
+    "anthropic": IMAGES_OF_MOST | {PDF},
+    "google": frozenset({PNG, JPEG, WEBP, HEIC, PDF}),
+    "openai": IMAGES_OF_MOST | {PDF},
+    "openrouter": IMAGES_OF_MOST | {PDF},
+}
+"""The types that providers take, by their documents; other servers copy OpenAI's images."""
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 """The ``answer_schema`` of an answer that may be any JSON object."""
@@ -99,6 +121,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
             is yielded. It saves waking a task for every token (docs/decisions/0019), and a
             provider may ignore it. It must not raise.
         purpose: What the answer is for; providers do not see it.
+        files: The bytes of the messages' attachments that are to be sent, by id; an attachment
+            that is not among them is left out.
     """
 
     model: str
@@ -111,6 +135,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema: Mapping[str, Any] | None = None
     requires_call: bool = False
     sink: "Callable[[Sequence[Delta]], bool] | None" = None
+    files: Mapping[str, bytes] = NO_EXTRA
     purpose: Purpose = "chat"
 
 

@@ -16,6 +16,7 @@ from chat.errors import NothingToContinue
 from chat.start.offered_tools import first_call, offered_tools
 from chat.start.turn_request import TurnRequest
 from chat.summaries.prompt import bare_name
+from chat.turn.attached_files import AttachedFiles
 from chat.turn.delegation import Delegate
 from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
@@ -96,6 +97,7 @@ class TurnPreparer:
     dynamic_window: bool
     delegate: Delegate | None = None
     context_strategy: str = DEFAULT_STRATEGY
+    read_attachment: Callable[[str], bytes] | None = None
 
     async def available_tools_of(self, session: Session) -> AvailableTools:
         """Return what a session's next request would offer, agents too, if it selects nothing."""
@@ -111,6 +113,12 @@ class TurnPreparer:
             return listing
         delegated = await self.delegate.listing(selection.agents)
         return msgspec.structs.replace(listing, tools={**listing.tools, **delegated.tools})
+
+    def attached(self, info: ModelInfo | None) -> AttachedFiles | None:
+        """Return what reads images and files for a model; what it takes is tried if not known."""
+        if self.read_attachment is None:
+            return None
+        return AttachedFiles(self.read_attachment, info.takes if info else lambda _: True)
 
     def window(self, session: Session, info: ModelInfo | None, tokens: int) -> WindowChoice:
         """Decide the context window of the next request, which takes so many tokens."""
@@ -234,6 +242,7 @@ class ChatPreparation:
             max_rounds=_rounds_of(model, preparer.max_rounds),
             rules=rules,
             plan=plan,
+            attached=preparer.attached(facts.info),
         )
 
     def _continuation(self, session: Session) -> Continuation | None:

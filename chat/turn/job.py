@@ -10,6 +10,7 @@ from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
 from chat.context.window import WindowChoice
 from chat.stream.events import TurnStarted
+from chat.turn.attached_files import AttachedFiles
 from chat.turn.phases import Phases
 from models_app.language_model import LanguageModel, Purpose, Think
 from sessions_app.messages import NO_EXTRA, Message
@@ -43,6 +44,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
             session has none.
         rules: How its requests are made to fit.
         plan: What the first of them sends; made while the session is claimed, in that thread.
+        attached: What reads images and files for the model; None where none are sent.
         is_saved: Whether the session stays when the turn has ended.
     """
 
@@ -64,6 +66,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     follows_settings: bool = True
     rules: ContextRules = ContextRules()
     plan: ContextPlan | None = None
+    attached: AttachedFiles | None = None
     is_saved: bool = True
 
     @property

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -16,13 +16,14 @@ from chat.stream.commit_point import CommitPoint
 from chat.stream.events import StatusChanged
 from chat.stream.notes import RoundBegan
 from chat.stream.turn_stream import TurnStream
+from chat.turn.attached_files import have_attachments
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.session_writer import SessionRecorder
 from models_app.errors import ModelError
 from models_app.language_model import Delta, ModelRequest
 from models_app.window_sizes import fills_window
-from sessions_app.messages import AssistantMessage, Message, UserMessage
+from sessions_app.messages import NO_EXTRA, AssistantMessage, Message, UserMessage
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +175,9 @@ class ModelCaller:
         messages, phases = compacted.messages, self._job.phases
         if phases is not None:
             messages = phases.planning(messages) if planning else phases.executing(messages)
+        files: Mapping[str, bytes] = NO_EXTRA
+        if self._job.attached is not None and have_attachments(messages):
+            messages, files = await asyncio.to_thread(self._job.attached.load, messages)
         first_call, self._first_call = self._first_call, "optional"
         request = ModelRequest(
             model=self._job.model,
@@ -186,6 +190,7 @@ class ModelCaller:
             requires_call=first_call == "forced",
             purpose=self._job.purpose,
             sink=partial(self._take_at_once, answer),
+            files=files,
         )
         return asked_for_call(request) if first_call == "asked_for" else request
 

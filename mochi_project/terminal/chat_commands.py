@@ -1,6 +1,8 @@
 """Runs the commands that are typed within a conversation: ``/model``, ``/edit``, ``/retry``."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from chat.stream.events import Event
@@ -12,6 +14,7 @@ from sessions_app.suggestions import suggestion
 
 HELP = """\
 /model [NAME]     say which models there are, or let another one answer
+/attach [FILE]    send an image or a file with your next message
 /think [HOW]      let the model reason: on, off, low, medium, high
 /edit             change your last message, and have it answered
 /retry            answer the last message again, or go on where approval is due
@@ -22,7 +25,7 @@ HELP = """\
 Enter sends. Alt-Enter or CTRL-J begins a new line, as Enter does between
 \"\"\" and \"\"\". CTRL-C stops an answer and keeps what there is of it.
 Up and down find what you typed before."""
-NAMES = ("/edit", "/follow", "/help", "/model", "/new", "/quit", "/retry", "/think")
+NAMES = ("/attach", "/edit", "/follow", "/help", "/model", "/new", "/quit", "/retry", "/think")
 _SAME = {"/exit": "/quit", "/bye": "/quit", "/?": "/help"}
 _THINK: Mapping[str, Think] = {
     "on": True,
@@ -67,6 +70,7 @@ class ChatCommands:
         self._console = console
         self._read = read
         self._run: Mapping[str, Callable[[str], Awaitable[Event | None]]] = {
+            "/attach": self._attach,
             "/edit": self._edit,
             "/follow": self._follow,
             "/help": self._help,
@@ -128,6 +132,17 @@ class ChatCommands:
             return None
         return await self._conversation.edit(edited)
 
+    async def _attach(self, name: str) -> None:
+        if name:
+            try:
+                await self._conversation.attach(Path(_unquoted(name)))
+            except OSError as error:
+                self._console.error(f"{name}: {error.strerror}.")
+                return
+        waiting = self._conversation.attachments
+        names = ", ".join(attachment.name for attachment in waiting)
+        self._console.info(f"With your next message: {names or 'nothing'}.")
+
     async def _model(self, name: str) -> None:
         if name:
             await self._conversation.use_model(name)
@@ -151,6 +166,15 @@ class ChatCommands:
         think = self._conversation.think
         now = next((word for word, value in _THINK.items() if value is think), "as the model likes")
         self._console.info(f"Thinking: {now}.")
+
+
+def _unquoted(name: str) -> str:
+    """Return a path as it is: terminals quote what is dropped on them."""
+    try:
+        words = shlex.split(name)
+    except ValueError:  # a quotation mark that is part of the name
+        return name
+    return words[0] if len(words) == 1 else name
 
 
 def is_command(typed: str) -> bool:

@@ -77,7 +77,7 @@ class ChatLoop:
 
     async def _answer(self) -> None:
         typed = await self._stoppable(self._editor.read())
-        if typed.strip():
+        if typed.strip() or self._conversation.attachments:
             await self._show(self._do(typed))
 
     async def _show(self, work: Coroutine[Any, Any, Event | None]) -> None:
@@ -86,7 +86,7 @@ class ChatLoop:
         self._report(last)
 
     async def _do(self, typed: str) -> Event | None:
-        if is_command(typed):
+        if typed.strip() and is_command(typed):
             return await self._commands.run(typed)
         return await self._conversation.say(typed.strip())
 
@@ -134,6 +134,9 @@ class ChatLoop:
             mark = "> " if isinstance(message, UserMessage) else ""
             if message.content:
                 self._console.info(f"{mark}{message.content}")
+            if isinstance(message, UserMessage) and message.attachments:
+                names = ", ".join(attachment.name for attachment in message.attachments)
+                self._console.info(f"{mark}[{names}]")
         if any(not call.client_side for call in open_calls(session.messages)):
             self._console.info("[a tool call waits for approval; /retry goes on]")
 

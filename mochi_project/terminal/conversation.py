@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from chat.errors import NoActiveTurn
 from chat.service import ChatRequest, OpenTurn
@@ -10,13 +11,15 @@ from chat.start.turn_request import TurnRequest
 from chat.stream.events import Done, Event, ToolConfirmationRequired
 from chat.stream.numbered_event import Listener
 from mochi_project.terminal.approvals import Approvals, Questions
+from mochi_project.terminal.attaching import kept_file
 from mochi_project.terminal.console import Console
 from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.transcript import Show
 from mochi_project.wiring.services import Services
 from models_app.language_model import Think
 from sessions_app.errors import MochiError, SessionError, StorageError
-from sessions_app.messages import AssistantMessage, UserMessage, unmark_cancelled
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.messages import AssistantMessage, Attachment, UserMessage, unmark_cancelled
 from sessions_app.session import Session
 
 
@@ -28,6 +31,7 @@ class Conversation:
         model: The model of a session that is not made yet.
         think: Whether the model reasons first; None leaves it to the model.
         tools: The tools of a new session, or of the turns of one that is there.
+        attachments: The images and files that go with the next message.
         unanswered: The calls of the last turn that wait for an approval nobody could give.
     """
 
@@ -53,6 +57,7 @@ class Conversation:
         self.model = model
         self.think = think
         self.tools = tools
+        self.attachments: Sequence[Attachment] = ()
         self.unanswered: Sequence[ToolConfirmationRequired] = ()
         self._is_ours = session_id is None
         self._unsent: str | None = None
@@ -68,6 +73,18 @@ class Conversation:
         """
         self._unsent = text
         return await self._run(text)
+
+    async def attach(self, path: Path) -> Attachment:
+        """Keep a file, which goes with the next message.
+
+        Raises:
+            MochiError: It is too large, of no known type, or can't be kept.
+            OSError: It can't be read.
+        """
+        attachment = await kept_file(self._services.attachments, path)
+        if attachment.id not in {each.id for each in self.attachments}:
+            self.attachments = (*self.attachments, attachment)
+        return attachment
 
     async def retry(self) -> Event:
         """Answer the last message (again), or go on where an approval is waited for.
@@ -162,6 +179,8 @@ class Conversation:
         """Run a turn and show its events."""
         turn = await self._open(message)
         self.session_id, self._unsent = turn.session_id, None
+        if message is not None:
+            self.attachments = ()
         with self._interrupt.stops(Stop(self._services, turn.session_id)):
             last = await self._watch(turn.listener, turn.leave, turn.committed)
         if last is None:
@@ -200,9 +219,11 @@ class Conversation:
         return last
 
     async def _open(self, message: str | None) -> OpenTurn:
+        said = () if message is None else self._with_attachments(message)
         request = ChatRequest(
             turn=TurnRequest(
-                message=message,
+                message=None if said else message,
+                messages=said,
                 think=self.think,
                 selected_tools=self.tools,
                 approvals="wait" if self._approvals.can_answer else "suspend",
@@ -214,6 +235,19 @@ class Conversation:
         waiting = self._console.saying("[waiting for the model's server; CTRL-C gives up]")
         with self._interrupt.stops(opening.cancel), waiting:
             return await opening
+
+    def _with_attachments(self, text: str) -> Sequence[UserMessage]:
+        """Return the message with its attachments; nothing where it has none."""
+        if not self.attachments:
+            return ()
+        return [
+            UserMessage(
+                content=text,
+                message_id=new_message_id(),
+                timestamp=utc_now(),
+                attachments=tuple(self.attachments),
+            )
+        ]
 
     def _id(self) -> str:
         if self.session_id is None:

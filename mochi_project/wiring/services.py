@@ -67,7 +67,6 @@ class Services:
 
     settings: MochiSettings
     sessions: SessionManager
-    attachments: AttachmentService
     prompts: SystemPromptService
     models: ModelCatalogue
     preparer: TurnPreparer
@@ -82,6 +81,7 @@ class Services:
     executions: ExecutionLog
     agents: AgentCatalogue
     agent_chats: SessionManager
+    attachments: AttachmentService
     stores: Stores
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
@@ -118,15 +118,15 @@ def build_threads(settings: MochiSettings) -> WorkThreads:
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
     model_calls = ModelCallLog()
-    cluster = build_cluster(settings)
-    tools = build_tools(settings, cluster, files := build_attachment_service(settings, cluster))
+    cluster, threads = build_cluster(settings), build_threads(settings)
+    attachments = build_attachment_service(settings, cluster)
+    tools = build_tools(settings, cluster, attachments)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, model_calls, folders.models, cluster)
     storage = build_storage(settings, cluster)
     questions = build_questions(settings, cluster)
     summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
-    preparer = _build_preparer(settings, models, tools.catalogue)
-    threads = build_threads(settings)
+    preparer = _build_preparer(settings, models, tools.catalogue, attachments)
     agents = build_agents(
         settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )
@@ -139,7 +139,7 @@ def build_services(settings: MochiSettings) -> Services:
     return Services(
         settings=settings,
         sessions=_build_sessions(settings, storage, questions, summaries),
-        attachments=files,
+        attachments=attachments,
         prompts=SystemPromptService(build_prompts(settings, cluster)),
         models=models,
         preparer=preparer,
@@ -190,7 +190,10 @@ def _build_chat(
 
 
 def _build_preparer(
-    settings: MochiSettings, models: ModelCatalogue, tools: ToolCatalogue
+    settings: MochiSettings,
+    models: ModelCatalogue,
+    tools: ToolCatalogue,
+    attachments: AttachmentService,
 ) -> TurnPreparer:
     return TurnPreparer(
         models=models,
@@ -198,6 +201,7 @@ def _build_preparer(
         max_rounds=settings.max_tool_rounds,
         dynamic_window=settings.dynamic_context_window_enabled,
         context_strategy=settings.context_strategy,
+        read_attachment=attachments.store.read,
     )
 
 

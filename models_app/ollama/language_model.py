@@ -160,7 +160,10 @@ class OllamaLanguageModel:
         await clients.transport.aclose()
 
     async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
-        body = wire.encode_request(request, window)
+        if request.files:  # megabytes: others go on meanwhile
+            body = await asyncio.to_thread(wire.encode_request, request, window)
+        else:
+            body = wire.encode_request(request, window)
         clients = self._clients
         if clients is None or clients.loop is not asyncio.get_running_loop():
             clients = await self._open()

@@ -4,6 +4,7 @@ A reply is a stream of JSON lines. The hot path of the whole server runs through
 ``ReplyParser.feed``, so it works on whole network reads and allocates nothing but the deltas.
 """
 
+import base64
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,9 @@ from models_app.language_model import (
 from models_app.ollama import errors
 from models_app.tool_schemas import inline_references
 from sessions_app.messages import (
+    NO_EXTRA,
     AssistantMessage,
+    Attachment,
     Message,
     ToolCall,
     ToolMessage,
@@ -49,7 +52,7 @@ def encode_request(request: ModelRequest, context_window: int | None) -> bytes:
     return encode_body(
         chat_body(
             model=request.model,
-            messages=wire_messages(request.messages),
+            messages=wire_messages(request.messages, request.files),
             tools=[wire_tool(tool) for tool in request.tools],
             think=request.think,
             context_window=context_window,
@@ -115,19 +118,20 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, default=_plain).encode("ascii")
 
 
-def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the conversation in Ollama's form, oldest first.
+def wire_messages(
+    messages: Sequence[Message], files: Mapping[str, bytes] = NO_EXTRA
+) -> list[dict[str, Any]]:
+    """Return the conversation in Ollama's form, oldest first, with the images among ``files``.
 
     Reasoning is sent back only within the running tool round: a model needs it to go on from its
     own calls, and older reasoning only costs context. Answers without text and calls (cancelled
     before the first word) are left out.
     """
-    wired: list[dict[str, Any]] = []
-    in_running_round = True
+    wired, in_running_round = list[dict[str, Any]](), True
     for message in reversed(messages):
         # Nearly all are plain text, and a history can have thousands: no call for those.
         if type(message) is ToolMessage:
-            wired.append(_wire_tool_result(message))
+            wired.append(_wire_tool_result(message, files))
         elif type(message) is AssistantMessage and (
             message.tool_calls or message.cancelled or not message.content
         ):
@@ -138,6 +142,8 @@ def wire_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
             wired.append({"role": message.role, "content": message.content})
             if type(message) is UserMessage:
                 in_running_round = False
+                if message.attachments:
+                    wired[-1] |= _images(message.attachments, files)
     wired.reverse()
     return wired
 
@@ -172,11 +178,17 @@ def _wire_assistant(message: AssistantMessage, *, with_thinking: bool) -> dict[s
     return entry
 
 
-def _wire_tool_result(message: ToolMessage) -> dict[str, Any]:
+def _wire_tool_result(message: ToolMessage, files: Mapping[str, bytes]) -> dict[str, Any]:
     entry = {"role": "tool", "content": message.content, "tool_name": message.tool_name}
     if message.tool_call_id is not None:
         entry["tool_call_id"] = message.tool_call_id
-    return entry
+    return {**entry, **_images(message.attachments, files)} if message.attachments else entry
+
+
+def _images(attachments: Sequence[Attachment], files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return images in bare base64: Ollama refuses data URLs."""
+    found = [base64.b64encode(files[one.id]).decode() for one in attachments if one.id in files]
+    return {"images": found} if found else {}
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
+from models_app.scripted.received_files import with_files
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
 from models_app.scripted.wire import (
     ChatRequest,
@@ -263,7 +264,10 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    return "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+    return with_files(
+        "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text"),
+        [block["source"]["data"] for block in blocks if block.get("type") in {"image", "document"}],
+    )
 
 
 def _said(message: Mapping[str, Any]) -> list[Said]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from models_app.scripted.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
+from models_app.scripted.received_files import with_files
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
 from models_app.scripted.wire import ChatRequest, Refused, check_length, encode
 
@@ -176,7 +177,10 @@ def _part(chunk: Chunk) -> dict[str, Any]:
 
 
 def _text(parts: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(str(part["text"]) for part in parts if "text" in part)
+    return with_files(
+        "".join(str(part["text"]) for part in parts if "text" in part),
+        [part["inlineData"]["data"] for part in parts if "inlineData" in part],
+    )
 
 
 def _said(content: Mapping[str, Any]) -> list[Said]:

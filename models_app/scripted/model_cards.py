@@ -54,7 +54,16 @@ PLAIN = ModelCard(
     context_length=8192,
     capabilities=("completion",),
 )
-CARDS = (THINKER, PLAIN)
+SEEING = ModelCard(
+    name="scripted-vision:latest",
+    family="gemma3",
+    parameter_size="4B",
+    quantization_level="Q4_K_M",
+    size=3_338_801_804,
+    context_length=131_072,
+    capabilities=("completion", "tools", "vision"),
+)
+CARDS = (THINKER, PLAIN, SEEING)
 
 
 def find_card(name: str) -> ModelCard | None:

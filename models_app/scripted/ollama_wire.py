@@ -13,6 +13,7 @@ import msgspec
 
 from models_app.scripted import wire
 from models_app.scripted.model_cards import CARDS, ModelCard, find_card
+from models_app.scripted.received_files import with_files
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
 from models_app.scripted.wire import ChatRequest, Refused, joined
 
@@ -287,7 +288,11 @@ def _message(item: Any) -> Said:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
             raise Refused(400, "Value looks like object, but can't find closing '}' symbol")
-    return Said(str(item.get("role", "")), content if isinstance(content, str) else "")
+    try:
+        text = with_files(content if isinstance(content, str) else "", item.get("images") or [])
+    except ValueError as error:
+        raise Refused(400, str(error)) from error
+    return Said(str(item.get("role", "")), text)
 
 
 def _check_options(options: Any) -> None:

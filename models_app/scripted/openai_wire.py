@@ -14,6 +14,7 @@ from models_app.scripted.model_cards import (
     ModelCard,
     find_vendor_card,
 )
+from models_app.scripted.received_files import with_files
 from models_app.scripted.replies import Chunk, ReasoningChunk, Said, TextChunk, ToolCallChunk
 from models_app.scripted.wire import (
     ChatRequest,
@@ -285,8 +286,12 @@ def _message(item: Any) -> Said:
         raise Refused(400, "'messages' must be a list of objects")
     content = item.get("content")
     if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        content = "".join(part for part in parts if isinstance(part, str))
+        items = [part for part in content if isinstance(part, dict)]
+        content = with_files(
+            "".join(text for part in items if isinstance(text := part.get("text"), str)),
+            [part["image_url"]["url"] for part in items if part.get("type") == "image_url"]
+            + [part["file"]["file_data"] for part in items if part.get("type") == "file"],
+        )
     text = content if isinstance(content, str) else ""
     # Clients of local servers break up what a chat template would read as its own tokens, with a
     # joiner of no width. The marks of a block look like such tokens.

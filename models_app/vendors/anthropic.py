@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from models_app.vendors.settings import options_named, thinking_budget
 from models_app.vendors.signatures import running_round_is_signed
 from models_app.vendors.vendor import (
+    ALL_BUT_THINKING,
     ALL_CAPABILITIES,
-    CHAT_AND_TOOLS,
     ModelFactory,
     ModelFacts,
     Vendor,
@@ -40,7 +40,7 @@ class Anthropic(Vendor, frozen=True, kw_only=True):
         thinking = capabilities.get("thinking") if isinstance(capabilities, dict) else None
         thinks = not isinstance(thinking, dict) or thinking.get("supported") is not False
         return ModelFacts(
-            ALL_CAPABILITIES if thinks else CHAT_AND_TOOLS, item.get("max_input_tokens")
+            ALL_CAPABILITIES if thinks else ALL_BUT_THINKING, item.get("max_input_tokens")
         )
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:

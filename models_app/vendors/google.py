@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from models_app.vendors.settings import options_named, thinking_budget
 from models_app.vendors.vendor import (
+    ALL_BUT_THINKING,
     ALL_CAPABILITIES,
-    CHAT_AND_TOOLS,
     ModelFactory,
     ModelFacts,
     Vendor,
@@ -38,7 +38,7 @@ class Google(Vendor, frozen=True, kw_only=True):
         if "generateContent" not in methods:
             return ModelFacts(tuple(methods), context_length)
         thinks = item.get("thinking") is True
-        return ModelFacts(ALL_CAPABILITIES if thinks else CHAT_AND_TOOLS, context_length)
+        return ModelFacts(ALL_CAPABILITIES if thinks else ALL_BUT_THINKING, context_length)
 
     def sampling_settings(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``top_k``."""

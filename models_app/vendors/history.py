@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -32,7 +33,9 @@ from models_app.tool_schemas import inline_references
 from models_app.vendors.signatures import STATE_KEY, plain
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
+    NO_EXTRA,
     AssistantMessage,
+    Attachment,
     Message,
     SystemMessage,
     ToolCall,
@@ -47,13 +50,18 @@ _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _BEGINNING = "(The beginning of this conversation was left out.)"
 
 
-def model_messages(messages: Sequence[Message], vendor: str) -> list[ModelMessage]:
+def model_messages(
+    messages: Sequence[Message], vendor: str, files: Mapping[str, bytes] = NO_EXTRA
+) -> list[ModelMessage]:
     """Return the conversation, oldest first, as a request to one vendor holds it.
+
+    Of attachments those are sent that are among ``files``; what a tool returned follows its result
+    as if the user had sent it, because most vendors take nothing but text in results.
 
     Reasoning is left out, except the vendor's own in the running round of tool calls, which it
     requires to go on.
     """
-    history = _History(vendor)
+    history = _History(vendor, files)
     last_user = max(
         (index for index, item in enumerate(messages) if isinstance(item, UserMessage)), default=-1
     )
@@ -62,7 +70,7 @@ def model_messages(messages: Sequence[Message], vendor: str) -> list[ModelMessag
             case SystemMessage():
                 history.ask(SystemPromptPart(content=message.content))
             case UserMessage():
-                history.ask(UserPromptPart(content=message.content))
+                history.ask(_prompt(message.content, history.sent(message.attachments)))
             case AssistantMessage():
                 history.answer(message, with_thinking=index > last_user)
             case ToolMessage():
@@ -100,8 +108,10 @@ def request_parameters(
 class _History:
     """Builds the conversation, request by response, each call with its result right after it."""
 
-    def __init__(self, vendor: str) -> None:
+    def __init__(self, vendor: str, files: Mapping[str, bytes]) -> None:
         self._vendor = vendor
+        self._files = files
+        self._shown: list[UserPromptPart] = []
         self._messages: list[ModelMessage] = []
         self._parts: list[ModelRequestPart] = []
         self._open: dict[str, ToolCall] = {}
@@ -143,6 +153,16 @@ class _History:
             tool_name=call.name, content=message.content, tool_call_id=safe_id(call.id)
         )
 
+        if files := self.sent(message.attachments):
+            self._shown.append(_prompt(f"The result of {call.name} has:", files))
+
+    def sent(self, attachments: Sequence[Attachment]) -> list[BinaryContent]:
+        return [
+            BinaryContent(data=self._files[one.id], media_type=one.media_type)
+            for one in attachments
+            if one.id in self._files
+        ]
+
     def finish(self) -> list[ModelMessage]:
         self._close_calls()
         self._flush()
@@ -158,7 +178,8 @@ class _History:
                     tool_call_id=safe_id(call.id),
                 )
             )
-        self._open, self._results = {}, {}
+        self._parts += self._shown
+        self._open, self._results, self._shown = {}, {}, []
 
     def _flush(self) -> None:
         if self._parts:
@@ -193,6 +214,12 @@ class _History:
             provider_name=self._vendor if details else None,
             provider_details=details,
         )
+
+
+def _prompt(text: str, files: Sequence[BinaryContent]) -> UserPromptPart:
+    if not files:
+        return UserPromptPart(content=text)
+    return UserPromptPart(content=[*([text] if text.strip() else []), *files])
 
 
 def _details(state: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -140,7 +140,7 @@ class VendorLanguageModel:
         from models_app.vendors.http_client import opened_responses  # noqa: PLC0415
 
         reader = DeltaReader(self.vendor.name, request.model)
-        messages = model_messages(request.messages, self.vendor.name)
+        messages = model_messages(request.messages, self.vendor.name, request.files)
         opened: list[httpx2.Response] = []
         with typed_errors(self.vendor, request.model, clients.key):
             try:

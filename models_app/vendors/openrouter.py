@@ -32,6 +32,8 @@ class OpenRouter(Vendor, frozen=True, kw_only=True):
         capabilities = ["completion"] if not isinstance(output, list) or "text" in output else []
         capabilities += ["tools"] if "tools" in supported else []
         capabilities += ["thinking"] if "reasoning" in supported else []
+        shown = architecture.get("input_modalities") if isinstance(architecture, dict) else None
+        capabilities += ["vision"] if isinstance(shown, list) and "image" in shown else []
         return ModelFacts(tuple(capabilities), item.get("context_length"))
 
     def listed_name(self, model: str) -> str:

@@ -29,8 +29,8 @@ ModelFactory = Callable[[str], "Model"]
 """From a model's bare name to pydantic-ai's model."""
 
 CHAT = ("completion",)
-CHAT_AND_TOOLS = ("completion", "tools")
-ALL_CAPABILITIES = ("completion", "tools", "thinking")
+ALL_BUT_THINKING = ("completion", "tools", "vision")
+ALL_CAPABILITIES = ("completion", "tools", "thinking", "vision")
 """Also assumed of a model whose capabilities the provider does not state."""
 
 
@@ -38,7 +38,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """The facts that a provider's list states about a model.
 
     Attributes:
-        capabilities: ``completion``, ``tools``, ``thinking``; empty for a model that can't chat.
+        capabilities: ``completion``, ``tools``, ``thinking``, ``vision``; empty for a model that
+            can't chat.
         context_length: The longest context, as the provider wrote it: not validated yet.
     """
 

@@ -69,7 +69,7 @@ class Command(ReportCommand):
             Column("Size", no_wrap=True, justify="right"),
             box=None,
             pad_edge=False,
-            padding=(0, 2, 0, 0),
+            padding=(0, 1, 0, 0),
         )
         for info in infos:
             table.add_row(
@@ -117,7 +117,7 @@ def _tokens(info: ModelInfo) -> str:
 
 def _more_than_chat(info: ModelInfo) -> str:
     """Return the abilities that not every listed model has."""
-    return printable(", ".join(name for name in info.capabilities if name != "completion"))
+    return printable(" ".join(name for name in info.capabilities if name != "completion"))
 
 
 def _gigabytes(info: ModelInfo) -> str:

@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -54,6 +55,14 @@ class Command(MochiCommand):
         )
         add_conversation_arguments(parser)
         parser.add_argument(
+            "--attach",
+            action="append",
+            metavar="FILE",
+            type=Path,
+            default=[],
+            help="an image or a file that goes with the message; repeatable",
+        )
+        parser.add_argument(
             "--json", action="store_true", help="print each event as a line of JSON"
         )
 
@@ -83,6 +92,8 @@ async def _send(console: Console, options: Mapping[str, Any], text: str | None) 
         show = _Announced(console, show)
     opened = open_conversation(django_settings.MOCHI, console, show, Interrupt(), options)
     async with opened as (conversation, _):
+        for path in options["attach"]:
+            await conversation.attach(path)
         try:
             last = await (conversation.retry() if text is None else conversation.say(text))
         except MochiError:
@@ -128,7 +139,9 @@ def _target(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
     is_new = session == NEW_SESSION and not options["last"]
     if text == FROM_STDIN:
         text = sys.stdin.read()
-    if text is not None and not text.strip():
+    if text is None and options["attach"]:
+        text = ""  # the files are the message
+    if text is not None and not text.strip() and not options["attach"]:
         raise CommandError("The message is blank.")
     if is_new and text is None:
         raise CommandError("A new session needs a message: send new TEXT, or `-` to read stdin.")

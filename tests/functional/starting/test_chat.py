@@ -1,5 +1,6 @@
 """``mochi-server chat``, as a person uses it: a real process on a terminal, scripted models."""
 
+import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from tests.functional.starting.dates_tool import (
 )
 from tests.functional.starting.person import STALLING, Person, end
 from tests.functional.starting.terminal import CONTROL_C, READY
+from tests.unit.sessions_app.attachments.images import png
 
 RED = "\x1b[31m"
 UP = "\x1b[A"
@@ -243,3 +245,25 @@ def test_without_a_terminal_it_points_to_send(person: Person) -> None:
     ended = run_process(command, cwd=person.data_dir, env=person.environment)
     assert ended.returncode == 1
     assert "chat needs a terminal; `send` is for scripts" in ended.stderr
+
+
+def test_files_wait_for_the_next_message(person: Person) -> None:
+    (person.data_dir / "my cat.png").write_bytes(png())
+    chat = person.opens()
+    chat.enter("/attach none.png")
+    chat.read_until("none.png: No such file or directory.")
+    chat.enter("/attach 'my cat.png'")
+    chat.read_until("With your next message: my cat.png.")
+    chat.enter("What is this?")
+    chat.enter("Thank you.")
+    end(chat)
+    (session_id,) = person.sessions()
+    again = person.opens(session_id)
+    again.read_until("Thank you.")
+    end(again)
+    file = person.data_dir / "chat_sessions" / f"{session_id}.json"
+    asked = json.loads(file.read_text())["messages"][::2]
+    assert [[each["name"] for each in message.get("attachments", [])] for message in asked] == [
+        ["my cat.png"],
+        [],
+    ]

@@ -23,6 +23,7 @@ from tests.functional.starting.dates_tool import (
     saying,
 )
 from tests.functional.starting.terminal import CONTROL_C, Terminal
+from tests.unit.sessions_app.attachments.images import png
 
 NEW = ("new", "--model", "qwen3:14b")
 
@@ -338,3 +339,26 @@ def test_the_model_of_a_new_session_is_chosen_and_said(send: Sender) -> None:
     (path,) = (send.data_dir / "chat_sessions").glob(f"{session_of(second)}.json")
     contents = [message["content"] for message in json.loads(path.read_text())["messages"]]
     assert contents[1::2] == ["two", "three"]
+
+
+def test_files_go_with_a_message_or_are_one(send: Sender, tmp_path: Path) -> None:
+    cat, notes = tmp_path / "cat.png", tmp_path / "notes.txt"
+    cat.write_bytes(png())
+    notes.write_text("a note")
+    first = send(*NEW, "What is this?", "--attach", str(cat), "--attach", str(notes))
+    assert first.returncode == 0, first.stderr
+    second = send("--last", "--attach", str(notes))
+    assert second.returncode == 0, second.stderr
+    asked = send.messages()[::2]
+    assert [message["content"] for message in asked] == ["What is this?", ""]
+    assert [[each["name"] for each in message["attachments"]] for message in asked] == [
+        ["cat.png", "notes.txt"],
+        ["notes.txt"],
+    ]
+
+
+def test_a_file_that_can_not_be_sent_leaves_no_session(send: Sender, tmp_path: Path) -> None:
+    ended = send(*NEW, "What is this?", "--attach", str(tmp_path / "none.png"))
+    assert ended.returncode == 1
+    assert "none.png: No such file or directory." in ended.stderr
+    assert not send.sessions()

@@ -153,10 +153,12 @@ async def test_every_configured_providers_models_are_listed(of_all, scripted):
     assert [(info.provider, info.name) for info in listing.models] == [
         ("ollama", "qwen3:14b"),
         ("ollama", "scripted-plain:latest"),
+        ("ollama", "scripted-vision:latest"),
         ("openrouter", "openrouter:qwen/qwen3-14b"),
         ("openrouter", "openrouter:meta-llama/llama-3.2-1b-instruct"),
         ("mine", "mine:qwen3:14b"),
         ("mine", "mine:scripted-plain:latest"),
+        ("mine", "mine:scripted-vision:latest"),
     ]
     assert listing.unavailable == []
 

@@ -29,11 +29,15 @@ async def ask(http: aiohttp.ClientSession, **body: Any) -> tuple[int, Any]:
     return reply.status, await reply.json()
 
 
-async def test_two_models_are_listed_and_the_quick_starts_is_first(
+async def test_the_models_are_listed_and_the_quick_starts_is_first(
     client: ollama.AsyncClient,
 ) -> None:
     listed = (await client.list()).models
-    assert [model.model for model in listed] == ["qwen3:14b", "scripted-plain:latest"]
+    assert [model.model for model in listed] == [
+        "qwen3:14b",
+        "scripted-plain:latest",
+        "scripted-vision:latest",
+    ]
     assert all(model.details and model.details.format == "gguf" for model in listed)
 
 

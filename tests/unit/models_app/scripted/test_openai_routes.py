@@ -32,6 +32,7 @@ async def test_the_models_are_listed_and_shown(client: openai.AsyncOpenAI) -> No
     assert [model.id async for model in client.models.list()] == [
         "qwen3:14b",
         "scripted-plain:latest",
+        "scripted-vision:latest",
     ]
     assert (await client.models.retrieve("scripted-plain")).id == "scripted-plain:latest"
     with pytest.raises(openai.NotFoundError):

@@ -87,7 +87,10 @@ async def test_openrouter_tells_all(serve: Serve) -> None:
                     "id": "a/b",
                     "context_length": 100,
                     "supported_parameters": ["tools", "reasoning"],
-                    "architecture": {"output_modalities": ["text", "image"]},
+                    "architecture": {
+                        "input_modalities": ["text", "image"],
+                        "output_modalities": ["text", "image"],
+                    },
                 },
                 {"id": "a/plain", "context_length": None, "supported_parameters": []},
                 {"id": "a/painter", "architecture": {"output_modalities": ["image"]}},
@@ -100,7 +103,8 @@ async def test_openrouter_tells_all(serve: Serve) -> None:
     b, plain = await models.list_models()
 
     assert (b.name, b.context_length, b.provider) == ("openrouter:a/b", 100, "openrouter")
-    assert tuple(b.capabilities) == ("completion", "tools", "thinking")
+    assert tuple(b.capabilities) == ("completion", "tools", "thinking", "vision")
+    assert not plain.can_see
     assert (plain.name, plain.context_length) == ("openrouter:a/plain", None)
     assert tuple(plain.capabilities) == ("completion",)
     # A variant is the model with another routing.

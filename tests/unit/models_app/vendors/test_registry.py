@@ -30,7 +30,7 @@ async def main():
     vendors = [VendorLanguageModel(vendor, key_of={{}}.get) for vendor in KNOWN_VENDORS]
     catalogue = ModelCatalogue(OllamaLanguageModel(server.url), vendors)
     await catalogue.warm_up()
-    assert len((await catalogue.listing()).models) == 2
+    assert len((await catalogue.listing()).models) == 3
     assert await catalogue.look_up("openai:gpt-5.1") is None
     model, name = catalogue.resolve("qwen3:14b")
     said = UserMessage(content="Hello", message_id="u", timestamp="t")
@@ -54,7 +54,7 @@ async def main():
     server = ScriptedModelServer(words_per_second=0)
     await server.start()
     model = VendorLanguageModel(make_vendor("mine", base_url=server.url + "/v1", key_variable=None))
-    assert len(await model.list_models()) == 2
+    assert len(await model.list_models()) == 3
     print([name for name in {HEAVY!r} if name in sys.modules])
     said = UserMessage(content="Hello", message_id="u", timestamp="t")
     async for batch in model.stream(ModelRequest(model="qwen3:14b", messages=[said])):

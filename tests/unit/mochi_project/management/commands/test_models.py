@@ -89,7 +89,7 @@ def test_name_context_and_abilities_stand_in_one_line_of_80_columns(run, setting
     monkeypatch.setenv("COLUMNS", "80")
     settings.MOCHI = settings.MOCHI.model_copy(update={"test_mode": True})
     lines = [" ".join(line.split()) for line in run("", "list").splitlines()]
-    assert "qwen3:14b 40,960 tools, thinking 9.3 GB" in lines
+    assert "qwen3:14b 40,960 tools thinking 9.3 GB" in lines
     assert "openrouter:meta-llama/llama-3.2-1b-instruct 8,192" in lines
 
 

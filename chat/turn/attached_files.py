@@ -1,0 +1,75 @@
+"""Gets the bytes of attachments for a model: images as files, texts as part of the message."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sessions_app.attachments.media_type import IMAGES, TEXT
+from sessions_app.errors import AttachmentNotFound
+from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
+
+Attaching = UserMessage | ToolMessage
+
+
+def have_attachments(messages: Sequence[Message]) -> bool:
+    """Return whether any of the messages has an image or a file."""
+    return any(isinstance(message, Attaching) and message.attachments for message in messages)
+
+
+def left_out(attachment: Attachment) -> str:
+    """Return the mention of an attachment that a model does not get."""
+    kind = "image" if attachment.media_type in IMAGES else "file"
+    return f"[{kind} {attachment.name} left out]"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFiles:
+    """Reads what messages refer to, as far as a model takes it.
+
+    Attributes:
+        read: Returns a file's bytes; blocks. ``AttachmentNotFound`` where it is gone.
+        takes: Says whether the model takes files of a type.
+    """
+
+    read: Callable[[str], bytes]
+    takes: Callable[[str], bool]
+
+    def load(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Mapping[str, bytes]]:
+        """Return the messages with texts in them, and the bytes of other attachments. Blocks.
+
+        What the model does not take, and what is gone, is only mentioned: a conversation goes on
+        after its model has changed.
+        """
+        files: dict[str, bytes] = {}
+        return [self._loaded(message, files) for message in messages], files
+
+    def _loaded(self, message: Message, files: dict[str, bytes]) -> Message:
+        if not isinstance(message, Attaching) or not message.attachments:
+            return message
+        texts = [self._text(attachment, files) for attachment in message.attachments]
+        parts = [part for part in (message.content, *texts) if part]
+        return msgspec.structs.replace(message, content="\n\n".join(parts))
+
+    def _text(self, attachment: Attachment, files: dict[str, bytes]) -> str:
+        """Return what stands in the message for an attachment; nothing where its bytes are sent."""
+        if attachment.id in files:
+            return ""
+        if not self.takes(attachment.media_type):
+            return left_out(attachment)
+        try:
+            data = self.read(attachment.id)
+        except AttachmentNotFound:
+            return left_out(attachment)
+        if attachment.media_type == TEXT:
+            return fenced(attachment.name, data.decode("utf-8", "replace"))
+        files[attachment.id] = data
+        return ""
+
+
+def fenced(name: str, text: str) -> str:
+    """Return a text file as a block of code under its name, whatever fences are in it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{name}:\n{fence}\n{text.rstrip()}\n{fence}"

@@ -1,0 +1,74 @@
+"""What a model gets of attachments: bytes, texts, or a mention."""
+
+from chat.turn.attached_files import AttachedFiles, fenced, have_attachments
+from sessions_app.errors import AttachmentNotFound
+from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
+
+NOW = "2026-11-22T10:00:00.000000+00:00"
+CAT = Attachment(id="sha256:ca", name="cat.png", media_type="image/png", size=3)
+NOTES = Attachment(id="sha256:00", name="notes.md", media_type="text/plain", size=9)
+PAPER = Attachment(id="sha256:da", name="paper.pdf", media_type="application/pdf", size=5)
+KEPT = {CAT.id: b"cat", NOTES.id: b"Remember\n", PAPER.id: b"%PDF-"}
+
+
+def said(content: str, *attachments: Attachment) -> UserMessage:
+    return UserMessage(content=content, message_id="1", timestamp=NOW, attachments=attachments)
+
+
+def read(attachment_id: str) -> bytes:
+    try:
+        return KEPT[attachment_id]
+    except KeyError:
+        raise AttachmentNotFound(attachment_id) from None
+
+
+def loaded(*messages: Message, blind: bool = False) -> tuple[list[str], dict[str, bytes]]:
+    takes = {"text/plain"} if blind else {"text/plain", "image/png"}
+    found, files = AttachedFiles(read, takes.__contains__).load(messages)
+    return [message.content for message in found], dict(files)
+
+
+def test_an_image_is_sent_as_bytes_once() -> None:
+    contents, files = loaded(said("Who?", CAT), said("Again?", CAT))
+    assert contents == ["Who?", "Again?"]
+    assert files == {CAT.id: b"cat"}
+
+
+def test_a_text_is_sent_in_the_message_as_a_block_under_its_name() -> None:
+    contents, files = loaded(said("Look:", NOTES), said("", NOTES))
+    assert contents == [
+        "Look:\n\nnotes.md:\n```\nRemember\n```",
+        "notes.md:\n```\nRemember\n```",
+    ]
+    assert files == {}
+
+
+def test_fences_in_a_text_do_not_end_its_block() -> None:
+    assert fenced("a.md", "```\ncode\n````\n").startswith("a.md:\n`````\n")
+
+
+def test_what_a_model_does_not_take_is_mentioned() -> None:
+    contents, files = loaded(said("Read:", PAPER, CAT), blind=True)
+    assert contents == ["Read:\n\n[file paper.pdf left out]\n\n[image cat.png left out]"]
+    assert files == {}
+
+
+def test_what_is_gone_is_mentioned() -> None:
+    gone = Attachment(id="sha256:ff", name="gone.png", media_type="image/png", size=1)
+    contents, files = loaded(said("Look!", gone))
+    assert contents == ["Look!\n\n[image gone.png left out]"]
+    assert files == {}
+
+
+def test_results_of_tools_have_attachments_too() -> None:
+    result = ToolMessage(content="A map.", message_id="1", timestamp=NOW, attachments=(CAT,))
+    assert have_attachments([result])
+    assert loaded(result) == (["A map."], {CAT.id: b"cat"})
+
+
+def test_messages_without_attachments_stay_the_same_objects() -> None:
+    answer = AssistantMessage(content="Hi", message_id="2", timestamp=NOW)
+    messages = [said("Hello"), answer]
+    assert not have_attachments(messages)
+    found, _ = AttachedFiles(read, lambda _: True).load(messages)
+    assert all(one is other for one, other in zip(found, messages, strict=True))
