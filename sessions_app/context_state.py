@@ -1,4 +1,4 @@
-"""Records which messages of a session are not sent to the model any more. Pure."""
+"""Records which messages and attachments are not sent to the model any more. Pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,19 @@ from sessions_app.messages import NO_EXTRA, Message
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
-    """The span of messages that compaction dropped from requests; the session keeps them.
+    """A span of messages, and images, that requests leave out; the session keeps them.
 
     Attributes:
         strategy: The strategy that dropped them; another one starts afresh.
         first_id: The message id of the first dropped message.
         last_id: The message id of the last one.
-        count: How many there are.
+        count: How many there are; 0 where attachments alone are left out.
         digest: Of these messages (``digest_of``): when one of them changes, the state is void.
         created_at: When they were dropped (UTC, ISO 8601).
         summary: Is sent to the model in their place; None sends nothing.
         model: The model that wrote the summary.
+        files_until: The message id of the last message whose images and PDFs are left out, as are
+            those of all messages before it; None leaves out none.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -32,6 +34,7 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     summary: str | None = None
     model: str | None = None
+    files_until: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
 
@@ -44,7 +47,7 @@ def digest_of(messages: Sequence[Message]) -> str:
 
 def context_state_to_json(state: ContextState) -> dict[str, Any]:
     """Return the state as it stands in a file."""
-    document = {
+    document: dict[str, Any] = {
         "strategy": state.strategy,
         "first_id": state.first_id,
         "last_id": state.last_id,
@@ -54,6 +57,8 @@ def context_state_to_json(state: ContextState) -> dict[str, Any]:
         "summary": state.summary,
         "model": state.model,
     }
+    if state.files_until is not None:
+        document["files_until"] = state.files_until
     return {**document, **state.extra}
 
 

@@ -126,6 +126,7 @@ class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """The system prompt."""
 
     role: ClassVar[str] = "system"
+    attachments: ClassVar[tuple[Attachment, ...]] = ()
     source_file: Annotated[str | None, Meta(description="the prompt file")] = None
 
 
@@ -133,6 +134,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     """A message of a model."""
 
     role: ClassVar[str] = "assistant"
+    attachments: ClassVar[tuple[Attachment, ...]] = ()
     model: Annotated[str, Meta(description="the model that answered")] = ""
     eval_count: Annotated[int | None, Meta(description="tokens of the answer")] = None
     prompt_eval_count: Annotated[int | None, Meta(description="tokens of the request")] = None

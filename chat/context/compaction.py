@@ -9,7 +9,9 @@ from functools import partial
 
 import msgspec
 
-from chat.context.plan import Compaction, ContextPlan, plan_request
+from chat.context.attachment_costs import TAKES_EVERYTHING, AttachmentRules
+from chat.context.plan import ContextPlan, plan_request
+from chat.context.session_history import Compaction
 from chat.context.strategy import STRATEGIES, Strategy
 from chat.context.window import WindowChoice, grow, limit_of
 from chat.errors import SummaryTimedOut
@@ -19,6 +21,7 @@ from chat.summaries.prompt import (
     LONGEST_SECONDS,
     readable_tokens,
     transcript,
+    with_names,
 )
 from models_app.errors import ContextOverflow, ModelError
 from models_app.language_model import LanguageModel, ModelRequest
@@ -63,6 +66,7 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
         can_think: Whether the model reasons unless it is told not to.
         default_prompt: The model's own system prompt, for sessions that have none.
         instructions: System text of this turn, which comes before any other.
+        attachments: What the model takes of images and PDFs.
     """
 
     strategy: Strategy = STRATEGIES["none"]
@@ -71,6 +75,7 @@ class ContextRules(msgspec.Struct, frozen=True, kw_only=True):
     can_think: bool = False
     default_prompt: str | None = None
     instructions: str | None = None
+    attachments: AttachmentRules = TAKES_EVERYTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +114,7 @@ def plan_with(
         tools=tools,
         default_prompt=rules.default_prompt,
         instructions=rules.instructions,
+        attachments=rules.attachments,
         now=now,
     )
 
@@ -170,7 +176,7 @@ class RequestCompactor:
             session = await keep(await self._state_after(plan.compaction, window, session))
             plan = await self._plan(session)
         elif plan.state is not session.metadata.context_state:
-            await keep(None)
+            await keep(plan.state)
         return CompactedRequest(messages=plan.messages, window=self._grown(window, plan))
 
     async def _plan(self, session: Session) -> ContextPlan:
@@ -279,7 +285,7 @@ def _pieces(messages: Sequence[Message], characters: int) -> list[Sequence[Messa
     pieces: list[list[Message]] = [[]]
     used = 0
     for message in messages:
-        length = len(message.content) + 20
+        length = len(with_names(message)) + 20
         if used + length > characters and pieces[-1]:
             pieces.append([])
             used = 0

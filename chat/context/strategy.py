@@ -26,6 +26,11 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     cut: Cut | None = None
     summarizes: bool = False
 
+    @property
+    def shortens(self) -> bool:
+        """Return whether it leaves anything out."""
+        return self.filters or self.cut is not None
+
 
 _CUTS: dict[str, Cut] = {
     "summarize_history": "tokens",

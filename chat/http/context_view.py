@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from chat.context.compaction import ContextRules, plan_with
-from chat.context.plan import ContextPlan, DroppedMessage, plan_request
+from chat.context.plan import ContextPlan, plan_request
+from chat.context.session_history import DroppedMessage
 from chat.context.tokens import estimate_message, estimate_tools
 from chat.context.window import choose_window, model_changed
 from sessions_app.format.json_pieces import Many

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from models_app.errors import ContextOverflow
 from models_app.structured import Question
+from sessions_app.attachments.names import mention
 from sessions_app.labels import wants_title
 from sessions_app.messages import (
     AssistantMessage,
@@ -196,16 +197,25 @@ def transcript(messages: Sequence[Message], characters: int) -> str:
 def _line(message: Message) -> str | None:
     match message:
         case UserMessage():
-            return f"User: {_shortened(message.content, MESSAGE_LENGTH)}"
+            return f"User: {_shortened(with_names(message), MESSAGE_LENGTH)}"
         case AssistantMessage():
             text = _shortened(unmark_cancelled(message.content), MESSAGE_LENGTH)
             calls = ", ".join(call.name for call in message.tool_calls)
             said = " ".join(filter(None, [text, f"(uses {calls})" if calls else ""]))
             return f"Assistant: {said}" if said else None
         case ToolMessage():
-            return f"Result of {message.tool_name}: {_shortened(message.content, RESULT_LENGTH)}"
+            return (
+                f"Result of {message.tool_name}: {_shortened(with_names(message), RESULT_LENGTH)}"
+            )
         case SystemMessage():
             return None
+
+
+def with_names(message: Message) -> str:
+    """Return a message's text with the names of its attachments: those are all that is read."""
+    if not message.attachments:
+        return message.content
+    return " ".join(filter(None, [message.content, *map(mention, message.attachments)]))
 
 
 def _shortened(text: str, length: int) -> str:

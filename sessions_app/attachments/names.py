@@ -3,6 +3,7 @@
 from pathlib import PurePosixPath
 
 from sessions_app.attachments import media_type as types
+from sessions_app.messages import Attachment
 
 NAME_LENGTH = 255
 _SUFFIXES = {
@@ -34,3 +35,14 @@ def checked_name(name: str | None, media_type: str) -> str:
     if not dot or len(suffix) > 16:
         return cleaned[:NAME_LENGTH]
     return f"{stem[: NAME_LENGTH - len(suffix) - 1]}.{suffix}"
+
+
+def mention(attachment: Attachment, *, left_out: bool = False) -> str:
+    """Return the words for an attachment where it is not shown itself: ``[image cat.png]``.
+
+    Args:
+        attachment: The attachment.
+        left_out: Whether they also say that it was left out.
+    """
+    kind = "image" if attachment.media_type in types.IMAGES else "file"
+    return f"[{kind} {attachment.name}{' left out' if left_out else ''}]"

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.context.history import for_model
-from chat.context.plan import TARGET_SHARE, TRIGGER_SHARE, plan_request, span_of
+from chat.context.plan import TARGET_SHARE, TRIGGER_SHARE, plan_request
+from chat.context.session_history import span_of
 from chat.context.strategy import STRATEGIES, strategy_of
 from chat.context.tokens import estimate_messages
 from sessions_app.calls import pair_calls

@@ -1,5 +1,6 @@
 """Estimates of what a request costs, and how counts correct them."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from chat.context.tokens import (
     estimate_tools,
 )
 from sessions_app.messages import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
+from tests.unit.chat.context import pictures
 
 
 def said(content="Hello there", at="1"):
@@ -137,3 +139,79 @@ def test_the_prediction_of_a_long_conversation_is_close():
 
     assert estimate.tokens == pytest.approx(last.prompt_eval_count, rel=0.03)
     assert prompt > last.prompt_eval_count
+
+
+IMAGES = (pictures.image(),)
+
+
+def looked_at(tokens_of_image, *, rate=1.0, turns=10, files=IMAGES):
+    """Return a conversation with an image in every second question, as its provider counts it."""
+    messages, prompt = [], 300
+    for turn in range(turns):
+        attachments = files if turn % 2 else ()
+        messages.append(pictures.asked(turn, *attachments, content="x" * 800))
+        prompt += rate * estimate_message(said("x" * 800)) + tokens_of_image * len(attachments)
+        reply = pictures.answered(turn, "y" * 400, prompt_eval_count=round(prompt))
+        messages.append(reply)
+        prompt += rate * estimate_message(reply)
+    return messages, prompt
+
+
+@pytest.mark.parametrize("rate", [0.6, 1.5])
+@pytest.mark.parametrize("counted", [260, 1000, 5000])
+def test_images_are_measured_apart_and_do_not_spoil_the_measure_of_texts(counted, rate):
+    messages, _ = looked_at(counted, rate=rate)
+
+    calibration = calibrate(messages, "m")
+
+    assert calibration.factor == pytest.approx(rate, rel=0.02)
+    assert calibration.correct_files(1000) == pytest.approx(counted, rel=0.02)
+    assert calibration.correct_files(0) == 0
+
+
+def test_what_an_image_costs_is_predicted_from_earlier_ones():
+    messages, prompt = looked_at(2500, turns=9)
+    messages.append(pictures.asked(9, pictures.image(), content="x" * 800))
+    calibration = calibrate(messages, "m")
+
+    estimate = estimate_request(messages, (), model="m", calibration=calibration, vendor="")
+
+    assert estimate.tokens == pytest.approx(prompt + 204 + 2500, rel=0.01)
+    assert estimate_request(messages, (), model="m", calibration=calibration).tokens < prompt + 300
+
+
+def test_pdfs_and_what_a_model_does_not_take_measure_no_images():
+    with_pdfs, _ = looked_at(9000, files=(pictures.pdf(), pictures.image()))
+    unseen, _ = looked_at(0)
+
+    assert calibrate(with_pdfs, "m").estimated_files == 0
+    assert calibrate(with_pdfs, "m").factor == pytest.approx(1, rel=0.02)
+    blind = calibrate(unseen, "m", rules=pictures.BLIND)
+    assert (blind.estimated_files, blind.answers) == (0, 9)
+
+
+def test_counts_of_which_images_were_left_out_in_between_measure_nothing():
+    messages, _ = looked_at(1000)
+    fewer = [
+        msgspec.structs.replace(m, prompt_eval_count=m.prompt_eval_count - 150)
+        if m.role == "assistant" and m.timestamp > "006"
+        else m
+        for m in messages
+    ]
+
+    assert calibrate(fewer, "m", since="006a").factor == pytest.approx(1, rel=0.02)
+    assert calibrate(fewer, "m").factor < 0.95
+
+
+def test_a_text_file_is_counted_as_text():
+    plain = estimate_message(said("Hi"))
+    attached = pictures.asked(1, pictures.text("notes.txt", size=4000), content="Hi")
+    assert estimate_message(attached) == plain + (4000 + len("notes.txt") + 20) // 4
+    assert estimate_message(pictures.asked(1, pictures.image(), content="Hi")) == plain
+
+
+@given(counted=st.integers(-10, 10**9), estimated=st.integers(-10, 10**9))
+def test_a_correction_of_images_is_never_wild(counted, estimated):
+    found = Calibration(counted_files=counted, estimated_files=estimated)
+    assert 0.125 <= found.file_factor <= 8
+    assert found.factor == 1.0

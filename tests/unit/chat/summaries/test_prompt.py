@@ -22,6 +22,7 @@ from sessions_app.messages import (
     UserMessage,
 )
 from sessions_app.session import Session, SessionMetadata, WindowConfig
+from tests.unit.chat.context import pictures
 
 UNSUPPORTED = frozenset({"gpt-oss:20b"})
 
@@ -128,3 +129,17 @@ def test_a_summary_is_short_and_its_topics_are_names():
     for summary in ("", "  \n"):
         with pytest.raises(ValidationError):
             ConversationSummary(summary=summary, topics=[])
+
+
+def test_images_and_files_are_named():
+    messages = [
+        pictures.asked(1, pictures.image("cat.png"), pictures.text(), content="Look."),
+        pictures.asked(2, pictures.image("dog.png"), content=""),
+        pictures.result(3, pictures.pdf()),
+    ]
+
+    assert transcript(messages, 1000) == (
+        "User: Look. [image cat.png] [file notes.txt]\n"
+        "User: [image dog.png]\n"
+        "Result of look: See for yourself. [file report.pdf]"
+    )

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.attachments.names import NAME_LENGTH, checked_name
+from sessions_app.attachments.names import NAME_LENGTH, checked_name, mention
+from sessions_app.messages import Attachment
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,17 @@ def test_no_name_leads_elsewhere(name: str) -> None:
     assert "\\" not in checked
     assert checked not in {".", ".."}
     assert checked_name(checked, "image/png") == checked
+
+
+@pytest.mark.parametrize(
+    ("media_type", "left_out", "words"),
+    [
+        ("image/png", False, "[image cat]"),
+        ("image/heic", True, "[image cat left out]"),
+        ("application/pdf", True, "[file cat left out]"),
+        ("text/plain", False, "[file cat]"),
+    ],
+)
+def test_a_mention_says_what_it_stands_for(media_type: str, left_out: bool, words: str) -> None:
+    attachment = Attachment(id="sha256:0", name="cat", media_type=media_type, size=1)
+    assert mention(attachment, left_out=left_out) == words

@@ -113,11 +113,12 @@ states = st.builds(
     strategy=text,
     first_id=ids,
     last_id=ids,
-    count=st.integers(min_value=1, max_value=1000),
+    count=st.integers(min_value=0, max_value=1000),
     digest=text,
     created_at=times,
     summary=optional(text),
     model=optional(text),
+    files_until=optional(ids),
     extra=extras,
 )
 metadatas = st.builds(

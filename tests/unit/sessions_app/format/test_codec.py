@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app.context_state import ContextState, context_state_to_json
 from sessions_app.errors import SessionCorrupt, ValidationFailed
 from sessions_app.format.codec import decode, decode_head, encode
 from sessions_app.messages import (
@@ -375,3 +376,12 @@ def test_a_context_state_that_makes_no_sense_is_made_anew(state: dict[str, Any])
     data = json.dumps({"metadata": metadata, "messages": []}).encode()
 
     assert decode(data, SESSION_ID).metadata.context_state is None
+
+
+def test_a_context_state_without_dropped_files_is_written_as_ever() -> None:
+    state = ContextState(
+        strategy="s", first_id="a", last_id="b", count=2, digest="d", created_at=NOW
+    )
+    assert list(context_state_to_json(state)) == [
+        "strategy", "first_id", "last_id", "count", "digest", "created_at", "summary", "model"
+    ]  # fmt: skip
