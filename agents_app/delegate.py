@@ -13,7 +13,7 @@ from agents_app.catalogue import AgentCatalogue
 from agents_app.errors import AgentNotFound
 from agents_app.model_choice import ModelChoice
 from agents_app.narration import Narration
-from agents_app.output import output_of
+from agents_app.output import attachments_of, output_of
 from agents_app.phases import AgentPhases
 from agents_app.preparation import AgentPreparation
 from agents_app.prompts import EphemeralPrompts
@@ -103,14 +103,16 @@ class AgentDelegate:
             raise NobodyToAsk(outcome.confirmations)
         output = output_of(run.session_id, run.messages, outcome.error)
         turn.emit([run.narration.completed(run.session_id, output)])
+        attachments = attachments_of(run.messages)
         if outcome.error is not None:
             return ToolResult(
                 success=False,
                 result=output,
                 error_message=outcome.error.message,
                 error_code=outcome.error.code,
+                attachments=attachments,
             )
-        return ToolResult(success=True, result=output)
+        return ToolResult(success=True, result=output, attachments=attachments)
 
     async def _prepare(
         self,
@@ -132,6 +134,7 @@ class AgentDelegate:
         preparation = AgentPreparation(
             agent=agent,
             instruction=arguments.instruction,
+            attachments=turn.attachments,
             model=model,
             info=info,
             settings=turn.approver.settings,

@@ -116,14 +116,15 @@ class AgentLanguageModel:
             AgentInvalid: Something is wrong with it.
         """
         agent = await self._usable(model)
-        await self._choice.choose(agent, f"{AGENT_PREFIX}{model}")
-        info = _info(agent)
+        _, chosen = await self._choice.choose(agent, f"{AGENT_PREFIX}{model}")
+        info = _info(agent, sees=chosen is None or chosen.can_see)
         self._known.set(model, info)
         return info
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the agents that can be used, by name."""
-        return [_info(agent) for agent in (await self._agents.list()).values() if agent.valid]
+        """Return the agents that can be used, by name; whether they see, as far as is known."""
+        usable = [agent for agent in (await self._agents.list()).values() if agent.valid]
+        return [self.recall(agent.name) or _info(agent, sees=False) for agent in usable]
 
     async def _usable(self, name: str) -> AgentDefinition:
         try:
@@ -186,10 +187,10 @@ class AgentLanguageModel:
         return said, result.failure or (None if said.is_complete else "It gave no answer.")
 
 
-def _info(agent: AgentDefinition) -> ModelInfo:
+def _info(agent: AgentDefinition, *, sees: bool) -> ModelInfo:
     return ModelInfo(
         name=f"{AGENT_PREFIX}{agent.name}",
         size_mb=0.0,
-        capabilities=("completion",),
+        capabilities=("completion", "vision") if sees else ("completion",),
         provider=PROVIDER,
     )

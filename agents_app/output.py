@@ -5,8 +5,16 @@ from collections.abc import Sequence
 import msgspec
 
 from sessions_app.errors import MochiError
-from sessions_app.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    ToolMessage,
+    UserMessage,
+)
 from tools_app.output_limit import cut_middle
+
+MOST_ATTACHMENTS = 20
 
 
 def output_of(session_id: str, messages: Sequence[Message], error: MochiError | None = None) -> str:
@@ -19,13 +27,34 @@ def output_of(session_id: str, messages: Sequence[Message], error: MochiError | 
         messages: All messages of that session.
         error: What broke the run off, if something did.
     """
-    begin = next(
-        (i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], UserMessage)), -1
-    )
-    parts = [part for message in messages[begin + 1 :] for part in _told(message)]
+    parts = [part for message in _since_instruction(messages) for part in _told(message)]
     if error is not None:
         parts.append(f"[The agent stopped: {error.message}]")
     return f"Session ID: {session_id}\n\n" + cut_middle("\n\n".join(parts))
+
+
+def attachments_of(messages: Sequence[Message]) -> tuple[Attachment, ...]:
+    """Return the images and files that the agent's tools returned since the instruction.
+
+    Of very many the last ones, in the order in which they came.
+
+    Args:
+        messages: All messages of the agent's session.
+    """
+    found: dict[str, Attachment] = {}
+    for message in _since_instruction(messages):
+        if isinstance(message, ToolMessage):
+            for attachment in message.attachments:
+                found.pop(attachment.id, None)
+                found[attachment.id] = attachment
+    return tuple(found.values())[-MOST_ATTACHMENTS:]
+
+
+def _since_instruction(messages: Sequence[Message]) -> Sequence[Message]:
+    begin = next(
+        (i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], UserMessage)), -1
+    )
+    return messages[begin + 1 :]
 
 
 def _told(message: Message) -> list[str]:

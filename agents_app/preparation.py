@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from agents_app.agent import AgentDefinition
 from agents_app.phases import AgentPhases
 from chat.context.history import Continuation, continue_from
@@ -10,7 +12,7 @@ from chat.turn.job import TurnJob
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import SystemMessage, UserMessage
+from sessions_app.messages import Attachment, SystemMessage, UserMessage
 from sessions_app.session import (
     Session,
     ToolSettings,
@@ -27,6 +29,7 @@ class AgentPreparation:
     Attributes:
         agent: The agent.
         instruction: What it shall do.
+        attachments: Images and files that it is shown with that.
         model: The model that it runs with.
         info: What is known of the model.
         settings: The calling session's policies, which hold for the agent's tools.
@@ -37,6 +40,7 @@ class AgentPreparation:
 
     agent: AgentDefinition
     instruction: str
+    attachments: tuple[Attachment, ...]
     model: str
     info: ModelInfo | None
     settings: ToolSettings
@@ -59,7 +63,7 @@ class AgentPreparation:
         language_model, name = self.preparer.models.resolve(self.model)
         offered = AvailableTools(tools=self.agent.tools, settings=self.settings)
         can_think = self.info is not None and self.info.can_think
-        messages = [user_message(self.instruction)] if continuation.append else ()
+        messages = [self._message()] if continuation.append else ()
         rules = self.preparer.rules(refreshed, self.info)
         plan = plan_turn(rules, refreshed, continuation, messages, offered.specs)
         return TurnJob(
@@ -81,6 +85,10 @@ class AgentPreparation:
             plan=plan,
             attached=self.preparer.attached(self.info),
         )
+
+    def _message(self) -> UserMessage:
+        message = user_message(self.instruction)
+        return msgspec.structs.replace(message, attachments=self.attachments)
 
     def _refreshed(self, session: Session) -> Session:
         """Return the session with the agent's latest system prompt and the model of this run."""

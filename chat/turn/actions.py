@@ -24,7 +24,7 @@ from chat.stream.events import (
 )
 from chat.stream.notes import Stopped
 from chat.stream.turn_stream import TurnStream
-from chat.turn.delegation import CallingTurn, Running
+from chat.turn.delegation import CallingTurn, Running, asked_with
 from chat.turn.job import TurnJob
 from chat.turn.model_answer import ModelAnswer
 from chat.turn.model_caller import ModelCaller
@@ -214,6 +214,7 @@ class TurnActions:
             emit=self._stream.emit,
             queues=self._tools.queues,
             children=self.children,
+            attachments=asked_with(self.recorder.history()),
             why_stopped=lambda: self.outcome.error,
             require_hold=self.recorder.require_hold,
         )

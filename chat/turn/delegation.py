@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from chat.approvals.approver import Approver, Emit
 from chat.turn.call_queues import CallQueues
 from sessions_app.errors import MochiError
+from sessions_app.messages import Attachment, Message, UserMessage
 from sessions_app.session import Session
 from tools_app.toolset import ToolInvocation, ToolListing, ToolResult
 
@@ -34,6 +35,7 @@ class CallingTurn:
         queues: Where its tool calls wait for each other; the call's own tool calls join them.
         children: The turns that run for it; each is added while it runs.
         why_stopped: Returns the error that stopped the turn; None after a request to cancel.
+        attachments: What the user's message has that the turn answers; the call is shown it, too.
         require_hold: Asked before each call: raises ``TurnInterrupted`` where others may have taken
             this process for dead, and a call might run twice.
     """
@@ -44,7 +46,21 @@ class CallingTurn:
     queues: CallQueues
     children: set[Running]
     why_stopped: Callable[[], MochiError | None]
+    attachments: tuple[Attachment, ...] = ()
     require_hold: Callable[[], None] = _hold
+
+
+def asked_with(messages: Sequence[Message]) -> tuple[Attachment, ...]:
+    """Return the images and files of what the user said last, in one message or several."""
+    end = len(messages)
+    while end and not isinstance(messages[end - 1], UserMessage):
+        end -= 1
+    asked: list[Attachment] = []
+    for message in reversed(messages[:end]):
+        if not isinstance(message, UserMessage):
+            break
+        asked[:0] = message.attachments
+    return tuple(asked)
 
 
 class Delegate(Protocol):

@@ -70,6 +70,15 @@ def shell(command: str) -> str:
     return subprocess.run(command, shell=True, capture_output=True, text=True).stdout
 
 
+def draw(pixels: str) -> bytes:
+    """Draw an image.
+
+    Args:
+        pixels: Its bytes, in hexadecimal.
+    """
+    return bytes.fromhex(pixels)
+
+
 def ponder(seconds: float) -> str:
     """Think for a while.
 
@@ -101,8 +110,8 @@ class Scribe:
                 folder.mkdir(parents=True)
                 (folder / "SKILL.md").write_text(SKILL)
                 (folder / f"{name}.py").write_text(TOOLS.format(runs=str(self._runs)))
-                exported = f"from .{name} import note, erase, rewrite, shell, ponder\n"
-                exported += "__all__ = ['note', 'erase', 'rewrite', 'shell', 'ponder']\n"
+                exported = f"from .{name} import note, erase, rewrite, shell, draw, ponder\n"
+                exported += "__all__ = ['note', 'erase', 'rewrite', 'shell', 'draw', 'ponder']\n"
                 (folder / "__init__.py").write_text(exported)
         self._runs.unlink(missing_ok=True)
 

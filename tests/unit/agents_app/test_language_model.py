@@ -57,12 +57,13 @@ class Models:
 
     def __init__(self, *names):
         self.names = names
+        self.capabilities = ()
         self.requests = []
 
     async def look_up(self, name):
         if name not in self.names:
             raise ModelNotFound(f"no {name}", model=name)
-        return ModelInfo(name=name, size_mb=0)
+        return ModelInfo(name=name, size_mb=0, capabilities=self.capabilities)
 
     def resolve(self, name):
         return self, name.removeprefix("ollama:")
@@ -251,6 +252,21 @@ async def test_an_agent_is_described_as_a_model_that_chats_and_takes_no_tools(mo
     assert model.recall("scribe") == info
     clock[0] = CACHE_SECONDS + 1
     assert model.recall("scribe") is None
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "sees"), [((), True), (("completion", "vision"), True), (("tools",), False)]
+)
+async def test_an_agent_sees_what_the_model_sees_that_it_runs_with(
+    model, models, capabilities, sees
+):
+    models.capabilities = capabilities
+
+    described = await model.describe("scribe")
+
+    assert described.can_see is sees
+    assert not described.can_call_tools
+    assert [info.can_see for info in await model.list_models()] == [sees]
 
 
 async def test_agents_that_can_be_used_are_listed(model):

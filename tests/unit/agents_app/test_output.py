@@ -1,9 +1,12 @@
 """What the calling model gets of an agent's run."""
 
-from agents_app.output import output_of
+import msgspec
+
+from agents_app.output import MOST_ATTACHMENTS, attachments_of, output_of
 from chat.errors import TurnLimitReached
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -38,6 +41,31 @@ def test_it_begins_with_the_session_and_tells_everything_since_the_instruction()
         "[tool result] note: noted x\n\n"
         "It is noted."
     )
+
+
+def returned(*names: str) -> ToolMessage:
+    attachments = tuple(
+        Attachment(id=f"sha256:{name}", name=name, media_type="image/png", size=1) for name in names
+    )
+    return msgspec.structs.replace(RUN[3], attachments=attachments)
+
+
+def test_images_that_its_tools_returned_are_handed_on() -> None:
+    earlier = [*BEFORE, returned("old.png")]
+    run = [*RUN[:3], returned("a.png", "b.png"), *RUN[2:4], returned("a.png", "c.png"), RUN[4]]
+
+    names = [each.name for each in attachments_of([*earlier, *run])]
+
+    assert names == ["b.png", "a.png", "c.png"]
+    assert attachments_of(RUN) == ()
+
+
+def test_of_very_many_images_the_last_ones_are_handed_on() -> None:
+    names = [f"{number}.png" for number in range(MOST_ATTACHMENTS + 5)]
+
+    handed_on = attachments_of([*RUN[:3], returned(*names)])
+
+    assert [each.name for each in handed_on] == names[5:]
 
 
 def test_it_ends_with_what_broke_the_run_off() -> None:
