@@ -40,10 +40,11 @@ from mochi_project.http.clients import client_of
 from mochi_project.http.large_json import answer_by_reading
 from mochi_project.wiring.services import get_services
 from models_app.language_model import ModelInfo
+from sessions_app.attachments.intake import resolve
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.messages import ToolSpec, unmark_cancelled
+from sessions_app.messages import Attachment, ToolSpec, unmark_cancelled
 
 router = Router(tags=["chat"])
 
@@ -75,7 +76,7 @@ async def chat(
 
     202: a tool needs approval, as in `POST /chat/{session_id}`.
     """
-    request_for = _asked(body, body.session_id, body.model)
+    request_for = await _asked(body, body.session_id, body.model)
     reply = await _whole_turn(request, request_for, idempotency_key)
     if not isinstance(reply, ChatOut):
         return reply
@@ -96,7 +97,9 @@ async def chat_stream(
 
     The first event, `turn_started`, names the session.
     """
-    return await _streamed_turn(request, _asked(body, body.session_id, body.model), idempotency_key)
+    return await _streamed_turn(
+        request, await _asked(body, body.session_id, body.model), idempotency_key
+    )
 
 
 @router.post(
@@ -117,7 +120,7 @@ async def chat_in_session(
     already: 409 `SESSION_BUSY`. A tool needs approval: 202, and the turn has ended; answer with
     `confirm-tool`, then send a request without a message.
     """
-    return await _whole_turn(request, _asked(body, session_id), idempotency_key)
+    return await _whole_turn(request, await _asked(body, session_id), idempotency_key)
 
 
 @router.post(
@@ -138,7 +141,7 @@ async def chat_stream_in_session(
     What fails before the first event is a plain error; later failures are an `error` event. The
     stream always ends with exactly one `done`.
     """
-    return await _streamed_turn(request, _asked(body, session_id), idempotency_key)
+    return await _streamed_turn(request, await _asked(body, session_id), idempotency_key)
 
 
 @router.post(
@@ -330,9 +333,15 @@ def _position(event_id: str | None) -> tuple[str, int] | None:
     return position
 
 
-def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> ChatRequest:
+async def _asked(body: ChatIn, session_id: str | None, model: str | None = None) -> ChatRequest:
+    attachments: tuple[Attachment, ...] = ()
+    if body.attachments:
+        services = get_services()
+        most = services.settings.max_attachments
+        attachments = await resolve(services.attachments, body.attachments, max_count=most)
     turn = TurnRequest(
-        message=body.message,
+        message=body.message or "" if attachments else body.message,
+        attachments=attachments,
         think=body.think,
         selected_tools=body.selected_tools,
         detached=body.detached,

@@ -2,6 +2,7 @@
 
 from msgspec import UNSET
 
+from sessions_app.check import CheckReport
 from sessions_app.list_query import SessionPage
 from sessions_app.messages import (
     AssistantMessage,
@@ -11,7 +12,7 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.service import CheckReport, MessageEdit, SessionManager
+from sessions_app.service import MessageEdit, SessionManager
 from sessions_app.session import (
     AgentSettings,
     Session,

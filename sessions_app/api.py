@@ -12,6 +12,7 @@ from agents_app.missing import missing_agents, missing_tools
 from agents_app.sessions import delete_with_agents
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
+from sessions_app.attachments.intake import resolve
 from sessions_app.errors import ValidationFailed
 from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import (
@@ -229,11 +230,20 @@ async def edit_message(
     request: HttpRequest, session_id: str, message_index: int, body: MessageEditIn
 ) -> HttpResponseBase:
     """Edit a user message and cut off what came after it."""
-    sessions = get_services().sessions
+    services = get_services()
+    sessions, attachments = services.sessions, None
+    if body.attachments is not None:
+        attachments = await resolve(
+            services.attachments, body.attachments, max_count=services.settings.max_attachments
+        )
 
     def work() -> dict[str, Any]:
         edit = sessions.edit_message(
-            session_id, message_index, body.content, message_id=body.message_id
+            session_id,
+            message_index,
+            body.content,
+            message_id=body.message_id,
+            attachments=attachments,
         )
         return {
             "session_id": edit.session_id,

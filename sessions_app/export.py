@@ -1,9 +1,11 @@
 """Renders a session as Markdown. Pure."""
 
 import json
+import re
 
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     Message,
     SystemMessage,
     ToolCall,
@@ -48,8 +50,11 @@ def _heading(message: Message) -> str:
 
 
 def _body(message: Message) -> list[str]:
+    attached = []
+    if isinstance(message, UserMessage | ToolMessage):
+        attached = [_attached(one) for one in message.attachments]
     if isinstance(message, ToolMessage):
-        return [_fenced(message.content)]
+        return [_fenced(message.content), *attached]
     parts = []
     if isinstance(message, AssistantMessage):
         if message.thinking:
@@ -60,7 +65,19 @@ def _body(message: Message) -> list[str]:
         if message.interrupted:
             parts.append("_(interrupted)_")
         return parts
-    return [message.content]
+    return [part for part in (message.content, *attached) if part]
+
+
+def _attached(attachment: Attachment) -> str:
+    size = f", {attachment.width} x {attachment.height}" if attachment.width else ""
+    return (
+        f"_Attached: {_escaped(attachment.name)} ({attachment.media_type}, "
+        f"{attachment.size:,} bytes{size})_"
+    )
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", name)
 
 
 def _call(call: ToolCall) -> str:

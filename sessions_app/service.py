@@ -10,11 +10,10 @@ from typing import Any, Literal, Unpack
 
 import msgspec
 
+from sessions_app.check import CheckReport, check_sessions
 from sessions_app.errors import (
-    SessionCorrupt,
     SessionError,
     SessionExists,
-    SessionNotFound,
     StorageError,
 )
 from sessions_app.export import to_markdown
@@ -22,7 +21,7 @@ from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_message_id, new_session_id, utc_now
 from sessions_app.labels import labels_of, with_labels
 from sessions_app.list_query import ListQuery, SessionPage, Wanted, page_of
-from sessions_app.messages import Message, SystemMessage, UserMessage
+from sessions_app.messages import Attachment, Message, SystemMessage, UserMessage
 from sessions_app.session import (
     AgentSettings,
     Session,
@@ -36,7 +35,7 @@ from sessions_app.session import (
 )
 from sessions_app.settings import SettingsChanges, change_settings, given_settings
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.repository import Recover, SessionRepository, Unreadable
+from sessions_app.store.repository import Recover, SessionRepository
 from sessions_app.text_rules import require_prompt
 from sessions_app.variants import VariantChoice, choice_in, choose_variant
 
@@ -61,13 +60,6 @@ class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
     message: UserMessage
     message_count: int
     removed: int
-
-
-class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading every session: the number of files, and those that can't be read."""
-
-    checked: int
-    problems: Sequence[Unreadable]
 
 
 class SessionManager:
@@ -231,7 +223,13 @@ class SessionManager:
         return self._update_idle(session_id, change)
 
     def edit_message(
-        self, session_id: str, index: int, content: str, *, message_id: str | None = None
+        self,
+        session_id: str,
+        index: int,
+        content: str,
+        *,
+        message_id: str | None = None,
+        attachments: tuple[Attachment, ...] | None = None,
     ) -> MessageEdit:
         """Replace the text of a user message, and cut off every message after it.
 
@@ -240,9 +238,10 @@ class SessionManager:
             index: Position among all messages, system prompt included, from 0.
             content: The new text.
             message_id: The message that is meant, as a guard against editing another.
+            attachments: Its images and files from now on; those that it has, unless given.
 
         Raises:
-            ValidationFailed: The new text is blank.
+            ValidationFailed: The new text is blank, and nothing is attached.
             InvalidMessageIndex: There is no user message at the index.
             MessageChanged: ``message_id`` is another message's.
             SessionBusy: A turn is running.
@@ -250,7 +249,12 @@ class SessionManager:
         while True:
             before = self._load(session_id).messages
             change = partial(
-                _edit, before=before, index=index, content=content, message_id=message_id
+                _edit,
+                before=before,
+                index=index,
+                content=content,
+                message_id=message_id,
+                attachments=attachments,
             )
             with suppress(_Overtaken):
                 session = self._update_idle(session_id, change)
@@ -342,18 +346,7 @@ class SessionManager:
 
     def check(self) -> CheckReport:
         """Read every session whole, and return what is wrong with those that can't be read."""
-        listing = self.repository.list(anew=True)
-        problems = list(listing.unreadable)
-        for metadata in listing.sessions:
-            try:
-                self.repository.load(metadata.session_id)
-            except SessionNotFound:
-                continue  # deleted since
-            except SessionCorrupt as error:
-                problems.append(Unreadable(file=f"{metadata.session_id}.json", reason=error.reason))
-        return CheckReport(
-            checked=len(listing.sessions) + len(listing.unreadable), problems=tuple(problems)
-        )
+        return check_sessions(self.repository)
 
     def export(self, session_id: str, *, format: ExportFormat = "json") -> str:  # noqa: A002
         """Return a session as text: JSON as in its file (format 1.3), or Markdown to read."""
@@ -382,12 +375,10 @@ class _Overtaken(Exception):
     """The messages of a session changed since they were read."""
 
 
-def _edit(
-    session: Session, *, before: Sequence[Message], index: int, content: str, message_id: str | None
-) -> Session:
+def _edit(session: Session, *, before: Sequence[Message], **edit: Any) -> Session:
     if session.messages != before:
         raise _Overtaken
-    return edit_user_message(session, index, content, now=utc_now(), message_id=message_id)
+    return edit_user_message(session, now=utc_now(), **edit)
 
 
 def _system_message(content: str, source_file: str | None, now: str) -> SystemMessage:

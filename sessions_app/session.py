@@ -18,6 +18,7 @@ from sessions_app.errors import (
 )
 from sessions_app.messages import (
     NO_EXTRA,
+    Attachment,
     Message,
     SystemMessage,
     UserMessage,
@@ -214,7 +215,8 @@ def preview_of(messages: Sequence[Message]) -> str | None:
     """Return the beginning of the first user message, or None before there is one."""
     for message in messages:
         if isinstance(message, UserMessage):
-            return message.content[:PREVIEW_LENGTH]
+            said = message.content or ", ".join(one.name for one in message.attachments)
+            return said[:PREVIEW_LENGTH]
     return None
 
 
@@ -251,7 +253,13 @@ def append_messages(session: Session, *messages: Message, now: str) -> Session:
 
 
 def edit_user_message(
-    session: Session, index: int, content: str, *, now: str, message_id: str | None = None
+    session: Session,
+    index: int,
+    content: str,
+    *,
+    now: str,
+    message_id: str | None = None,
+    attachments: tuple[Attachment, ...] | None = None,
 ) -> Session:
     """Replace the text of a user message, and cut off everything after it.
 
@@ -264,13 +272,13 @@ def edit_user_message(
         content: The new text.
         now: The time.
         message_id: The message that is meant, as a guard against editing another.
+        attachments: Its images and files from now on; those that it has, unless given.
 
     Raises:
-        ValidationFailed: The new text is blank.
+        ValidationFailed: The new text is blank, and nothing is attached.
         InvalidMessageIndex: There is no user message at the index.
         MessageChanged: ``message_id`` was given and is another message's.
     """
-    require_text(content, field="content")
     message = message_at(session, index)
     if not isinstance(message, UserMessage):
         raise InvalidMessageIndex(
@@ -285,7 +293,12 @@ def edit_user_message(
             message_index=index,
             message_id=message.message_id,
         )
-    edited = msgspec.structs.replace(message, content=content, timestamp=now)
+    attachments = message.attachments if attachments is None else attachments
+    if not attachments:
+        require_text(content, field="content")
+    edited = msgspec.structs.replace(
+        message, content=content, attachments=attachments, timestamp=now
+    )
     cut = with_messages(session, (*session.messages[:index], edited), now=now)
     return with_metadata(cut, now=now, summary=None, summary_due=None)
 

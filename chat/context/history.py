@@ -10,6 +10,7 @@ from sessions_app.errors import ValidationFailed
 from sessions_app.format.message_format import message_to_json
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     Message,
     ToolCall,
     ToolMessage,
@@ -42,7 +43,11 @@ class Continuation(msgspec.Struct, frozen=True):
 
 
 def continue_from(
-    messages: Sequence[Message], message: str | None, *, client_tools: Iterable[str] = ()
+    messages: Sequence[Message],
+    message: str | None,
+    *,
+    attachments: Sequence[Attachment] = (),
+    client_tools: Iterable[str] = (),
 ) -> Continuation | None:
     """Decide how a chat request continues from ``messages``; None: there is nothing to answer.
 
@@ -52,6 +57,7 @@ def continue_from(
     Args:
         messages: The history.
         message: What the user says, if anything.
+        attachments: The images and files of the message.
         client_tools: The tools that the client runs. Calls of others that clients ran are given up.
 
     Raises:
@@ -59,7 +65,11 @@ def continue_from(
     """
     last = messages[-1] if messages else None
     if message is not None:
-        said_already = isinstance(last, UserMessage) and last.content == message
+        said_already = (
+            isinstance(last, UserMessage)
+            and last.content == message
+            and last.attachments == tuple(attachments)
+        )
         return Continuation(keep=len(messages), append=not said_already)
     if isinstance(last, ToolMessage) or (isinstance(last, AssistantMessage) and last.tool_calls):
         given_up = [call for call in open_calls(messages) if call.client_side]

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from models_app.language_model import ThinkLevel
+from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.schemas import AttachmentOut, UsageOut
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 from sessions_app.session import MODEL_NAME_LENGTH
@@ -54,6 +55,10 @@ class ChatIn(BaseModel):
     message: MessageText | None = Field(
         None, description="What the user says; absent or null regenerates or resumes."
     )
+    attachments: list[AttachmentIn] = Field(
+        default_factory=list,
+        description="Images and files of the message; with them, it may be left out.",
+    )
     think: Annotated[StrictBool | ThinkLevel | None, BeforeValidator(_thinkable)] = Field(
         None, description="Whether, or how hard, a thinking model reasons before it answers."
     )
@@ -73,7 +78,7 @@ class OpenChatIn(ChatIn):
         json_schema_extra={
             "example": {"model": "qwen3:14b", "message": "Hello!"},
             # A message alone is enough where MOCHI_DEFAULT_MODEL is set.
-            "anyOf": [given("session_id"), given("message")],
+            "anyOf": [given("session_id"), given("message"), given("attachments")],
         },
     )
 

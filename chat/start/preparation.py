@@ -22,10 +22,12 @@ from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
+from sessions_app.attachments.media_type import PDF
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
+    Attachment,
     Message,
     ToolCall,
     ToolMessage,
@@ -218,7 +220,7 @@ class ChatPreparation:
         if facts is None or (facts.model, facts.selection) != (model, selection):
             raise SettingsChanged(session)
         language_model, name = preparer.models.resolve(model)
-        messages = self._said(continuation)
+        messages = self._said(continuation, facts.info)
         tools = offered_tools(
             request, facts.listing, session.metadata, facts.info, continuation.open_calls
         )
@@ -256,13 +258,24 @@ class ChatPreparation:
         if request.messages:
             return continue_with(session.messages, request.messages)
         client_tools = [tool.name for tool in request.client_tools]
-        return continue_from(session.messages, request.message, client_tools=client_tools)
+        return continue_from(
+            session.messages,
+            request.message,
+            attachments=request.attachments,
+            client_tools=client_tools,
+        )
 
-    def _said(self, continuation: Continuation) -> Sequence[Message]:
-        """Return the messages that the turn begins with."""
+    def _said(self, continuation: Continuation, info: ModelInfo | None) -> Sequence[Message]:
+        """Return the messages that the turn begins with.
+
+        Raises:
+            ValidationFailed: The model is known not to take an image or a file of theirs.
+        """
+        said: Sequence[Message] = continuation.said
         if continuation.append and self.request.message is not None:
-            return [user_message(self.request.message)]
-        return [*continuation.said, *map(given_up_result, continuation.given_up)]
+            said = [user_message(self.request.message, self.request.attachments)]
+        require_takes(info, said)
+        return [*said, *map(given_up_result, continuation.given_up)]
 
     def _with_settings(self, session: Session) -> Session:
         """Return the session with the settings that it has from this turn on."""
@@ -290,9 +303,37 @@ def plan_turn(
     return plan_with(rules, history, session=session, tools=tools, now=now)
 
 
-def user_message(content: str) -> UserMessage:
+def user_message(content: str, attachments: tuple[Attachment, ...] = ()) -> UserMessage:
     """Return a new message of a user; an agent's user is the model that calls it."""
-    return UserMessage(content=content, message_id=new_message_id(), timestamp=utc_now())
+    return UserMessage(
+        content=content,
+        attachments=attachments,
+        message_id=new_message_id(),
+        timestamp=utc_now(),
+    )
+
+
+def require_takes(info: ModelInfo | None, messages: Sequence[Message]) -> None:
+    """Refuse images and files that a model is known not to take, before they are saved.
+
+    Raises:
+        ValidationFailed: ``details`` name the model and the type.
+    """
+    if info is None:
+        return
+    for message in messages:
+        if not isinstance(message, UserMessage):
+            continue
+        for attachment in message.attachments:
+            if not info.takes(attachment.media_type):
+                raise ValidationFailed(
+                    f"Model '{info.name}' takes no {attachment.media_type} "
+                    f"({attachment.name}). Choose a model that does"
+                    + ("." if attachment.media_type == PDF else ": one with `vision`."),
+                    field="attachments",
+                    model=info.name,
+                    media_type=attachment.media_type,
+                )
 
 
 def given_up_result(call: ToolCall) -> ToolMessage:

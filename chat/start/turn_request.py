@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from chat.approvals.approver import ApprovalMode
 from models_app.language_model import Think
-from sessions_app.messages import Message, ToolSpec
+from sessions_app.messages import Attachment, Message, ToolSpec
 
 ToolChoice = Literal["auto", "none", "required"] | Sequence[str]
 
@@ -17,6 +17,7 @@ class TurnRequest:
 
     Attributes:
         message: What the user says; None continues from the history.
+        attachments: Images and files of ``message``, which is then a text, if an empty one.
         think: Whether and how hard to reason; None was not said.
         selected_tools: The server's tools of this turn; None leaves it to the session's settings.
         detached: Whether the turn goes on when its client leaves.
@@ -39,6 +40,7 @@ class TurnRequest:
     """
 
     message: str | None = None
+    attachments: tuple[Attachment, ...] = ()
     think: Think | None = None
     selected_tools: Sequence[str] | None = None
     detached: bool = False

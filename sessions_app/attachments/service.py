@@ -83,6 +83,19 @@ class AttachmentService:
         """
         return attachment_of(await asyncio.to_thread(self.store.stat, attachment_id), name)
 
+    async def refer(self, attachment_id: str, *, name: str | None = None) -> Attachment:
+        """Return an attachment that a message is about to refer to; it counts as used now.
+
+        Raises:
+            AttachmentNotFound: There is none.
+        """
+
+        def renewed() -> StoredFile:
+            self.store.renew([attachment_id])
+            return self.store.stat(attachment_id)
+
+        return attachment_of(await asyncio.to_thread(renewed), name)
+
     async def read(self, attachment_id: str) -> bytes:
         """Return all bytes; raises ``AttachmentNotFound``."""
         return await asyncio.to_thread(self.store.read, attachment_id)

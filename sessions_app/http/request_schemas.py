@@ -4,6 +4,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
+from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
 from sessions_app.labels import METADATA_BYTES, METADATA_KEYS, TITLE_LENGTH
@@ -171,8 +172,9 @@ class MessageEditIn(BaseModel):
 
     model_config = _request({"content": "Updated message content"})
 
-    content: str = Field(
-        description="The new text", json_schema_extra={"pattern": NOT_BLANK_PATTERN}
+    content: str = Field(description="The new text; may be blank where something is attached")
+    attachments: list[AttachmentIn] | None = Field(
+        None, description="Its images and files from now on; those that it has, unless given"
     )
     message_id: str | None = Field(
         None, description="The message that is meant; 409 if another stands at the index"

@@ -8,7 +8,14 @@ import pytest
 from chat.service import ChatRequest
 from chat.start.fingerprint import fingerprint_of_request
 from chat.start.turn_request import TurnRequest
-from sessions_app.messages import AssistantMessage, SystemMessage, ToolCall, ToolSpec, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    SystemMessage,
+    ToolCall,
+    ToolSpec,
+    UserMessage,
+)
 from sessions_app.session import append_messages, make_session
 
 HELLO = TurnRequest(message="Hello!")
@@ -41,6 +48,7 @@ def test_requests_that_an_earlier_server_took_keep_its_fingerprint():
 
 OTHER_VALUES = {
     "message": "Bye!",
+    "attachments": (Attachment(id="sha256:1", name="a.png", media_type="image/png", size=1),),
     "think": True,
     "selected_tools": ["add"],
     "detached": True,

@@ -1,0 +1,76 @@
+"""Declares how requests name attachments: by id, or with their bytes in base64."""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from sessions_app.attachments.intake import GivenAttachment, Inline, Reference
+
+_ID = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
+_NAME = {"type": ["string", "null"], "description": "What people call it; never a path"}
+_FORM = (
+    'an id, {"id": ..., "name": ...} or {"data": base64, "name": ...}; '
+    "`POST /attachments` answers an id"
+)
+
+
+def _given(value: Any) -> GivenAttachment:
+    if isinstance(value, str):
+        return Reference(id=value)
+    if not isinstance(value, dict) or value.keys() - {"id", "data", "name"}:
+        raise ValueError(f"must be {_FORM}")
+    name = value.get("name")
+    if name is not None and not isinstance(name, str):
+        raise ValueError("name must be text")
+    attachment_id, data = value.get("id"), value.get("data")
+    if isinstance(attachment_id, str) and data is None:
+        return Reference(id=attachment_id, name=name)
+    if not isinstance(data, str) or attachment_id is not None:
+        raise ValueError(f"must be {_FORM}")
+    return Inline(data=decoded(data), name=name)
+
+
+def decoded(data: str) -> bytes:
+    """Return the bytes of base64, which may be a data URL.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if data.startswith("data:"):
+        data = data.partition(";base64,")[2]
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("data must be base64, or a data URL with base64") from error
+
+
+AttachmentIn = Annotated[
+    Any,
+    PlainValidator(_given),
+    WithJsonSchema(
+        {
+            "description": "A file that was uploaded, or its bytes",
+            "oneOf": [
+                _ID,
+                {
+                    "type": "object",
+                    "properties": {"id": _ID, "name": _NAME},
+                    "required": ["id"],
+                    "additionalProperties": False,
+                },
+                {
+                    "type": "object",
+                    "properties": {
+                        "data": {"type": "string", "description": "Base64, or a data URL"},
+                        "name": _NAME,
+                    },
+                    "required": ["data"],
+                    "additionalProperties": False,
+                },
+            ],
+        }
+    ),
+]
+"""An attachment of a request: ``Reference`` or ``Inline`` once it is validated."""

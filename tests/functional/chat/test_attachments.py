@@ -1,0 +1,98 @@
+"""Images and texts in a conversation, over real sockets."""
+
+import base64
+import hashlib
+
+import pytest
+
+from tests.unit.sessions_app.attachments import images
+
+PICTURE = images.png(padding=100_000)
+ID = f"sha256:{hashlib.sha256(PICTURE).hexdigest()}"
+LINE = f"[image/png, {len(PICTURE)} bytes, {ID}]"
+SEEING = "scripted-vision"
+
+
+def inline(data, name=None):
+    return {"data": base64.b64encode(data).decode(), "name": name}
+
+
+def answer(chat, session_id, **body):
+    reply = chat.http.post(f"/chat/{session_id}", json=body)
+    assert reply.status_code == 200, reply.text
+    return reply.json()["message"]["content"]
+
+
+def test_a_model_gets_the_images_of_a_message_and_of_the_ones_before(chat):
+    session_id = chat.new_session(model=SEEING)
+    assert LINE in answer(
+        chat, session_id, message="Who is it?", attachments=[inline(PICTURE, "cat.png")]
+    )
+    [asked, _] = chat.messages(session_id)
+    [cat] = asked["attachments"]
+    assert asked["content"] == "Who is it?"
+    assert (cat["id"], cat["name"], cat["media_type"]) == (ID, "cat.png", "image/png")
+    assert (cat["width"], cat["height"], cat["size"]) == (2, 1, len(PICTURE))
+    assert len(chat.http.get(f"/sessions/{session_id}/export").content) < 5000
+    assert LINE in answer(chat, session_id, attachments=[ID])
+    assert chat.messages(session_id)[2]["content"] == ""
+
+
+def test_an_answer_is_made_again_with_its_images(chat):
+    session_id = chat.new_session(model=SEEING)
+    answer(chat, session_id, message="Who?", attachments=[inline(PICTURE)])
+    assert LINE in answer(chat, session_id)
+    chat.http.put(f"/sessions/{session_id}/messages/0", json={"content": "Where?"})
+    assert LINE in answer(chat, session_id)
+    fork = chat.http.post(f"/sessions/{session_id}/fork", json={}).json()["session_id"]
+    assert LINE in answer(chat, fork)
+    chat.http.put(
+        f"/sessions/{session_id}/messages/0", json={"content": "What?", "attachments": []}
+    )
+    assert "sha256" not in answer(chat, session_id)
+
+
+def test_a_text_file_is_part_of_the_message_for_every_model(chat):
+    session_id = chat.new_session(model="scripted-plain")
+    said = answer(chat, session_id, message="Read:", attachments=[inline(b"# Notes\n", "notes.md")])
+    assert said.endswith("Read:\n\nnotes.md:\n```\n# Notes\n```")
+    assert chat.messages(session_id)[0]["content"] == "Read:"
+
+
+def test_a_blind_model_is_shown_no_image_and_goes_on_after_one(chat):
+    blind = chat.new_session(model="scripted-plain")
+    refused = chat.http.post(
+        f"/chat/{blind}", json={"message": "Who?", "attachments": [inline(PICTURE)]}
+    )
+    assert refused.status_code == 422
+    assert refused.json()["error"]["details"]["field"] == "attachments"
+    assert chat.messages(blind) == []
+
+    session_id = chat.new_session(model=SEEING)
+    answer(chat, session_id, message="Who?", attachments=[inline(PICTURE, "cat.png")])
+    chat.http.patch(f"/sessions/{session_id}", json={"model": "scripted-plain"})
+    assert "[image cat.png left out]" in answer(chat, session_id)
+
+
+@pytest.mark.parametrize(
+    ("attachments", "status", "field"),
+    [
+        ([{"data": "%%%"}], 422, "attachments.0"),
+        (["sha256:" + "0" * 64], 404, "attachments.0"),
+        ([inline(b"\x00\x01")], 422, "attachments.0"),
+        ([inline(b"")], 422, "attachments.0"),
+        ([inline(images.png(40_000, 40_000))], 422, "attachments.0"),
+        ([{"id": ID, "data": "eA=="}], 422, "attachments.0"),
+        ([5], 422, "attachments.0"),
+        ("cat.png", 422, "attachments"),
+        ([inline(b"x")] * 21, 422, "attachments"),
+    ],
+)
+def test_what_is_no_attachment_is_refused_and_leaves_nothing(chat, attachments, status, field):
+    session_id = chat.new_session(model=SEEING)
+    refused = chat.http.post(
+        f"/chat/{session_id}", json={"message": "Who?", "attachments": attachments}
+    )
+    assert refused.status_code == status, refused.text
+    assert refused.json()["error"]["details"]["field"] == field
+    assert chat.messages(session_id) == []
