@@ -6,7 +6,7 @@ read without a task or a timer for each piece or request. ``http_pool`` keeps th
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 import httptools
@@ -63,6 +63,7 @@ class HttpConnection(asyncio.Protocol):
         self._keep_alive = False
         self._surplus = False
         self._paused = False
+        self._may_write = True
         self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._data_callback: Callable[[], bool] | None = None
@@ -100,6 +101,25 @@ class HttpConnection(asyncio.Protocol):
         if self._timer is None:
             self._timer = self._loop.call_later(silence_timeout, self._check_silence)
         self._transport.write(request)
+
+    async def send_body(self, pieces: Iterable[bytes]) -> None:
+        """Send a large body after its head, each piece once the one before has nearly left.
+
+        An answer that comes before the end is one that does not need the rest. A failure is left
+        to ``head``.
+        """
+        for piece in pieces:
+            if self._head_done:
+                self._keep_alive = False  # the server still waits for the rest
+            if self._head_done or self._transport is None or self._failure is not None:
+                return
+            self._transport.write(piece)
+            self._last_data = self._loop.time()
+            if self._may_write:
+                await asyncio.sleep(0)  # others have their turn
+            else:
+                self._waiter = self._loop.create_future()
+                await self._waiter
 
     async def head(self) -> None:
         """Wait for the answer's status and headers.
@@ -213,6 +233,15 @@ class HttpConnection(asyncio.Protocol):
             self._failure = ConnectionLost(reason)
         self._wake()
 
+    def pause_writing(self) -> None:
+        """Have ``send_body`` wait."""
+        self._may_write = False
+
+    def resume_writing(self) -> None:
+        """Have ``send_body`` go on."""
+        self._may_write = True
+        self._wake()
+
     # Called by the parser
 
     def on_message_begin(self) -> None:
@@ -303,3 +332,8 @@ def request_head(method: str, target: str, *, host: str, headers: Mapping[str, s
 def with_body(head: bytes, body: bytes) -> bytes:
     """Append a body, with its length, to a head that ``request_head`` made."""
     return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+
+
+def with_length(head: bytes, length: int) -> bytes:
+    """Complete a head that ``request_head`` made with the length of the body that follows."""
+    return b"%bContent-Length: %d\r\n\r\n" % (head, length)

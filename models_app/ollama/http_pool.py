@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Iterable
 
 from models_app.ollama.http_connection import ConnectionLost, HttpConnection
 
@@ -32,11 +33,18 @@ class HttpPool:
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
 
-    async def send(self, request: bytes, *, silence_timeout: float) -> HttpConnection:
+    async def send(
+        self, request: bytes, *, silence_timeout: float, rest: Iterable[bytes] = ()
+    ) -> HttpConnection:
         """Send a request and wait for the head of its answer.
 
         A pooled connection that the server has closed meanwhile is replaced, unless a part of the
         answer arrived: the server can't have seen the request.
+
+        Args:
+            request: The request.
+            silence_timeout: Seconds without a byte after which the answer counts as lost.
+            rest: What of the request is sent piece by piece; iterated once for each connection.
 
         Raises:
             OSError: No connection could be made.
@@ -48,6 +56,8 @@ class HttpPool:
             self._used.add(connection)
             try:
                 connection.send(request, silence_timeout=silence_timeout)
+                if rest:
+                    await connection.send_body(rest)
                 await connection.head()
             except ConnectionLost:
                 self.drop(connection)

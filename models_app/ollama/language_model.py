@@ -10,7 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from models_app.errors import ContextOverflow, ModelError, ModelNotFound
+from models_app.inserted_files import InsertedFiles, LargeBody
 from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, WindowGrown
 from models_app.ollama import wire
 from models_app.ollama.host import (
@@ -160,10 +163,7 @@ class OllamaLanguageModel:
         await clients.transport.aclose()
 
     async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
-        if request.files:  # megabytes: others go on meanwhile
-            body = await asyncio.to_thread(wire.encode_request, request, window)
-        else:
-            body = wire.encode_request(request, window)
+        body = _encoded(request, window)
         clients = self._clients
         if clients is None or clients.loop is not asyncio.get_running_loop():
             clients = await self._open()
@@ -296,6 +296,14 @@ class _Recovery:
         if window is None or (self.window is not None and window <= self.window):
             raise overflow
         return window
+
+
+def _encoded(request: ModelRequest, window: int | None) -> bytes | LargeBody:
+    if not request.files:
+        return wire.encode_request(request, window)
+    files = InsertedFiles(request.files)
+    request = msgspec.structs.replace(request, files=files.stand_ins)
+    return files.body(wire.encode_request(request, window))
 
 
 def window_for(prompt_tokens: int, context_length: int | None) -> int | None:

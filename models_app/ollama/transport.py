@@ -10,6 +10,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from models_app.errors import ModelError
+from models_app.inserted_files import LargeBody
 from models_app.ollama import errors
 from models_app.ollama.host import CONNECT_SECONDS, OllamaHost
 from models_app.ollama.http_connection import (
@@ -20,6 +21,7 @@ from models_app.ollama.http_connection import (
     request_bytes,
     request_head,
     with_body,
+    with_length,
 )
 from models_app.ollama.http_pool import HttpPool
 
@@ -76,7 +78,7 @@ class OllamaTransport:
             keep_seconds=_IDLE_CONNECTION_SECONDS,
         )
 
-    async def chat(self, body: bytes, *, model: str) -> "Reply":
+    async def chat(self, body: bytes | LargeBody, *, model: str) -> "Reply":
         """Send the JSON body of a chat and return the reply, whose status is 200.
 
         Raises:
@@ -84,9 +86,7 @@ class OllamaTransport:
             ModelError: The server refused; the subclass depends on its answer.
         """
         try:
-            connection = await self._pool.send(
-                with_body(self._chat_head, body), silence_timeout=self._silence_timeout
-            )
+            connection = await self._send(body)
         except (HttpError, OSError) as error:
             raise self._error_from(error) from error
         if connection.status == 200:
@@ -115,6 +115,13 @@ class OllamaTransport:
     async def aclose(self) -> None:
         """Close every connection, those of running streams included."""
         self._pool.close()
+
+    async def _send(self, body: bytes | LargeBody) -> HttpConnection:
+        silence = self._silence_timeout
+        if isinstance(body, LargeBody):
+            head = with_length(self._chat_head, body.length)
+            return await self._pool.send(head, silence_timeout=silence, rest=body)
+        return await self._pool.send(with_body(self._chat_head, body), silence_timeout=silence)
 
     async def _refusal(self, connection: HttpConnection, model: str) -> ModelError:
         status = connection.status

@@ -4,6 +4,7 @@ Importing this module imports httpx2 (about 100 ms) and opening a client reads c
 happen in a thread, and only for vendors that are used.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextvars import ContextVar
 from functools import partial
@@ -11,6 +12,7 @@ from functools import partial
 import httpx2
 
 from models_app.errors import ServiceUnavailable
+from models_app.inserted_files import InsertedFiles, LargeBody
 from models_app.vendors.vendor import Vendor
 
 CONNECT_SECONDS = 10.0
@@ -29,6 +31,22 @@ opened_responses: ContextVar[list[httpx2.Response] | None] = ContextVar(
 An SDK that is left in mid-answer closes its response when the garbage collector finds it; a
 cancelled model must stop at once.
 """
+
+inserted_files: ContextVar[InsertedFiles | None] = ContextVar("inserted_files", default=None)
+"""The files that take the places of their stand-ins in the requests of one stream."""
+
+
+class _LargeStream(httpx2.AsyncByteStream):
+    """Sends a large body; others have their turn after each piece."""
+
+    def __init__(self, body: LargeBody) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the pieces."""
+        for piece in self._body:
+            yield piece
+            await asyncio.sleep(0)
 
 
 class Redirected(Exception):
@@ -61,6 +79,13 @@ def open_client(
             },
         }
 
+    async def insert_files(request: httpx2.Request) -> None:
+        files = inserted_files.get()
+        if files is not None:
+            body = files.body(await request.aread())
+            request.stream = _LargeStream(body)
+            request.headers["Content-Length"] = str(body.length)
+
     async def watch(response: httpx2.Response) -> None:
         response.aiter_bytes = partial(_bounded, response.aiter_bytes)  # type: ignore[method-assign]
         response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
@@ -79,7 +104,7 @@ def open_client(
         # Without TLS there are no certificates to read.
         verify=not vendor.base_url.startswith("http://"),
         trust_env=not vendor.is_local,
-        event_hooks={"request": [limit_waiting], "response": [watch]},
+        event_hooks={"request": [limit_waiting, insert_files], "response": [watch]},
         headers={"User-Agent": "mochi-server"},
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from models_app.errors import ModelError
+from models_app.inserted_files import InsertedFiles
 from models_app.language_model import ANY_OBJECT, Delta, ModelInfo, ModelRequest, Retrying
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
@@ -137,10 +138,15 @@ class VendorLanguageModel:
             model_messages,
             request_parameters,
         )
-        from models_app.vendors.http_client import opened_responses  # noqa: PLC0415
+        from models_app.vendors.http_client import (  # noqa: PLC0415
+            inserted_files,
+            opened_responses,
+        )
 
         reader = DeltaReader(self.vendor.name, request.model)
-        messages = model_messages(request.messages, self.vendor.name, request.files)
+        files = InsertedFiles(request.files) if request.files else None
+        stand_ins = files.stand_ins if files else request.files
+        messages = model_messages(request.messages, self.vendor.name, stand_ins)
         opened: list[httpx2.Response] = []
         with typed_errors(self.vendor, request.model, clients.key):
             try:
@@ -154,6 +160,7 @@ class VendorLanguageModel:
                     request.tools, request.answer_schema if takes_schemas else None
                 )
                 opened_responses.set(opened)
+                inserted_files.set(files)
                 async with model_request_stream(
                     model,
                     messages,
@@ -162,6 +169,7 @@ class VendorLanguageModel:
                     instrument=False,
                 ) as stream:
                     opened_responses.set(None)
+                    inserted_files.set(None)
                     async for event in stream:
                         delta = reader.read(event)
                         if delta is not None:

@@ -1,22 +1,30 @@
 """Images reach every provider byte for byte, with a message and with a tool's result."""
 
+import asyncio
+import base64
 import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 
-from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.vendors.language_model import VendorLanguageModel
-from sessions_app.messages import Attachment, ToolMessage, UserMessage
+from models_app.errors import ModelError
+from sessions_app.messages import AssistantMessage, Attachment, Message, ToolCall, UserMessage
 from tests.contract.language_model.cases import (
+    ANTHROPIC,
     ARGUMENTS,
+    GOOGLE,
+    OPENAI,
+    OPENROUTER,
     WEATHER,
     Opener,
     Provider,
     answered,
     ask,
-    block,
-    calls,
     every_provider,
+    result,
     text_of,
     user,
 )
@@ -29,6 +37,14 @@ CAT = Attachment(
     media_type="image/png",
     size=len(PICTURE),
 )
+MURAL = images.png(padding=500_001)
+LARGE = msgspec.structs.replace(
+    CAT, id=f"sha256:{hashlib.sha256(MURAL).hexdigest()}", size=len(MURAL)
+)
+PRINT = b"%PDF-1.7 " + bytes(1000)
+PAPER = Attachment(id="sha256:da", name="a.pdf", media_type="application/pdf", size=len(PRINT))
+KEPT = {CAT.id: PICTURE, LARGE.id: MURAL, PAPER.id: PRINT}
+TAKING_PDF = [ANTHROPIC, OPENAI, GOOGLE, OPENROUTER]
 LINE = f"[image/png, {len(PICTURE)} bytes, {CAT.id}]"
 
 
@@ -55,24 +71,57 @@ async def test_an_attachment_without_bytes_is_left_out(
     assert "sha256" not in text_of(said)
 
 
+def files_in(value: Any) -> Iterator[bytes]:
+    """Yield what is in base64 anywhere in a request, as a data URL or bare."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from files_in(each)
+    elif isinstance(value, str) and len(value) > 1000:
+        encoded = value.partition(";base64,")[2] or value
+        yield base64.b64decode(encoded.translate(str.maketrans("-_", "+/")), validate=True)
+
+
+async def sent(provider: Provider, open_model: Opener, *messages: Message) -> list[bytes]:
+    """Return the files in a request to a server that refuses it."""
+    bodies: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+        bodies.append(await reader.readexactly(length))
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0, limit=2**24) as server:
+        model = open_model(provider, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(ModelError):
+            await ask(model, provider, *messages, tools=[WEATHER], files=KEPT)
+    assert len(bodies) == 1
+    return list(files_in(json.loads(bodies[0])))
+
+
 @every_provider
-async def test_a_model_gets_the_image_of_a_tools_result(
+async def test_a_tools_result_takes_its_image_along(provider: Provider, open_model: Opener) -> None:
+    call = ToolCall(id="call_1", name="weather", arguments=ARGUMENTS)
+    asked = AssistantMessage(content="", message_id="a", timestamp="t", tool_calls=(call,))
+    answer = msgspec.structs.replace(result(call, "A map."), attachments=(CAT,))
+
+    assert await sent(provider, open_model, user("Weather?"), asked, answer) == [PICTURE]
+
+
+@every_provider
+async def test_files_of_many_pieces_arrive_in_their_order(
     provider: Provider, open_model: Opener
 ) -> None:
-    model: OllamaLanguageModel | VendorLanguageModel = open_model(provider)
-    question = block(calls(("weather", ARGUMENTS)))
-    asked = answered(await ask(model, provider, question, tools=[WEATHER]))
-    call = asked.tool_calls[0]
-    result = ToolMessage(
-        content="A map.",
-        message_id="r",
-        timestamp="t",
-        tool_name=call.name,
-        tool_call_id=call.id,
-        attachments=(CAT,),
-    )
-    history = [question, asked, result, answered([], "I see."), user("And now?")]
+    said = msgspec.structs.replace(user("Look!"), attachments=(LARGE, CAT))
+    again = msgspec.structs.replace(user("And now?"), attachments=(LARGE,))
+    history = [said, answered([], "I see."), again]
 
-    said = await ask(model, provider, *history, tools=[WEATHER], files={CAT.id: PICTURE})
+    assert await sent(provider, open_model, *history) == [MURAL, PICTURE, MURAL]
 
-    assert "And now?" in text_of(said)
+
+@pytest.mark.parametrize("provider", TAKING_PDF, ids=lambda each: each.name)
+async def test_who_takes_pdfs_gets_them(provider: Provider, open_model: Opener) -> None:
+    said = msgspec.structs.replace(user("Read it."), attachments=(PAPER,))
+
+    assert await sent(provider, open_model, said) == [PRINT]

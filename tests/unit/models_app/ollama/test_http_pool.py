@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from models_app.ollama.http_connection import ReadTimeout, request_head, with_length
 from tests.unit.models_app.ollama.raw_servers import (
     ASK,
     CHUNKED,
@@ -99,3 +102,70 @@ async def test_the_connections_that_wait_longest_are_closed_first():
             while second.is_usable:
                 await asyncio.sleep(0.005)
         assert not pool._idle
+
+
+PIECES = [bytes([number]) * 100_000 for number in range(30)]
+LARGE = with_length(request_head("POST", "/x", host="h", headers={}), 3_000_000)
+
+
+async def test_a_large_body_is_sent_in_pieces_between_which_others_have_their_turn():
+    turns = 0
+
+    def count_turns():
+        nonlocal turns
+        turns += 1
+        counting[0] = loop.call_soon(count_turns)
+
+    async def echo(reader, writer):
+        request = await request_of(reader)
+        matches = request.endswith(b"".join(PIECES))
+        writer.write(EMPTY if matches else b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    async with serving(echo) as pool:
+        loop = asyncio.get_running_loop()
+        counting = [loop.call_soon(count_turns)]
+        connection = await pool.send(LARGE, silence_timeout=5, rest=PIECES)
+        counting[0].cancel()
+        assert connection.status == 200
+        assert connection.is_reusable()
+        assert turns >= len(PIECES)
+
+
+async def test_a_large_body_is_sent_again_where_a_kept_connection_was_closed_meanwhile():
+    async def close_in_mid_body(reader, writer):
+        await request_of(reader)
+        writer.write(EMPTY)
+        await reader.readexactly(len(LARGE) + 1_000_000)
+
+    async with serving(close_in_mid_body, saying(EMPTY, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        pool.release(connection)
+        again = await pool.send(LARGE, silence_timeout=5, rest=PIECES)
+        assert again is not connection
+        assert again.status == 200
+
+
+async def test_an_answer_that_comes_before_the_end_of_a_large_body_ends_it():
+    async def refuse(reader, writer):
+        await reader.readexactly(len(LARGE) + 100_000)
+        writer.write(b"HTTP/1.1 413 Large\r\nContent-Length: 2\r\n\r\nno")
+        await reader.read()  # of the rest, what was under way
+
+    endless = (PIECES[0] for _ in iter(int, 1))
+    async with serving(refuse) as pool:
+        connection = await pool.send(LARGE, silence_timeout=5, rest=endless)
+        assert connection.status == 413
+        assert await body_of(connection) == b"no"
+        assert not connection.is_reusable()
+
+
+async def test_a_server_that_reads_nothing_of_a_large_body_counts_as_silent():
+    async def wait(reader, writer):
+        await reader.readexactly(len(LARGE))
+        reader._transport.pause_reading()
+        await asyncio.Event().wait()
+
+    async with serving(wait) as pool:
+        with pytest.raises(ReadTimeout):
+            await pool.send(LARGE, silence_timeout=0.05, rest=PIECES)
