@@ -9,6 +9,7 @@ The tree::
         * ProfileExists           PROFILE_EXISTS
         * ThinkingNotSupported    VALIDATION_ERROR
         * ToolsNotSupported       VALIDATION_ERROR
+        * FilesNotSupported       VALIDATION_ERROR
         * ContextOverflow         CONTEXT_OVERFLOW
         * ContentRefused          CONTENT_REFUSED
         * Unauthorized            UNAUTHORIZED
@@ -89,6 +90,12 @@ class ThinkingNotSupported(ModelError):
 
 class ToolsNotSupported(ModelError):
     """Tools were offered to a model that can't call them."""
+
+    code = "VALIDATION_ERROR"
+
+
+class FilesNotSupported(ModelError):
+    """An image or a file is one that the model, or its provider, can't take."""
 
     code = "VALIDATION_ERROR"
 

@@ -1,8 +1,8 @@
-"""Puts files into the body of a request as it is sent, in base64, piece by piece (decision 0074).
+"""Puts files into the body of a request as it is sent, in base64, piece by piece.
 
 A request is encoded with a short stand-in for each file. When its body is sent, the files take the
 places of their stand-ins. No thread and no event loop encodes megabytes in one go, and no copy of
-the whole body is ever in memory.
+the whole body is ever in memory (docs/decisions/0074).
 """
 
 import base64

@@ -13,6 +13,7 @@ import msgspec
 
 from models_app.errors import (
     ContextOverflow,
+    FilesNotSupported,
     ModelError,
     ModelNotFound,
     OllamaError,
@@ -30,6 +31,12 @@ _RETRYABLE_STATUS = frozenset({408, 425, 429, 499, 502, 503, 504})
 _RUNNER_DIED = re.compile(r"unexpected EOF|runner|connection (?:reset|refused)", re.IGNORECASE)
 _TOO_LONG = re.compile(
     r"exceeds? the (?:available )?(?:context (?:size|length)|maximum context)", re.IGNORECASE
+)
+# The words of templates' models, of its own runner, and of an image that it can't decode.
+_ABOUT_IMAGES = re.compile(
+    r"multimodal|image input is not supported|does not support (?:images|vision)"
+    r"|image: unknown format|(?:decode|load|process) (?:the )?image",
+    re.IGNORECASE,
 )
 
 
@@ -75,10 +82,9 @@ def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | No
         if words.n_prompt_tokens is not None:
             facts["n_prompt_tokens"] = words.n_prompt_tokens
         return ContextOverflow(text, **facts)
-    if "does not support thinking" in text:
-        return ThinkingNotSupported(text, field="think", **facts)
-    if "does not support tools" in text:
-        return ToolsNotSupported(text, field="tools", **facts)
+    unsupported = _unsupported(text, facts)
+    if unsupported is not None:
+        return unsupported
     if status is None:
         # The request was accepted and answered for a while: a retry may succeed.
         return OllamaError(text, retryable=True)
@@ -89,6 +95,17 @@ def error_from_answer(status: int | None, words: ErrorAnswer, *, model: str | No
         status == 500 and bool(_RUNNER_DIED.search(words.text))
     )
     return OllamaError(_with_hint(status, text), retryable=retryable, **facts)
+
+
+def _unsupported(text: str, facts: dict[str, Any]) -> ModelError | None:
+    """Return the error for what the model can't do; None if that is not what is said."""
+    if "does not support thinking" in text:
+        return ThinkingNotSupported(text, field="think", **facts)
+    if "does not support tools" in text:
+        return ToolsNotSupported(text, field="tools", **facts)
+    if _ABOUT_IMAGES.search(text):
+        return FilesNotSupported(text, field="attachments", **facts)
+    return None
 
 
 def redirected(status: int, location: str) -> OllamaError:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from models_app.errors import (
     ContentRefused,
     ContextOverflow,
+    FilesNotSupported,
     ModelError,
     ModelNotFound,
     NetworkError,
@@ -27,10 +28,16 @@ _TOO_LONG = re.compile(
     r"|maximum context length|prompt is too long|input token count .* exceeds",
     re.IGNORECASE,
 )
+_ABOUT_FILES = re.compile(
+    r"image exceeds|image dimensions|image_url is only supported|support(?:s|ed)? image input"
+    r"|(?:not|n't) support (?:images|image input|vision|pdf)|unsupported (?:image|file|mime type)"
+    r"|(?:process|decode|read|parse) (?:the |this )?(?:input )?(?:image|pdf|document)",
+    re.IGNORECASE,
+)
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|pk-|AIza|Bearer )[-_\w.*]{8,}")
 
 Fault = Literal[
-    "key", "model", "context", "content", "quota", "rate", "request", "time", "provider"
+    "key", "model", "context", "content", "files", "quota", "rate", "request", "time", "provider"
 ]
 _FAULT_OF_STATUS: dict[int, Fault] = {
     400: "request",
@@ -51,6 +58,7 @@ _ERROR_OF_FAULT: dict[Fault, type[ModelError]] = {
     "model": ModelNotFound,
     "context": ContextOverflow,
     "content": ContentRefused,
+    "files": FilesNotSupported,
     "quota": RateLimited,
     "rate": RateLimited,
     "request": ServiceUnavailable,
@@ -90,10 +98,15 @@ def error_from_refusal(
     if _TOO_LONG.search(text):
         fault = "context"
     fault = fault or _FAULT_OF_STATUS.get(status or 0, "provider")
+    if fault in ("request", "model") and _ABOUT_FILES.search(text):
+        fault = "files"
     if fault == "key":
         text = _about_key(vendor, text)
     elif fault == "model":
         text = f"'{name}' does not have this model, or its address is wrong: {text}"
+    elif fault == "files":
+        facts["field"] = "attachments"
+        text = f"'{name}' does not take an image or a file: {text}"
     elif fault == "content":
         text = f"'{name}' refused the content: {text}"
     retryable = False if fault in ("quota", "request") else None

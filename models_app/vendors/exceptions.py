@@ -22,7 +22,28 @@ from models_app.vendors.errors import (
 from models_app.vendors.http_client import Redirected, redirected
 from models_app.vendors.vendor import Vendor
 
-_CONTENT_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+_CONTENT_CODES = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "image_content_policy_violation",
+        "moderation_blocked",
+    }
+)
+_FILE_CODES = frozenset(
+    {
+        "empty_image_file",
+        "image_file_too_large",
+        "image_parse_error",
+        "image_too_large",
+        "image_too_small",
+        "invalid_base64_image",
+        "invalid_image",
+        "invalid_image_format",
+        "invalid_image_mode",
+        "unsupported_image_media_type",
+    }
+)
 _FAULTS: tuple[tuple[type[raised.ModelAPIError], Fault], ...] = (
     (raised.ModelContextWindowExceededError, "context"),
     (raised.ModelAuthenticationError, "key"),
@@ -100,6 +121,8 @@ def _fault_of(error: Exception) -> Fault | None:
     codes = {error.provider_error_code, error.provider_error_type}
     if codes & _CONTENT_CODES or _was_moderated(error):
         return "content"
+    if codes & _FILE_CODES:
+        return "files"
     return next((fault for kind, fault in _FAULTS if isinstance(error, kind)), None)
 
 

@@ -138,15 +138,11 @@ class VendorLanguageModel:
             model_messages,
             request_parameters,
         )
-        from models_app.vendors.http_client import (  # noqa: PLC0415
-            inserted_files,
-            opened_responses,
-        )
+        from models_app.vendors.http_client import inserted_files, opened_responses  # noqa: PLC0415
 
         reader = DeltaReader(self.vendor.name, request.model)
-        files = InsertedFiles(request.files) if request.files else None
-        stand_ins = files.stand_ins if files else request.files
-        messages = model_messages(request.messages, self.vendor.name, stand_ins)
+        files = InsertedFiles(request.files)
+        messages = model_messages(request.messages, self.vendor.name, files.stand_ins)
         opened: list[httpx2.Response] = []
         with typed_errors(self.vendor, request.model, clients.key):
             try:
@@ -160,7 +156,7 @@ class VendorLanguageModel:
                     request.tools, request.answer_schema if takes_schemas else None
                 )
                 opened_responses.set(opened)
-                inserted_files.set(files)
+                inserted_files.set(files if request.files else None)
                 async with model_request_stream(
                     model,
                     messages,
@@ -171,11 +167,11 @@ class VendorLanguageModel:
                     opened_responses.set(None)
                     inserted_files.set(None)
                     async for event in stream:
-                        delta = reader.read(event)
-                        if delta is not None:
+                        if (delta := reader.read(event)) is not None:
                             yield [delta]
                     last = reader.finish(stream.get())
             finally:
+                inserted_files.set(None)
                 for response in opened:
                     await response.aclose()
         yield last

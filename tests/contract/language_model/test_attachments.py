@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from models_app.errors import ModelError
+from models_app.errors import ContentRefused, FilesNotSupported, ModelError
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolCall, UserMessage
 from tests.contract.language_model.cases import (
     ANTHROPIC,
     ARGUMENTS,
     GOOGLE,
+    OLLAMA,
     OPENAI,
     OPENROUTER,
     WEATHER,
@@ -81,23 +82,33 @@ def files_in(value: Any) -> Iterator[bytes]:
         yield base64.b64decode(encoded.translate(str.maketrans("-_", "+/")), validate=True)
 
 
-async def sent(provider: Provider, open_model: Opener, *messages: Message) -> list[bytes]:
-    """Return the files in a request to a server that refuses it."""
+async def refused(
+    provider: Provider, open_model: Opener, *messages: Message, status: int = 400, said: Any = None
+) -> tuple[list[bytes], ModelError]:
+    """Return the files in a request to a server that refuses it in these words, and the error."""
+    answer = json.dumps(said)
+    head = f"HTTP/1.1 {status} No\r\nContent-Type: application/json\r\nContent-Length: "
     bodies: list[bytes] = []
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+        received = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(received.split(b"content-length: ")[1].split(b"\r\n")[0])
         bodies.append(await reader.readexactly(length))
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.write(f"{head}{len(answer)}\r\n\r\n{answer}".encode())
         writer.close()
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0, limit=2**24) as server:
         model = open_model(provider, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        with pytest.raises(ModelError):
+        with pytest.raises(ModelError) as raised:
             await ask(model, provider, *messages, tools=[WEATHER], files=KEPT)
     assert len(bodies) == 1
-    return list(files_in(json.loads(bodies[0])))
+    return list(files_in(json.loads(bodies[0]))), raised.value
+
+
+async def sent(provider: Provider, open_model: Opener, *messages: Message) -> list[bytes]:
+    """Return the files in a request."""
+    files, _ = await refused(provider, open_model, *messages)
+    return files
 
 
 @every_provider
@@ -125,3 +136,62 @@ async def test_who_takes_pdfs_gets_them(provider: Provider, open_model: Opener) 
     said = msgspec.structs.replace(user("Read it."), attachments=(PAPER,))
 
     assert await sent(provider, open_model, said) == [PRINT]
+
+
+NO_VISION = "Multimodal data provided, but model does not support multimodal requests."
+NO_PROJECTOR = "image input is not supported - hint: you may need to provide the mmproj"
+REFUSALS: list[tuple[Provider, int, Any]] = [
+    (OLLAMA, 400, {"error": json.dumps({"error": {"code": 400, "message": NO_VISION}})}),
+    (OLLAMA, 500, {"error": json.dumps({"error": {"code": 500, "message": NO_PROJECTOR}})}),
+    (
+        ANTHROPIC,
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum",
+            },
+        },
+    ),
+    (
+        OPENAI,
+        400,
+        {"error": {"message": "Too many pixels.", "code": "image_too_large", "type": "x"}},
+    ),
+    (
+        GOOGLE,
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "Unable to process input image. Please retry.",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    ),
+    (
+        OPENROUTER,
+        404,
+        {"error": {"message": "No endpoints found that support image input", "code": 404}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("provider", "status", "said"), REFUSALS)
+async def test_an_image_that_a_provider_does_not_take_is_the_requests_fault(
+    provider: Provider, open_model: Opener, status: int, said: Any
+) -> None:
+    shown = showing("Who is it?")
+    _, error = await refused(provider, open_model, shown, status=status, said=said)
+
+    assert type(error) is FilesNotSupported, error
+    assert (error.code, error.retryable) == ("VALIDATION_ERROR", False)
+    assert error.details["field"] == "attachments"
+
+
+async def test_an_image_that_a_filter_refuses_is_refused_content(open_model: Opener) -> None:
+    said = {"error": {"message": "No.", "code": "image_content_policy_violation", "type": "x"}}
+    _, error = await refused(OPENAI, open_model, showing("Who?"), said=said)
+
+    assert type(error) is ContentRefused
