@@ -137,7 +137,9 @@ class ManagedServer:
         except RemoteError as error:
             if error.lost and connection is self._connection:
                 self._end(error.message)
-            raise RemoteError(self._redacted(error.message), lost=error.lost) from error
+            # What ended a program says more than that the connection did.
+            message = (self._lost if error.lost else None) or error.message
+            raise RemoteError(self._redacted(message), lost=error.lost) from error
         finally:
             finished = True
 

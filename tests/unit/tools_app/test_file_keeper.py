@@ -5,9 +5,12 @@ import logging
 
 import pytest
 
+from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import StorageFull
 from tests.unit.sessions_app.attachments.images import PDF, gif, png
 from tests.unit.tools_app.kept_files import keeper
+from tools_app.file_keeper import FileKeeper
 from tools_app.toolset import ToolFile, ToolResult
 
 
@@ -74,6 +77,23 @@ async def test_a_failure_keeps_its_files_and_stays_one(result):
     assert len(kept.attachments) == 1
     said = kept.error_message if result is None else kept.result
     assert (said or "").startswith("No.\n[f1 was not" if result is None else "Shown.\n[f1 was not")
+
+
+async def test_bombs_and_rubbish_are_refused_by_the_store_itself(tmp_path):
+    service = AttachmentService(FileAttachmentStore(tmp_path), max_bytes=1000)
+    given = files(png(40_000, 40_000), b"", b"\0\xff", png(padding=2000), png()[:20], png())
+
+    kept = await FileKeeper(service, most=20).kept(
+        ToolResult(success=True, result="Six.", files=given)
+    )
+
+    lines = (kept.result or "").split("\n")
+    assert [line.partition(": ")[0] for line in lines[1:]] == [
+        f"[f{number} was not kept" for number in range(5)
+    ]
+    assert all(len(line) > len("[f0 was not kept: .]") for line in lines[1:])
+    assert [each.name for each in kept.attachments] == ["f5"]
+    assert await service.read(kept.attachments[0].id) == png()
 
 
 async def test_a_full_disk_costs_the_file_and_not_the_result(caplog):
