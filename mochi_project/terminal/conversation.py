@@ -17,8 +17,8 @@ from mochi_project.terminal.interrupt import Interrupt
 from mochi_project.terminal.transcript import Show
 from mochi_project.wiring.services import Services
 from models_app.language_model import Think
+from sessions_app.attachments.intake import Reference, resolve
 from sessions_app.errors import MochiError, SessionError, StorageError
-from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import AssistantMessage, Attachment, UserMessage, unmark_cancelled
 from sessions_app.session import Session
 
@@ -219,11 +219,11 @@ class Conversation:
         return last
 
     async def _open(self, message: str | None) -> OpenTurn:
-        said = () if message is None else self._with_attachments(message)
+        attachments = () if message is None else await self._attached()
         request = ChatRequest(
             turn=TurnRequest(
-                message=None if said else message,
-                messages=said,
+                message=message,
+                attachments=attachments,
                 think=self.think,
                 selected_tools=self.tools,
                 approvals="wait" if self._approvals.can_answer else "suspend",
@@ -236,18 +236,13 @@ class Conversation:
         with self._interrupt.stops(opening.cancel), waiting:
             return await opening
 
-    def _with_attachments(self, text: str) -> Sequence[UserMessage]:
-        """Return the message with its attachments; nothing where it has none."""
-        if not self.attachments:
-            return ()
-        return [
-            UserMessage(
-                content=text,
-                message_id=new_message_id(),
-                timestamp=utc_now(),
-                attachments=tuple(self.attachments),
-            )
-        ]
+    async def _attached(self) -> tuple[Attachment, ...]:
+        """Return what goes with the message, which may have been kept a while ago."""
+        return await resolve(
+            self._services.attachments,
+            [Reference(id=each.id, name=each.name) for each in self.attachments],
+            max_count=self._services.settings.max_attachments,
+        )
 
     def _id(self) -> str:
         if self.session_id is None:

@@ -250,6 +250,7 @@ def test_without_a_terminal_it_points_to_send(person: Person) -> None:
 def test_files_wait_for_the_next_message(person: Person) -> None:
     (person.data_dir / "my cat.png").write_bytes(png())
     chat = person.opens()
+    chat.enter("/model scripted-vision")
     chat.enter("/attach none.png")
     chat.read_until("none.png: No such file or directory.")
     chat.enter("/attach 'my cat.png'")

@@ -345,7 +345,16 @@ def test_files_go_with_a_message_or_are_one(send: Sender, tmp_path: Path) -> Non
     cat, notes = tmp_path / "cat.png", tmp_path / "notes.txt"
     cat.write_bytes(png())
     notes.write_text("a note")
-    first = send(*NEW, "What is this?", "--attach", str(cat), "--attach", str(notes))
+    first = send(
+        "new",
+        "-m",
+        "scripted-vision",
+        "What is this?",
+        "--attach",
+        str(cat),
+        "--attach",
+        str(notes),
+    )
     assert first.returncode == 0, first.stderr
     second = send("--last", "--attach", str(notes))
     assert second.returncode == 0, second.stderr
@@ -361,4 +370,13 @@ def test_a_file_that_can_not_be_sent_leaves_no_session(send: Sender, tmp_path: P
     ended = send(*NEW, "What is this?", "--attach", str(tmp_path / "none.png"))
     assert ended.returncode == 1
     assert "none.png: No such file or directory." in ended.stderr
+    assert not send.sessions()
+
+
+def test_a_blind_model_refuses_and_leaves_no_session(send: Sender, tmp_path: Path) -> None:
+    cat = tmp_path / "cat.png"
+    cat.write_bytes(png())
+    ended = send(*NEW, "What is this?", "--attach", str(cat))
+    assert ended.returncode == 1
+    assert "takes no image/png (cat.png)" in ended.stderr
     assert not send.sessions()
