@@ -82,6 +82,11 @@ class AttachmentRules(msgspec.Struct, frozen=True, kw_only=True):
 TAKES_EVERYTHING = AttachmentRules()
 
 
+def rules_for(info: ModelInfo | None) -> AttachmentRules:
+    """Return what a model takes, as far as that is known."""
+    return AttachmentRules(vendor=vendor_of(info), takes=info.takes) if info else TAKES_EVERYTHING
+
+
 def vendor_of(info: ModelInfo) -> str:
     """Return by whose measure a model counts; OpenRouter's models are named after their vendor."""
     if info.provider != "openrouter":

@@ -17,7 +17,14 @@ from chat.context.attachment_costs import (
     tokens_of_files,
 )
 from sessions_app.attachments.media_type import PDF, TEXT
-from sessions_app.messages import AssistantMessage, Message, ToolMessage, ToolSpec, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 
 CHARACTERS_PER_TOKEN = 4.0
 TOKENS_AROUND_MESSAGE = 4
@@ -52,11 +59,18 @@ def _characters_beside(message: Message) -> int:
         count += len(message.tool_name)
     if message.attachments:
         count += sum(
-            each.size + len(each.name) + CHARACTERS_AROUND_FILE
-            for each in message.attachments
-            if each.media_type == TEXT
+            _characters_of_file(each) for each in message.attachments if each.media_type == TEXT
         )
     return count
+
+
+def _characters_of_file(attachment: Attachment) -> int:
+    return attachment.size + len(attachment.name) + CHARACTERS_AROUND_FILE
+
+
+def estimate_text_file(attachment: Attachment) -> int:
+    """Estimate the tokens of a file of text, which are among those of its message."""
+    return int(_characters_of_file(attachment) / CHARACTERS_PER_TOKEN)
 
 
 def estimate_message(message: Message, *, chars_per_token: float = CHARACTERS_PER_TOKEN) -> int:

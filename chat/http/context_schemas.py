@@ -8,6 +8,19 @@ from pydantic import ConfigDict, Field, StringConstraints
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 
+class ContextAttachmentOut(Schema):
+    """An image or a file of a message, and what becomes of it in the next request."""
+
+    id: str
+    name: str
+    media_type: str
+    tokens: int = Field(description="Estimated, where it is sent; 0 where it is not")
+    left_out: Literal["not_taken", "too_long"] | None = Field(
+        description="Why it is only named: the model takes no such file, or the request would be "
+        "too long; null where it is sent"
+    )
+
+
 class SentMessageOut(Schema):
     """A message that the next request sends."""
 
@@ -17,7 +30,10 @@ class SentMessageOut(Schema):
     )
     message_id: str
     role: str
-    tokens: int = Field(description="Estimated")
+    tokens: int = Field(description="Estimated, with those of its attachments")
+    attachments: list[ContextAttachmentOut] = Field(
+        default_factory=list, description="Absent where it has none"
+    )
 
 
 class LeftOutOut(Schema):
@@ -57,7 +73,21 @@ class ContextOut(Schema):
                 "strategy": "summarize_history",
                 "messages": [
                     {"index": 0, "message_id": "0a1b2c3d4e", "role": "system", "tokens": 64},
-                    {"index": 41, "message_id": "1b2c3d4e5f", "role": "user", "tokens": 12},
+                    {
+                        "index": 41,
+                        "message_id": "1b2c3d4e5f",
+                        "role": "user",
+                        "tokens": 1012,
+                        "attachments": [
+                            {
+                                "id": f"sha256:{'5d' * 32}",
+                                "name": "cat.png",
+                                "media_type": "image/png",
+                                "tokens": 1000,
+                                "left_out": None,
+                            }
+                        ],
+                    },
                 ],
                 "left_out": [
                     {
@@ -73,7 +103,7 @@ class ContextOut(Schema):
                 "window": 8192,
                 "limit": 36864,
                 "threshold": 25804,
-                "estimate": {"tokens": 412, "counted": 380, "estimated": 32},
+                "estimate": {"tokens": 1412, "counted": 380, "estimated": 1032},
                 "last_count": {
                     "message_id": "3d4e5f6a7b",
                     "counted": 350,

@@ -5,16 +5,24 @@ from typing import Any
 
 import msgspec
 
+from chat.context.attachment_costs import AttachmentRules, tokens_of
 from chat.context.compaction import ContextRules, plan_with
 from chat.context.plan import ContextPlan, plan_request
 from chat.context.session_history import DroppedMessage
-from chat.context.tokens import estimate_message, estimate_tools
+from chat.context.tokens import (
+    Calibration,
+    estimate_message,
+    estimate_text_file,
+    estimate_tools,
+)
 from chat.context.window import choose_window, model_changed
+from sessions_app.attachments.media_type import TEXT
 from sessions_app.format.json_pieces import Many
-from sessions_app.messages import AssistantMessage, Message, ToolSpec
+from sessions_app.messages import AssistantMessage, Attachment, Message, ToolSpec
 from sessions_app.session import Session, with_metadata
 
 _ENTRY_BYTES = 100
+_ATTACHMENT_BYTES = 200
 
 
 def context_of(
@@ -46,7 +54,7 @@ def context_of(
         "session_id": session.session_id,
         "model": metadata.model,
         "strategy": strategy.name,
-        "messages": _sent(plan, places),
+        "messages": _sent(plan, session, places, rules.attachments),
         "left_out": _left_out(plan, places),
         "summary": plan.state.summary if plan.state else None,
         "tools": len(tools),
@@ -75,16 +83,48 @@ def _window(
     ).window
 
 
-def _sent(plan: ContextPlan, places: Mapping[str, int]) -> Many:
+def _sent(
+    plan: ContextPlan, session: Session, places: Mapping[str, int], rules: AttachmentRules
+) -> Many:
     def shown(message: Message) -> dict[str, Any]:
-        return {
-            "index": places.get(message.message_id),
+        at = places.get(message.message_id)
+        entry = {
+            "index": at,
             "message_id": message.message_id,
             "role": message.role,
             "tokens": plan.calibration.correct(estimate_message(message)),
         }
+        attached = session.messages[at].attachments if at is not None else ()
+        if not attached:
+            return entry
+        files = [_attachment(each, message, plan.calibration, rules) for each in attached]
+        own = sum(file["tokens"] for file in files if file["media_type"] != TEXT)
+        return {**entry, "tokens": entry["tokens"] + own, "attachments": files}
 
-    return Many(plan.sent, shown, lambda _: _ENTRY_BYTES)
+    return Many(plan.sent, shown, _size_of)
+
+
+def _attachment(
+    attachment: Attachment, message: Message, calibration: Calibration, rules: AttachmentRules
+) -> dict[str, Any]:
+    """Show an attachment of a message, which is the message as it is sent."""
+    is_sent = attachment in message.attachments
+    left_out = "too_long" if rules.takes(attachment.media_type) else "not_taken"
+    if attachment.media_type == TEXT:
+        tokens = calibration.correct(estimate_text_file(attachment))
+    else:
+        tokens = calibration.correct_files(tokens_of(attachment, rules.vendor))
+    return {
+        "id": attachment.id,
+        "name": attachment.name,
+        "media_type": attachment.media_type,
+        "tokens": tokens if is_sent else 0,
+        "left_out": None if is_sent else left_out,
+    }
+
+
+def _size_of(message: Message) -> int:
+    return _ENTRY_BYTES + _ATTACHMENT_BYTES * len(message.attachments)
 
 
 def _left_out(plan: ContextPlan, places: Mapping[str, int]) -> Many:
@@ -110,6 +150,7 @@ def _last_count(
             limit=None,
             model=answer.model,
             tools=tools,
+            attachments=rules.attachments,
             default_prompt=rules.default_prompt,
             now=now,
         )

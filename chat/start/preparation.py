@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from chat.context.attachment_costs import rules_for
 from chat.context.compaction import ContextRules, plan_with
 from chat.context.history import Continuation, continue_from, continue_with
 from chat.context.plan import ContextPlan
@@ -143,6 +144,7 @@ class TurnPreparer:
             context_limit=info.context_limit if info else None,
             can_think=info.can_think if info else False,
             default_prompt=info.system_prompt if info else None,
+            attachments=rules_for(info),
         )
 
 

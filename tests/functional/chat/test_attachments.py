@@ -74,6 +74,26 @@ def test_a_blind_model_is_shown_no_image_and_goes_on_after_one(chat):
     assert "[image cat.png left out]" in answer(chat, session_id)
 
 
+def test_images_of_old_messages_are_left_out_before_any_message_is(chat):
+    session_id = chat.new_session(model=SEEING)
+    chat.http.patch(f"/sessions/{session_id}", json={"context_window": 4096})
+    cats = [inline(PICTURE, f"cat{number}.png") for number in range(3)]
+    answer(chat, session_id, message="Who?", attachments=cats)
+    (asked, _) = chat.http.get(f"/sessions/{session_id}/context").json()["messages"]
+    assert [each["tokens"] for each in asked["attachments"]] == [1000] * 3
+
+    # The scripted model counts no images, but what another one counted is no count of its own.
+    chat.http.patch(f"/sessions/{session_id}", json={"model": f"{SEEING}:latest"})
+    assert LINE in answer(chat, session_id, message="And who?", attachments=cats[:1])
+
+    context = chat.http.get(f"/sessions/{session_id}/context").json()
+    old, _, new, _ = context["messages"]
+    assert {each["left_out"] for each in old["attachments"]} == {"too_long"}
+    assert {each["left_out"] for each in new["attachments"]} == {None}
+    assert context["left_out"] == []
+    assert len(chat.messages(session_id)[0]["attachments"]) == 3
+
+
 @pytest.mark.parametrize(
     ("attachments", "status", "field"),
     [

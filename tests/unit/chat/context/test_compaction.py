@@ -23,6 +23,7 @@ from models_app.errors import ContextOverflow, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, SystemMessage, UserMessage
 from sessions_app.session import Session, SessionMetadata, with_metadata
+from tests.unit.chat.context import pictures
 
 MAX_CONTEXT = 4000  # a limit of 3600, a threshold of 2520
 FOR_EVER = "for ever"
@@ -268,6 +269,37 @@ async def test_truncation_asks_no_model():
 
     assert (house.announced, house.model.requests) == (0, [])
     assert house.kept[0].summary is None
+
+
+async def test_images_are_left_out_without_asking_the_model_and_stay_so():
+    house = House(turns=1)
+    pictures_of = [pictures.image(f"{number}.png") for number in range(3)]
+    messages = []
+    for turn, picture in enumerate(pictures_of):
+        messages += [pictures.asked(turn, picture), pictures.answered(turn)]
+    house.session = msgspec.structs.replace(house.session, messages=tuple(messages[:-1]))
+
+    compacted = await house.compact()
+    again = await house.compact()
+
+    assert pictures.names_of(compacted.messages) == ["2.png"]
+    assert again.messages == compacted.messages
+    assert (house.announced, house.model.requests) == (0, [])
+    (state,) = house.kept
+    assert (state.files_until, state.summary) == ("u1", None)
+    assert len(house.session.messages) == 5
+
+
+async def test_a_summary_stays_where_only_the_images_are_chosen_anew():
+    house = House("They counted.")
+    await house.compact()
+    state = house.session.metadata.context_state
+    await house.keep(msgspec.structs.replace(state, files_until="gone"))
+    house.kept.clear()
+
+    await house.compact()
+
+    assert house.kept == [state]
 
 
 async def test_another_strategy_forgets_what_was_left_out():

@@ -80,3 +80,14 @@ async def test_without_its_tools_the_turn_goes_on_with_such_a_model(house):
     await asyncio.to_thread(house.sessions.update, session_id, tool_settings=settings)
     turn = await house.turns.start(session_id, TurnRequest(message="x", selected_tools=[]))
     assert (await turn.finished()).message.content == "Hello"
+
+
+async def test_what_a_model_takes_of_images_decides_what_its_turns_plan(house):
+    session = await asyncio.to_thread(house.sessions.get, await house.new_session())
+    blind = msgspec.structs.replace(house.model.info, capabilities=("completion",))
+    vendors = msgspec.structs.replace(blind, capabilities=(), provider="google")
+
+    assert not house.preparer.rules(session, blind).attachments.takes("image/png")
+    assert house.preparer.rules(session, vendors).attachments.takes("image/png")
+    assert house.preparer.rules(session, vendors).attachments.vendor == "google"
+    assert house.preparer.rules(session, None).attachments.takes("image/heic")
