@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sessions_app.attachments.media_type import IMAGES, TEXT
+from sessions_app.attachments.media_type import TEXT
+from sessions_app.attachments.names import mention
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
 
@@ -14,13 +15,7 @@ Attaching = UserMessage | ToolMessage
 
 def have_attachments(messages: Sequence[Message]) -> bool:
     """Return whether any of the messages has an image or a file."""
-    return any(isinstance(message, Attaching) and message.attachments for message in messages)
-
-
-def left_out(attachment: Attachment) -> str:
-    """Return the mention of an attachment that a model does not get."""
-    kind = "image" if attachment.media_type in IMAGES else "file"
-    return f"[{kind} {attachment.name} left out]"
+    return any(message.attachments for message in messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +51,11 @@ class AttachedFiles:
         if attachment.id in files:
             return ""
         if not self.takes(attachment.media_type):
-            return left_out(attachment)
+            return mention(attachment, left_out=True)
         try:
             data = self.read(attachment.id)
         except AttachmentNotFound:
-            return left_out(attachment)
+            return mention(attachment, left_out=True)
         if attachment.media_type == TEXT:
             return fenced(attachment.name, data.decode("utf-8", "replace"))
         files[attachment.id] = data
