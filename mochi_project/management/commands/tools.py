@@ -92,7 +92,9 @@ class Command(ReportCommand):
                 self._ask_person(name)
             result = ask(lambda services: services.tools.call_tool(invocation))
         if options["json"]:
-            self.print_json(msgspec.to_builtins(result))
+            shown = msgspec.to_builtins(result)
+            del shown["files"]  # they are kept, and are its attachments
+            self.print_json(shown)
         elif result.success:
             self.stdout.write(printable(result.result or ""))
         if not result.success:

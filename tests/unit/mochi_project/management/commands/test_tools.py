@@ -11,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mochi_project.management.example_data import copy_examples
+from tests.unit.sessions_app.attachments.images import png
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking
@@ -139,6 +140,20 @@ def test_a_call_by_hand_is_recorded_as_one(examples: None, run: Run, data_dir: P
     (line,) = (data_dir / ".mochi" / "executions.jsonl").read_text().splitlines()
     assert json.loads(line)["session_id"] == ""
     assert json.loads(line)["tool_name"] == "flip_coin"
+
+
+def test_an_image_is_kept_and_referred_to(tools_dir: Path, data_dir: Path, run: Run) -> None:
+    code = "__all__ = ['draw']\n__destructive__ = []\n"
+    code += f'def draw() -> bytes:\n    """Draw."""\n    return {png()!r}\n'
+    (tools_dir / "pictures.py").write_text(code)
+
+    shown = json.loads(run("run", "draw", "--json"))
+
+    assert shown["result"] == f"[draw.png, {len(png())} bytes]"
+    assert "files" not in shown
+    [image] = shown["attachments"]
+    digest = image["id"].removeprefix("sha256:")
+    assert (data_dir / "attachments" / digest[:2] / digest).read_bytes() == png()
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", "1"])
