@@ -10,7 +10,7 @@ from chat.context.attachments import files_to_leave_out, with_mentions
 from chat.context.plan import plan_request
 from chat.context.strategy import STRATEGIES, strategy_of
 from chat.context.tokens import NOT_CALIBRATED
-from sessions_app.messages import ToolCall
+from sessions_app.messages import SystemMessage, ToolCall
 from tests.unit.chat.context.pictures import (
     BLIND,
     NO_PDF,
@@ -176,6 +176,74 @@ def test_a_long_turn_leaves_out_what_its_first_tools_showed():
     assert names[-1] == "19.png"
     assert len(names) == 3
     assert len(planned.messages) == len(messages)
+
+
+def test_results_that_the_model_has_not_seen_keep_their_images():
+    calls = tuple(ToolCall(id=f"c{number}", name="look", arguments={}) for number in range(9))
+    seen = [
+        asked(1),
+        answered(1, "", tool_calls=calls[:1]),
+        result(1, image("old.png"), call_id="c0"),
+    ]
+    results = [
+        result(number, image(f"{number}.png"), call_id=f"c{number}") for number in range(2, 9)
+    ]
+
+    _, planned = carried_out([*seen, answered(2, "", tool_calls=calls[2:]), *results])
+
+    assert names_of(planned.messages) == [f"{number}.png" for number in range(2, 9)]
+
+
+def test_messages_that_go_later_begin_after_the_prompt_and_bring_no_images_back():
+    prompt = SystemMessage(content="Be brief.", message_id="s", timestamp="")
+    state, _ = carried_out([prompt, *gallery(10)])
+    longer = [prompt, *gallery(10), answered(10)]
+    for turn in range(11, 30):
+        longer += [asked(turn, content="x" * 3000), answered(turn)]
+
+    later = plan(longer[:-1], state=state).compaction.state
+
+    assert (later.first_id, later.files_until) == ("u0", "u9")
+    planned = plan(longer[:-1], state=later)
+    assert planned.messages[0] == prompt
+    assert names_of(planned.messages) == []
+
+
+def test_messages_that_go_without_images_leave_the_images_out_that_are():
+    messages = gallery(10)
+    state, _ = carried_out(messages)
+    for turn in range(10, 30):
+        messages += [answered(turn - 1), asked(turn, content="x" * 3000)]
+    after_images = msgspec.structs.replace(state, files_until="u9")
+
+    compaction = plan(messages, state=after_images).compaction
+
+    assert compaction.state.count
+    assert compaction.state.files_until == "u9"
+
+
+def test_what_was_counted_of_images_does_not_hide_what_they_cost_when_sent_anew():
+    messages = [*gallery(8), answered(8, prompt_eval_count=1000, eval_count=10)]
+    messages.append(asked(9, content="x" * 26_000))
+
+    state = plan(messages).compaction.state
+
+    assert (state.count, state.files_until) == (0, "u7")
+
+
+def test_a_count_after_images_were_left_out_spoils_no_measure():
+    messages, prompt = [], 300
+    for turn in range(6):
+        prompt += 300 + (1000 if turn == 0 else 0) - (150 if turn == 4 else 0)
+        messages += [
+            asked(turn, *([image()] if turn == 0 else []), content="x" * 1150),
+            answered(turn, prompt_eval_count=prompt),
+        ]
+    state = plan(gallery(10)).compaction.state
+    state = msgspec.structs.replace(state, files_until="u0", created_at="004a")
+
+    assert plan(messages, state=state).calibration.factor == pytest.approx(1, rel=0.02)
+    assert plan(messages).calibration.factor < 0.95
 
 
 def test_a_window_that_holds_few_images_keeps_those_of_the_question():

@@ -163,6 +163,21 @@ async def test_what_is_longer_than_the_window_is_read_in_pieces():
     assert compacted.messages[0].content.endswith("More.\n</summary>")
 
 
+async def test_names_of_images_count_where_a_history_is_read_in_pieces():
+    house = House("One.", *["More."] * 9, turns=0)
+    names = [pictures.image(f"{number}" * 200) for number in range(9)]
+    messages = []
+    for turn in range(20):
+        messages += [pictures.asked(turn, *names), pictures.answered(turn, "y" * 700)]
+    house.session = msgspec.structs.replace(house.session, messages=tuple(messages[:-1]))
+
+    await house.compact(WindowChoice(window=3600, reason="manual_override"))
+
+    said = [request.messages[1].content for request in house.model.requests]
+    assert len(said) > 3
+    assert not any("(Not shown: " in text for text in said)
+
+
 async def test_a_summary_is_bounded_and_reloads_no_model():
     house = House("They counted.")
     await house.compact()

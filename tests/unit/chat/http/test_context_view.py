@@ -78,3 +78,21 @@ def test_a_message_without_attachments_is_shown_as_ever():
     (message,) = shown(asked(1))["messages"]
 
     assert list(message) == ["index", "message_id", "role", "tokens"]
+
+
+def test_the_last_count_is_beside_an_estimate_with_its_images():
+    picture = image(width=1024, height=1024)
+
+    context = shown(asked(1, picture), answered(1, prompt_eval_count=1300), asked(2))
+
+    assert context["last_count"]["estimated"] == 1229 + 6
+
+
+def test_a_session_without_attachments_is_planned_without_a_look_at_what_is_taken():
+    def refuse(_):
+        raise AssertionError
+
+    rules = AttachmentRules(takes=refuse)
+    assert shown(asked(1), answered(1), asked(2), attachments=rules) == shown(
+        asked(1), answered(1), asked(2)
+    )
