@@ -144,7 +144,10 @@ def _same(one: Message, other: Message) -> bool:
 
 def _as_said(message: Message) -> Mapping[str, object]:
     kept = message_to_json(message)
-    return {name: value for name, value in kept.items() if name not in _MADE_UP}
+    said: dict[str, object] = {name: value for name, value in kept.items() if name not in _MADE_UP}
+    if isinstance(message, UserMessage | ToolMessage) and message.attachments:
+        said["attachments"] = [each.id for each in message.attachments]  # a name may be lost
+    return said
 
 
 def _paired(messages: Sequence[Message], said: Sequence[Message]) -> list[Message]:

@@ -28,6 +28,7 @@ from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
+    AssistantMessage,
     Attachment,
     Message,
     ToolCall,
@@ -318,12 +319,15 @@ def user_message(content: str, attachments: tuple[Attachment, ...] = ()) -> User
 def require_takes(info: ModelInfo | None, messages: Sequence[Message]) -> None:
     """Refuse images and files that a model is known not to take, before they are saved.
 
+    Those before the last answer are of a history that comes whole: they are mentioned to the model.
+
     Raises:
         ValidationFailed: ``details`` name the model and the type.
     """
     if info is None:
         return
-    for message in messages:
+    answers = [at for at, each in enumerate(messages) if isinstance(each, AssistantMessage)]
+    for message in messages[answers[-1] + 1 if answers else 0 :]:
         if not isinstance(message, UserMessage):
             continue
         for attachment in message.attachments:

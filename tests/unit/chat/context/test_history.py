@@ -11,6 +11,7 @@ from sessions_app.calls import open_calls
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -38,6 +39,20 @@ def result(call_id="c1"):
 def test_a_message_is_appended():
     continuation = continue_from([user(), answer()], "And now?")
     assert (continuation.keep, continuation.append) == (2, True)
+
+
+def test_the_same_images_again_are_a_retry_and_others_are_not():
+    def showing(*names, digest="ab"):
+        files = [
+            Attachment(id=f"sha256:{digest}", name=name, media_type="image/png", size=1)
+            for name in names
+        ]
+        return msgspec.structs.replace(user(), attachments=tuple(files))
+
+    history = [showing("cat.png")]
+    assert continue_with(history, [showing("image.png")]).said == ()  # a name may be lost
+    for other in (showing("cat.png", digest="cd"), showing("a", "b"), user()):
+        assert continue_with(history, [other]).said == (other,)
 
 
 def test_the_same_message_again_without_an_answer_is_a_retry():
