@@ -28,7 +28,10 @@ _CODES = {
     "NOT_FOUND": "unknown_url",
     "METHOD_NOT_ALLOWED": "method_not_supported",
 }
-"""OpenAI's names of errors; others have our own code in lower case."""
+"""OpenAI's names of errors; others have our own code in lower case.
+
+``details.problem`` of an error is OpenAI's name of what is wrong with an image, and goes before.
+"""
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -84,7 +87,7 @@ def error_object(
         "message": message,
         "type": type_of(status_of(code, status)),
         "param": given.get("field") or ("model" if code in _OF_A_MODEL else None),
-        "code": _code_of(code, retryable=retryable),
+        "code": given.get("problem") or _code_of(code, retryable=retryable),
         "mochi_code": code,
         "details": {**given, "retryable": retryable},
     }

@@ -206,15 +206,16 @@ class MochiSettings(BaseModel):
     )
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body in bytes")
     max_history_bytes: int = Field(
-        16_777_216,
-        ge=1024,
-        description="Largest request body below `/v1`, where whole histories are sent, in bytes",
+        16_777_216, ge=1024, description="Largest body below `/v1`, with its history, in bytes"
     )
     max_attachment_bytes: int = Field(
         20 * 1_048_576, ge=1024, description="Largest image or file of a message, in bytes"
     )
     max_attachments: int = Field(
         20, ge=0, le=100, description="How many images and files a message may have"
+    )
+    fetch_images: bool = Field(
+        False, description="Fetch what clients of `/v1` name by URL, from public addresses"
     )
     api_token: Token | None = Field(
         None, description="Bearer token; one is made when the server listens beyond loopback"

@@ -1,5 +1,6 @@
 """Builds the store of images and files that messages refer to."""
 
+from dialects_app.openai.attaching import FetchesFiles, FileKeeper
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster
 from sessions_app.attachments.file_store import FileAttachmentStore
@@ -16,3 +17,18 @@ def build_attachment_service(settings: MochiSettings, cluster: Cluster | None) -
     """Build what takes, finds and reads attachments in an event loop."""
     store = build_attachments(settings, cluster)
     return AttachmentService(store, max_bytes=settings.max_attachment_bytes)
+
+
+def build_file_keeper(settings: MochiSettings, attachments: AttachmentService) -> FileKeeper:
+    """Build what keeps the images and files of OpenAI's protocols."""
+    return FileKeeper(
+        attachments,
+        max_count=settings.max_attachments,
+        fetcher=_build_fetcher() if settings.fetch_images else None,
+    )
+
+
+def _build_fetcher() -> FetchesFiles:
+    from dialects_app.openai.fetching import Fetcher  # noqa: PLC0415 - few need a client
+
+    return Fetcher()

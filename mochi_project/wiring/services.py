@@ -20,6 +20,7 @@ from chat.start.preparation import TurnPreparer
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
+from dialects_app.openai.attaching import FileKeeper
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
@@ -30,7 +31,7 @@ from mochi_project.wiring.agents import (
     build_agent_folders,
     build_agents,
 )
-from mochi_project.wiring.attachments import build_attachment_service
+from mochi_project.wiring.attachments import build_attachment_service, build_file_keeper
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
@@ -85,6 +86,11 @@ class Services:
     stores: Stores
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+
+    @property
+    def given_files(self) -> FileKeeper:
+        """Return what keeps the images and files of OpenAI's protocols."""
+        return build_file_keeper(self.settings, self.attachments)
 
     async def conversations(self, session_id: str) -> Conversations:
         """Return what reaches the session with this id and its turns, saved or not."""

@@ -1,0 +1,63 @@
+"""Tells which addresses a URL of a client may lead to. Pure.
+
+Only those of the public Internet: what is in the server's own network trusts it
+(docs/decisions/0076).
+"""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Protocol
+
+_PORTS = frozenset({80, 443})
+_RELAYS = IPv4Network("192.88.99.0/24")  # of 6to4
+_CARRIES_IPV4 = [
+    IPv6Network(text)
+    for text in (
+        "::/96",  # IPv4-compatible
+        "::ffff:0:0/96",  # IPv4-mapped
+        "::ffff:0:0:0/96",  # IPv4-translated
+        "64:ff9b::/96",  # NAT64
+        "64:ff9b:1::/48",  # NAT64, local use
+        "2001::/32",  # Teredo
+        "2002::/16",  # 6to4
+        "fec0::/10",  # site-local
+    )
+]
+"""IPv6 networks whose addresses stand for others, of which a gateway may reach any."""
+
+
+class AddressPolicy(Protocol):
+    """Decides where a file may be fetched from."""
+
+    def allows(self, address: str, port: int) -> bool:
+        """Return whether a connection to an IP address may be made."""
+
+
+class PublicAddresses:
+    """Allows the web servers of the public Internet alone (an ``AddressPolicy``)."""
+
+    def allows(self, address: str, port: int) -> bool:
+        """Return whether a connection to an IP address may be made."""
+        return port in _PORTS and is_public(address)
+
+
+def is_public(address: str) -> bool:
+    """Return whether an IP address is one of the public Internet, and of one machine."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return False
+    if not ip.is_global or ip.is_multicast or ip.is_reserved or ip.is_unspecified:
+        return False
+    if isinstance(ip, IPv4Address):
+        return ip not in _RELAYS
+    return not _stands_for_another(ip)
+
+
+def _stands_for_another(ip: IPv6Address) -> bool:
+    return ip.scope_id is not None or any(ip in network for network in _CARRIES_IPV4)
+
+
+def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:
+    """Return whether a name leads to allowed addresses alone, and to at least one."""
+    return bool(addresses) and all(policy.allows(each, port) for each in addresses)

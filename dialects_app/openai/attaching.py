@@ -1,0 +1,225 @@
+"""Keeps the images and files of a request, so that its messages can refer to them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import NoReturn, Protocol
+
+from dialects_app.openai.files import (
+    GivenFile,
+    InlineSource,
+    RemoteSource,
+    StoredSource,
+    decode,
+    id_of,
+    refuse_file,
+)
+from sessions_app.attachments.media_type import HEAD_BYTES, IMAGES, image_type
+from sessions_app.attachments.service import AttachmentService, attachment_of
+from sessions_app.errors import (
+    AttachmentNotFound,
+    AttachmentTooLarge,
+    MochiError,
+    ValidationFailed,
+)
+from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
+
+MOST_REMOTE = 50
+"""URLs of one request that are fetched: a history comes whole with each one."""
+
+MOST_AT_ONCE = 4
+NO_FILES: Mapping[str, Attachment] = {}
+
+
+class FetchRefused(Exception):
+    """A URL may not be fetched; says why in a sentence."""
+
+
+class FetchFailed(Exception):
+    """A URL could not be fetched; says why in a sentence."""
+
+
+class FetchesFiles(Protocol):
+    """Fetches files by their URLs."""
+
+    def fetch(
+        self, url: str, *, max_bytes: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Begin to fetch a file, and give its pieces.
+
+        Raises:
+            FetchRefused: It leads where nothing is fetched from.
+            FetchFailed: It can't be had.
+            AttachmentTooLarge: It is larger than ``max_bytes``, or says so.
+        """
+
+
+class FileKeeper:
+    """Keeps the files of requests.
+
+    Args:
+        attachments: Where they are kept.
+        max_count: How many a message may have.
+        fetcher: Fetches what is elsewhere; None refuses it.
+    """
+
+    def __init__(
+        self,
+        attachments: AttachmentService,
+        *,
+        max_count: int,
+        fetcher: FetchesFiles | None = None,
+    ) -> None:
+        self._attachments = attachments
+        self._max_count = max_count
+        self._fetcher = fetcher
+
+    async def keep(
+        self, messages: Sequence[Message], files: Sequence[GivenFile]
+    ) -> Mapping[str, Attachment]:
+        """Keep the files of messages and return what refers to them, by the files' paths.
+
+        Bytes that are there already, as those of a history that is sent again, are not written.
+
+        Raises:
+            ValidationFailed: One is not taken; ``field`` is its path.
+            AttachmentNotFound, AttachmentTooLarge: By one of them; ``field`` is its path.
+            StorageError: One can't be kept.
+        """
+        if not files:
+            return NO_FILES
+        self._refuse_too_many(messages)
+        fetched = await self._fetched(files)
+        kept: dict[str, Attachment] = {}
+        for file in files:
+            with _named(file):
+                kept[file.path] = await self._kept(file, fetched)
+        return kept
+
+    def _refuse_too_many(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if not isinstance(message, UserMessage | ToolMessage):
+                continue
+            if len(message.attachments) > self._max_count:
+                refuse_file(
+                    message.attachments[self._max_count].id,
+                    f"A message has at most {self._max_count} images and files "
+                    "(MOCHI_MAX_ATTACHMENTS).",
+                )
+
+    async def _kept(self, file: GivenFile, fetched: Mapping[str, Attachment]) -> Attachment:
+        match file.source:
+            case StoredSource(id=attachment_id):
+                found = await self._attachments.refer(attachment_id, name=file.name)
+            case RemoteSource(url=url):
+                found = fetched[url]
+            case InlineSource():
+                found = await asyncio.to_thread(self._decoded, file, file.source)
+        if file.is_image and found.media_type not in IMAGES:
+            _refuse_type(file)
+        return found
+
+    def _decoded(self, file: GivenFile, source: InlineSource) -> Attachment:
+        """Keep a file that came in base64. Blocks."""
+        store, max_bytes = self._attachments.store, self._attachments.max_bytes
+        try:
+            pieces = decode(source, max_bytes=max_bytes)
+        except ValueError as error:
+            raise ValidationFailed(
+                f"It is no base64: {error}.",
+                field=file.path,
+                **({"problem": "invalid_base64_image"} if file.is_image else {}),
+            ) from error
+        if file.is_image and pieces and image_type(pieces[0][:HEAD_BYTES]) not in IMAGES:
+            _refuse_type(file)
+        attachment_id = id_of(pieces)
+        try:
+            stored = store.stat(attachment_id)
+            store.renew([attachment_id])
+        except AttachmentNotFound:
+            writer = store.begin(max_bytes=max_bytes)
+            try:
+                for piece in pieces:
+                    writer.write(piece)
+                stored = writer.finish()
+            except BaseException:
+                writer.abandon()
+                raise
+        return attachment_of(stored, file.name)
+
+    async def _fetched(self, files: Sequence[GivenFile]) -> Mapping[str, Attachment]:
+        """Return what was fetched, by its URLs; each is fetched once."""
+        remote = {file.source.url: file for file in files if isinstance(file.source, RemoteSource)}
+        if not remote:
+            return NO_FILES
+        fetcher, first = self._fetcher, next(iter(remote.values()))
+        if fetcher is None:
+            refuse_file(
+                first.path,
+                "This server fetches no URLs (MOCHI_FETCH_IMAGES): send the file as a data URL, "
+                "or upload it.",
+                problem="invalid_image_url" if first.is_image else None,
+            )
+        if len(remote) > MOST_REMOTE:
+            refuse_file(first.path, f"A request has at most {MOST_REMOTE} URLs to fetch.")
+        turns = asyncio.Semaphore(MOST_AT_ONCE)
+        fetched: dict[str, Attachment] = {}
+
+        async def fetch(url: str, file: GivenFile) -> None:
+            async with turns:
+                fetched[url] = await self._fetch(fetcher, url, file)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for url, file in remote.items():
+                    group.create_task(fetch(url, file))
+        except* MochiError as errors:
+            raise _first_of(errors) from None
+        return fetched
+
+    async def _fetch(self, fetcher: FetchesFiles, url: str, file: GivenFile) -> Attachment:
+        try:
+            with _named(file):
+                async with fetcher.fetch(url, max_bytes=self._attachments.max_bytes) as pieces:
+                    kept, _ = await self._attachments.receive(pieces, name=file.name)
+                return kept
+        except (FetchRefused, FetchFailed) as error:
+            is_refused = isinstance(error, FetchRefused)
+            problem = "invalid_image_url" if is_refused else "failed_to_download_image"
+            raise ValidationFailed(
+                f"The URL can't be fetched. {error}",
+                field=file.path,
+                **({"problem": problem} if file.is_image else {}),
+            ) from error
+
+
+def _first_of(errors: BaseExceptionGroup[MochiError]) -> MochiError:
+    first = errors.exceptions[0]
+    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _refuse_type(file: GivenFile) -> NoReturn:
+    refuse_file(
+        file.path,
+        "It is no image: PNG, JPEG, GIF, WebP and HEIC are known, by their bytes.",
+        problem="unsupported_image_media_type",
+    )
+
+
+@contextmanager
+def _named(file: GivenFile) -> Iterator[None]:
+    """Let errors name where the file stands in the request, and an image's problem."""
+    try:
+        yield
+    except (AttachmentNotFound, AttachmentTooLarge, ValidationFailed) as error:
+        error.details["field"] = file.path
+        if file.is_image:
+            error.details.setdefault("problem", _PROBLEMS[type(error)])
+        raise
+
+
+_PROBLEMS: Mapping[type[MochiError], str] = {
+    AttachmentNotFound: "image_file_not_found",
+    AttachmentTooLarge: "image_too_large",
+    ValidationFailed: "invalid_image",
+}

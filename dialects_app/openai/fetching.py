@@ -1,0 +1,179 @@
+"""Fetches files that clients name by URL, where that is switched on (docs/decisions/0076).
+
+A connection is made to the very address that was checked, so a name that leads elsewhere a moment
+later changes nothing. Redirects are followed by hand, each checked like the first URL.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+
+from dialects_app.openai.addresses import AddressPolicy, PublicAddresses, all_allowed
+from dialects_app.openai.attaching import FetchFailed, FetchRefused
+from sessions_app.errors import AttachmentTooLarge
+
+MOST_REDIRECTS = 3
+SECONDS = 20.0
+"""For all of a file, redirects included."""
+
+_SILENCE_SECONDS = 5.0
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PORT_OF = {"http": 80, "https": 443}
+_HEADERS = {
+    "accept": "image/*, application/pdf, text/*;q=0.5",
+    "accept-encoding": "identity",
+    "user-agent": "mochi-server",
+}
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns the addresses of a host; raises OSError if it has none."""
+
+
+async def system_addresses(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host as the system knows them."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
+
+
+class Fetcher:
+    """Fetches files by ``http`` and ``https``, with limits of size, time and redirects.
+
+    No proxy is used and no cookie kept: what is reached is what was checked.
+
+    Args:
+        policy: Decides which addresses are connected to.
+        resolve: Finds the addresses of hosts.
+        seconds: For all of a file.
+    """
+
+    def __init__(
+        self,
+        policy: AddressPolicy | None = None,
+        *,
+        resolve: Resolve = system_addresses,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._policy = policy or PublicAddresses()
+        self._resolve = resolve
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def fetch(self, url: str, *, max_bytes: int) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Begin to fetch a file, and give its pieces.
+
+        Args:
+            url: Where it is.
+            max_bytes: The largest file that is taken.
+
+        Raises:
+            FetchRefused: It leads where nothing is fetched from.
+            FetchFailed: It can't be had.
+            AttachmentTooLarge: It is larger, or says so.
+        """
+        try:
+            async with asyncio.timeout(self._seconds), AsyncExitStack() as stack:
+                client = await stack.enter_async_context(
+                    httpx.AsyncClient(
+                        timeout=_SILENCE_SECONDS, trust_env=False, follow_redirects=False
+                    )
+                )
+                response = await self._found(client, stack, _parsed(url))
+                yield _pieces(response, max_bytes)
+        except TimeoutError as error:
+            raise FetchFailed("It took too long.") from error
+        except httpx.HTTPError as error:
+            raise FetchFailed(f"The connection failed ({type(error).__name__}).") from error
+
+    async def _found(
+        self, client: httpx.AsyncClient, stack: AsyncExitStack, url: httpx.URL
+    ) -> httpx.Response:
+        """Return the answer that is no redirect, before its body is read."""
+        for _ in range(MOST_REDIRECTS + 1):
+            request = await self._request(client, url)
+            response = await client.send(request, stream=True)
+            stack.push_async_callback(response.aclose)
+            if response.status_code not in _REDIRECTS:
+                return _usable(response)
+            client.cookies.clear()
+            url = _next(url, response.headers.get("location"))
+        raise FetchFailed(f"It is redirected more than {MOST_REDIRECTS} times.")
+
+    async def _request(self, client: httpx.AsyncClient, url: httpx.URL) -> httpx.Request:
+        """Return the request to an address that was checked, under the name of its host."""
+        port = url.port or _PORT_OF[url.scheme]
+        try:
+            host = url.raw_host.decode("ascii")
+            addresses = sorted(await self._resolve(host, port), key=_is_ipv6)
+        except (OSError, UnicodeError) as error:
+            raise FetchFailed("Its host is not known.") from error
+        if not all_allowed(self._policy, addresses, port):
+            raise FetchRefused("It does not lead to a web server of the public Internet.")
+        return client.build_request(
+            "GET",
+            url.copy_with(host=addresses[0], fragment=None),
+            headers={**_HEADERS, "host": url.netloc.decode("ascii")},
+            extensions={} if _is_address(host) else {"sni_hostname": host},
+        )
+
+
+def _parsed(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+        raise FetchRefused("It is no URL.") from error
+    if parsed.scheme not in _PORT_OF or not parsed.host:
+        raise FetchRefused("It is no URL of 'https' or 'http'.")
+    if parsed.port is not None and not 0 < parsed.port < 1 << 16:
+        raise FetchRefused("Its port is none.")
+    if parsed.userinfo:
+        raise FetchRefused("A URL with a user's name or password is not fetched.")
+    return parsed
+
+
+def _next(url: httpx.URL, location: str | None) -> httpx.URL:
+    if not location:
+        raise FetchFailed("It is redirected to nowhere.")
+    try:
+        joined = str(url.join(location))
+    except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+        raise FetchRefused("It is redirected to what is no URL.") from error
+    to = _parsed(joined)
+    if url.scheme == "https" and to.scheme != "https":
+        raise FetchRefused("It is redirected from 'https' to 'http'.")
+    return to
+
+
+def _usable(response: httpx.Response) -> httpx.Response:
+    if response.status_code != 200:
+        raise FetchFailed(f"Its server answered {response.status_code}.")
+    if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise FetchFailed("Its server sends it compressed.")
+    return response
+
+
+async def _pieces(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+    declared = response.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > max_bytes:
+        raise AttachmentTooLarge(max_bytes)
+    size = 0
+    async for piece in response.aiter_raw():
+        size += len(piece)
+        if size > max_bytes:
+            raise AttachmentTooLarge(max_bytes)
+        yield piece
+
+
+def _is_ipv6(address: str) -> bool:
+    return ":" in address
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
