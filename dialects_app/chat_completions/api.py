@@ -74,4 +74,4 @@ async def chat_completion(
         key=idempotency_key,
         client=client_of(request),
     )
-    return await complete(services.chat, services.models, body, manner)
+    return await complete(services.chat, services.models, services.given_files, body, manner)

@@ -22,11 +22,21 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class PartIn(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a message: ``text``, ``refusal``, ``image_url``, ``input_audio`` or ``file``."""
+    """A part of a message: ``text``, ``refusal``, ``image_url``, ``input_audio`` or ``file``.
+
+    Attributes:
+        type: Which of these it is.
+        text: The text.
+        refusal: What the assistant said instead of an answer.
+        image_url: An image: ``{"url": ...}``, or the URL itself.
+        file: A file: ``{"file_data": ..., "filename": ...}`` or ``{"file_id": ...}``.
+    """
 
     type: str
     text: str | None = None
     refusal: str | None = None
+    image_url: str | Mapping[str, Any] | None = None
+    file: Mapping[str, Any] | None = None
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]

@@ -11,11 +11,13 @@ import msgspec
 
 from chat.errors import MissingToolResult
 from dialects_app.chat_completions.body import MessageIn, PartIn, ToolCallIn
+from dialects_app.openai.files import GivenFile, given_file
 from models_app.call_arguments import arguments_of
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     Message,
     SystemMessage,
     ToolCall,
@@ -24,7 +26,12 @@ from sessions_app.messages import (
 )
 
 _SYSTEM_ROLES = frozenset({"system", "developer"})
-_PARTS_OF = {"assistant": ("text", "refusal")}
+_FILE_PARTS = ("image_url", "file")
+_PARTS_OF = {
+    "assistant": ("text", "refusal"),
+    "user": ("text", *_FILE_PARTS),
+    "tool": ("text", *_FILE_PARTS),
+}
 _ONLY_TEXT = ("text",)
 
 
@@ -35,11 +42,13 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         system: The text of all system messages, in order; None if there are none.
         messages: All others, oldest first.
         paths: Where they are in the request.
+        files: The images and files that they refer to, by the files' paths.
     """
 
     system: str | None
     messages: Sequence[Message]
     paths: Sequence[str]
+    files: Sequence[GivenFile] = ()
 
     def with_system_message(self) -> "Conversation":
         """Return the conversation with one message of the system, the first of all."""
@@ -49,7 +58,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
             content=self.system, message_id=new_message_id(), timestamp=utc_now()
         )
         return Conversation(
-            system=None, messages=(prompt, *self.messages), paths=("messages", *self.paths)
+            system=None,
+            messages=(prompt, *self.messages),
+            paths=("messages", *self.paths),
+            files=self.files,
         )
 
 
@@ -92,6 +104,7 @@ def _read(
         system="\n\n".join(reader.system) if reader.system else None,
         messages=reader.messages,
         paths=reader.paths,
+        files=reader.files,
     )
 
 
@@ -107,6 +120,7 @@ class _Reader:
         self.system: list[str] = []
         self.messages: list[Message] = []
         self.paths: list[str] = []
+        self.files: list[GivenFile] = []
         self._calls_before = calls_before
         self._open: dict[str, tuple[str, str]] = {}
         self._answered: set[str] = set()
@@ -125,7 +139,11 @@ class _Reader:
             return self._result(message, path)
         self.require_no_open_calls()
         if message.role == "user":
-            return UserMessage(content=_required_text(message, path), **self._identity())
+            return UserMessage(
+                content=_required_text(message, path),
+                attachments=self._attachments(message, path),
+                **self._identity(),
+            )
         return self._answer(message, path)
 
     def require_no_open_calls(self) -> None:
@@ -167,8 +185,21 @@ class _Reader:
             content=content,
             tool_name=self._called(call_id, f"{path}.tool_call_id"),
             tool_call_id=call_id,
+            attachments=self._attachments(message, path),
             **self._identity(),
         )
+
+    def _attachments(self, message: MessageIn, path: str) -> tuple[Attachment, ...]:
+        """Return placeholders of a message's images and files, and remember these."""
+        if message.content is None or isinstance(message.content, str):
+            return ()
+        files = [
+            given_file(msgspec.structs.asdict(part), f"{path}.content[{index}]")
+            for index, part in enumerate(message.content)
+            if part.type in _FILE_PARTS
+        ]
+        self.files += files
+        return tuple(file.placeholder() for file in files)
 
     def _called(self, call_id: str, path: str) -> str:
         """Return the tool of an open call; "" for one that only the session knows."""
@@ -230,7 +261,9 @@ def _text(message: MessageIn, path: str) -> str | None:
         return content
     allowed = _PARTS_OF.get(message.role, _ONLY_TEXT)
     texts = [
-        _text_of(part, f"{path}.content[{index}]", allowed) for index, part in enumerate(content)
+        _text_of(part, f"{path}.content[{index}]", allowed)
+        for index, part in enumerate(content)
+        if part.type not in _FILE_PARTS or part.type not in allowed
     ]
     return "\n".join(texts)
 
@@ -239,7 +272,8 @@ def _text_of(part: PartIn, path: str, allowed: Sequence[str]) -> str:
     if part.type not in allowed:
         raise _refusal(
             f"{path}.type" if part.type not in _KNOWN_PARTS else path,
-            f"Parts of the type {part.type[:40]!r} can't be taken here, only text.",
+            f"Parts of the type {part.type[:40]!r} can't be taken here, only "
+            f"{' and '.join(allowed)}.",
         )
     text = part.refusal if part.type == "refusal" else part.text
     if text is None:

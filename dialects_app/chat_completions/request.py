@@ -18,11 +18,12 @@ from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.messages import Conversation, what_follows, whole_conversation
 from dialects_app.chat_completions.tools import AskedTools, read_tools
 from dialects_app.openai.effort import NEAREST, THINK_OF_EFFORT
+from dialects_app.openai.files import GivenFile, with_files
 from dialects_app.openai.labels import read_labels
 from models_app.language_model import ANY_OBJECT, Think
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import ID_LENGTH, new_session_id, utc_now
-from sessions_app.messages import NO_EXTRA
+from sessions_app.messages import Attachment
 from sessions_app.session import Session, ToolSettings, make_session
 
 _SAMPLING = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
@@ -32,6 +33,7 @@ _MESSAGE = re.compile(r"messages\[(\d+)\]")
 _CLIENT_TOOL = re.compile(r"^client_tools\[(\d+)\]\.")
 _PARAMETERS = {
     "message": "messages",
+    "attachments": "messages",
     "think": "reasoning_effort",
     "selected_tools": "X-Mochi-Tools",
     "client_tools": "tools",
@@ -51,10 +53,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         includes_usage: Whether a stream ends with the tokens that were used.
         warnings: What is not obeyed.
         paths: Where the messages of the turn are in the request.
+        files: The images and files that they refer to, which are to be kept first.
     """
 
     chat: ChatRequest
     paths: Sequence[str]
+    files: Sequence[GivenFile] = ()
     model: str
     streams: bool
     includes_usage: bool
@@ -100,11 +104,20 @@ def read_request(
     return Asked(
         chat=_chat_request(body, said, turn, session_id, creates=creates),
         paths=said.paths,
+        files=said.files,
         model=body.model,
         streams=bool(body.stream),
         includes_usage=bool(body.stream_options and body.stream_options.include_usage),
         warnings=_warnings(body, tools),
     )
+
+
+def with_kept_files(asked: Asked, kept: Mapping[str, Attachment]) -> Asked:
+    """Return what is asked for with its files as they were kept, by their paths."""
+    if not kept:
+        return asked
+    turn = replace(asked.chat.turn, messages=with_files(asked.chat.turn.messages, kept))
+    return msgspec.structs.replace(asked, chat=msgspec.structs.replace(asked.chat, turn=turn))
 
 
 def session_of_chat(chat_id: str, model: str) -> str:
@@ -178,7 +191,7 @@ def _new_session(body: CompletionIn, turn: TurnRequest, session_id: str, *, save
         tool_settings=ToolSettings(
             tools=turn.selected_tools or (), execution_policy=_POLICY_OF_NAMED_TOOLS
         ),
-        extra={"metadata": metadata} if metadata else NO_EXTRA,
+        metadata=metadata or None,
     )
 
 

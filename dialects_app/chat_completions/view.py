@@ -17,7 +17,9 @@ from dialects_app.chat_completions.request import (
     name_field,
     read_request,
     session_of_chat,
+    with_kept_files,
 )
+from dialects_app.openai.attaching import FileKeeper
 from dialects_app.openai.warnings import notes_on_choice, warning_headers
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import MochiError, SessionExists, SessionNotFound
@@ -44,14 +46,18 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def complete(
-    chat: ChatService, models: ModelCatalogue, body: CompletionIn, manner: Manner
+    chat: ChatService,
+    models: ModelCatalogue,
+    files: FileKeeper,
+    body: CompletionIn,
+    manner: Manner,
 ) -> HttpResponseBase:
     """Return the answer to a request, as a stream or whole.
 
     Raises:
         MochiError: The turn could not begin; without a stream also: an error ended it.
     """
-    asked, turn = await _open(chat, body, manner)
+    asked, turn = await _open(chat, files, body, manner)
     with _fields_named(asked):
         answer = await (_streamed(asked, turn) if asked.streams else _whole(asked, turn))
     if not asked.chat.ephemeral:
@@ -62,7 +68,9 @@ async def complete(
     return answer
 
 
-async def _open(chat: ChatService, body: CompletionIn, manner: Manner) -> tuple[Asked, OpenTurn]:
+async def _open(
+    chat: ChatService, files: FileKeeper, body: CompletionIn, manner: Manner
+) -> tuple[Asked, OpenTurn]:
     """Open the turn; for a chat of another program on its session, which may have to be made.
 
     Only what is streamed belongs to such a chat: titles and tags are asked for beside it, whole.
@@ -72,20 +80,22 @@ async def _open(chat: ChatService, body: CompletionIn, manner: Manner) -> tuple[
             manner, session_id=session_of_chat(manner.chat_id, body.model)
         )
         with suppress(SessionNotFound):
-            return await _open_as(chat, body, own, creates=False)
+            return await _open_as(chat, files, body, own, creates=False)
         with suppress(SessionExists):
-            return await _open_as(chat, body, own, creates=True)
+            return await _open_as(chat, files, body, own, creates=True)
         # Another request of the same chat has made it meanwhile.
-        return await _open_as(chat, body, own, creates=False)
-    return await _open_as(chat, body, manner, creates=False)
+        return await _open_as(chat, files, body, own, creates=False)
+    return await _open_as(chat, files, body, manner, creates=False)
 
 
 async def _open_as(
-    chat: ChatService, body: CompletionIn, manner: Manner, *, creates: bool
+    chat: ChatService, files: FileKeeper, body: CompletionIn, manner: Manner, *, creates: bool
 ) -> tuple[Asked, OpenTurn]:
     asked = read_request(
         body, session_id=manner.session_id, creates=creates, own_tools=manner.own_tools
     )
+    if asked.files:
+        asked = with_kept_files(asked, await files.keep(asked.chat.turn.messages, asked.files))
     # Whether it is asked for as a stream makes no other turn of it.
     sent = msgspec.structs.replace(body, stream=None, stream_options=None)
     with _fields_named(asked):

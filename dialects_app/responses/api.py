@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
@@ -10,12 +10,14 @@ from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router
 
 from chat.http.event_stream import EventStream, EventStreamBody
+from dialects_app.openai.attaching import NO_FILES
 from dialects_app.openai.body import read_body
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.conversations import (
     ConversationIn,
     Conversations,
     ItemsIn,
+    KeptFiles,
     LabelsIn,
     session_of,
 )
@@ -159,7 +161,8 @@ async def create_response(
 async def create_conversation(request: HttpRequest) -> HttpResponse:
     """Make a conversation, which is a session, with up to 20 items."""
     body = await read_body(request, ConversationIn)
-    return _json(await asyncio.to_thread(_conversations().create, body))
+    kept = await _kept_files(body.items)
+    return _json(await asyncio.to_thread(_conversations().create, body, kept))
 
 
 @router.get(
@@ -224,7 +227,8 @@ async def list_items(
 async def create_items(request: HttpRequest, conversation_id: str) -> HttpResponse:
     """Add up to 20 items at the end of a conversation; 409 while a response is being made."""
     body = await read_body(request, ItemsIn)
-    return _json(await asyncio.to_thread(_conversations().add, conversation_id, body))
+    kept = await _kept_files(body.items)
+    return _json(await asyncio.to_thread(_conversations().add, conversation_id, body, kept))
 
 
 @router.get(
@@ -261,9 +265,18 @@ def _maker() -> ResponseMaker:
         sessions=services.sessions,
         tools=services.tools,
         models=services.models,
+        files=services.given_files,
         find_agent=services.agents.usable,
         default_model=services.settings.default_model,
     )
+
+
+async def _kept_files(items: Any) -> KeptFiles:
+    """Keep the images and files of items, before these are added."""
+    given = await asyncio.to_thread(_conversations().given, items)
+    if given is None:
+        return NO_FILES
+    return await get_services().given_files.keep(given.messages, given.files)
 
 
 def _conversations() -> Conversations:

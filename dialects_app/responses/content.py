@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from dialects_app.openai.files import FILE_PARTS, GivenFile, given_file
 from sessions_app.errors import ValidationFailed
 
 TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 _NOT_TAKEN = {
-    "input_image": "Images can't be sent to this server yet.",
-    "computer_screenshot": "Images can't be sent to this server yet.",
-    "input_file": "Files can't be sent to this server yet.",
+    "input_image": "Images can't be taken here, only text.",
+    "input_file": "Files can't be taken here, only text.",
+    "computer_screenshot": "Screenshots can't be sent to this server: send an 'input_image'.",
     "input_audio": "Audio can't be sent to this server.",
 }
 _SHOWN = 40
@@ -34,6 +35,26 @@ def text_of(content: Any, path: str, *, between: str = "\n") -> str:
     if not isinstance(content, list):
         refuse(path, "Text or a list of content parts is wanted here.")
     return between.join(_part(part, f"{path}[{at}]") for at, part in enumerate(content))
+
+
+def text_and_files_of(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
+    """Return the text of a content, its parts on lines of their own, and its images and files.
+
+    Raises:
+        ValidationFailed: It holds something else.
+    """
+    if not isinstance(content, list):
+        return text_of(content, path), ()
+    texts: list[str] = []
+    files: list[GivenFile] = []
+    for at, part in enumerate(content):
+        place = f"{path}[{at}]"
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind in FILE_PARTS:
+            files.append(given_file(part, place))
+        else:
+            texts.append(_part(part, place))
+    return "\n".join(texts), files
 
 
 def _part(part: Any, path: str) -> str:

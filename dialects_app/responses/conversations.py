@@ -7,17 +7,24 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from dialects_app.openai.attaching import NO_FILES
+from dialects_app.openai.files import with_files
 from dialects_app.openai.ids import ItemId, conversation_id, read_conversation_id, read_item_id
 from dialects_app.openai.labels import read_labels
 from dialects_app.responses.content import refuse
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
 from dialects_app.responses.item_schemas import Labels, items_schema, or_null
-from dialects_app.responses.items import FindItem, parse_input, referenced_sessions
+from dialects_app.responses.items import (
+    FindItem,
+    ParsedInput,
+    parse_input,
+    referenced_sessions,
+)
 from dialects_app.responses.pages import ItemPage, whole_page
 from dialects_app.responses.saved_items import NO_QUESTIONS, Item, items_of
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import new_session_id, utc_now
-from sessions_app.messages import AssistantMessage, Message, ToolMessage
+from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import (
     Session,
@@ -30,11 +37,11 @@ from sessions_app.session import (
 MOST_AT_ONCE = 20
 """Items that one request may add."""
 
-LABELS = "metadata"
-"""The key under which a session's file has the ``metadata`` of its conversation."""
-
 NO_MODEL = "none"
 """The model of a conversation that no response has been made in: each response names one."""
+
+KeptFiles = Mapping[str, Attachment]
+"""Images and files that were kept, by where they stand in the request."""
 
 _ITEMS = items_schema(MOST_AT_ONCE)
 
@@ -111,18 +118,29 @@ class Conversations:
         self._sessions = sessions
         self._model = model or NO_MODEL
 
-    def create(self, body: ConversationIn) -> ConversationOut:
+    def given(self, items: Any) -> ParsedInput | None:
+        """Return the messages of items whose images and files are to be kept before they are added.
+
+        Raises:
+            ValidationFailed, ItemNotFound: By the items.
+        """
+        parsed = None if items is None else self._parsed(items, history=None)
+        return parsed if parsed is not None and parsed.files else None
+
+    def create(self, body: ConversationIn, kept: KeptFiles = NO_FILES) -> ConversationOut:
         """Make a conversation.
+
+        Args:
+            body: What it begins with.
+            kept: Its images and files, by their paths in ``given``.
 
         Raises:
             ValidationFailed, ItemNotFound: By its items and metadata.
         """
         labels = read_labels(body.metadata)
-        messages = [] if body.items is None else self._read(body.items, history=())
+        messages = [] if body.items is None else self._read(body.items, history=(), kept=kept)
         now = utc_now()
-        session = make_session(
-            new_session_id(), self._model, now=now, extra={LABELS: labels} if labels else {}
-        )
+        session = make_session(new_session_id(), self._model, now=now, metadata=labels or None)
         return _shown(self._sessions.keep_new(with_messages(session, messages, now=now)))
 
     def get(self, name: str) -> ConversationOut:
@@ -134,10 +152,7 @@ class Conversations:
         labels = read_labels(body.metadata)
 
         def change(session: Session) -> Session:
-            extra = {key: value for key, value in session.metadata.extra.items() if key != LABELS}
-            if labels:
-                extra[LABELS] = labels
-            return with_metadata(session, now=utc_now(), extra=extra)
+            return with_metadata(session, now=utc_now(), metadata=labels or None)
 
         session_id = session_of(name)
         try:
@@ -180,8 +195,13 @@ class Conversations:
             raise ItemNotFound(item_name)
         return found[-1]
 
-    def add(self, name: str, body: ItemsIn) -> ItemPage:
+    def add(self, name: str, body: ItemsIn, kept: KeptFiles = NO_FILES) -> ItemPage:
         """Add items at the end of a conversation, and return them as they are now.
+
+        Args:
+            name: The conversation.
+            body: The items.
+            kept: Their images and files, by their paths in ``given``.
 
         Raises:
             SessionBusy: A response is being made in it.
@@ -192,7 +212,7 @@ class Conversations:
         def change(session: Session) -> Session:
             before.clear()
             before.update(each["id"] for each in items_of(session.messages, session.session_id))
-            messages = self._read(body.items, history=session.messages)
+            messages = self._read(body.items, history=session.messages, kept=kept)
             return append_messages(session, *messages, now=utc_now())
 
         session = self._update(name, change)
@@ -219,7 +239,12 @@ class Conversations:
             saved |= {item["id"]: item for item in items_of(session.messages, session_id)}
         return saved.get
 
-    def _read(self, value: Any, *, history: Sequence[Message]) -> Sequence[Message]:
+    def _read(
+        self, value: Any, *, history: Sequence[Message], kept: KeptFiles
+    ) -> Sequence[Message]:
+        return with_files(self._parsed(value, history=history).messages, kept)
+
+    def _parsed(self, value: Any, *, history: Sequence[Message] | None) -> ParsedInput:
         if isinstance(value, list) and len(value) > MOST_AT_ONCE:
             refuse("items", f"No more than {MOST_AT_ONCE} items can be added at once.")
         if not isinstance(value, list):
@@ -232,7 +257,7 @@ class Conversations:
                 parsed.approvals[0].path,
                 "An approval is given with the next response: send it in its 'input'.",
             )
-        return parsed.messages
+        return parsed
 
     def _load(self, name: str) -> Session:
         try:
@@ -297,7 +322,7 @@ def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantM
 
 def _shown(session: Session) -> ConversationOut:
     created = datetime.fromisoformat(session.metadata.created_at)
-    labels = session.metadata.extra.get(LABELS)
+    labels = session.metadata.metadata
     return ConversationOut(
         id=conversation_id(session.session_id),
         created_at=int(created.timestamp()),

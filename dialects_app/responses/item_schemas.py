@@ -20,23 +20,34 @@ def _item(kind: str, *required: str, **properties: Any) -> dict[str, Any]:
 
 
 _TEXT_PARTS = sorted(TEXT_PARTS)
-_PARTS = {
-    "type": "array",
-    "items": {
-        "anyOf": [
-            {
-                "type": "object",
-                "required": ["text"],
-                "properties": {"type": {"enum": _TEXT_PARTS}, "text": _TEXT},
-            },
-            {
-                "type": "object",
-                "required": ["type", "refusal"],
-                "properties": {"type": {"const": "refusal"}, "refusal": _TEXT},
-            },
-        ]
+_TEXT_OR_NULL = {"anyOf": [_TEXT, _NULL]}
+_SAID: list[dict[str, Any]] = [
+    {
+        "type": "object",
+        "required": ["text"],
+        "properties": {"type": {"enum": _TEXT_PARTS}, "text": _TEXT},
     },
-}
+    {
+        "type": "object",
+        "required": ["type", "refusal"],
+        "properties": {"type": {"const": "refusal"}, "refusal": _TEXT},
+    },
+]
+_FILES = [
+    {
+        **_item("input_image", *(source,), **{source: _TEXT}),
+        "description": "A data URL, the URL of an image (`MOCHI_FETCH_IMAGES`), or an id here.",
+    }
+    for source in ("image_url", "file_id")
+] + [
+    {
+        **_item("input_file", *(source,), **{source: _TEXT}, filename=_TEXT_OR_NULL),
+        "description": "A data URL or base64, the URL of a file, or an id here.",
+    }
+    for source in ("file_data", "file_id", "file_url")
+]
+_PARTS = {"type": "array", "items": {"anyOf": _SAID}}
+_PARTS_WITH_FILES = {"type": "array", "items": {"anyOf": [*_SAID, *_FILES]}}
 _SUMMARY = {
     "type": "array",
     "items": {"type": "object", "required": ["text"], "properties": {"text": _TEXT}},
@@ -49,12 +60,21 @@ ITEM: dict[str, Any] = {
             "required": ["role", "content"],
             "properties": {
                 "type": {"enum": ["message", None]},
-                "role": {"enum": ["user", "assistant", "system", "developer"]},
+                "role": {"enum": ["assistant", "system", "developer"]},
                 "content": {"anyOf": [_TEXT, _PARTS]},
             },
         },
+        {
+            "type": "object",
+            "required": ["role", "content"],
+            "properties": {
+                "type": {"enum": ["message", None]},
+                "role": {"const": "user"},
+                "content": {"anyOf": [_TEXT, _PARTS_WITH_FILES]},
+            },
+        },
         _item("function_call", *("call_id", "name"), call_id=_TEXT, name=_TEXT, arguments=_TEXT),
-        _item("function_call_output", call_id=_TEXT, output={"anyOf": [_TEXT, _PARTS]}),
+        _item("function_call_output", call_id=_TEXT, output={"anyOf": [_TEXT, _PARTS_WITH_FILES]}),
         {
             "type": "object",
             "required": ["type"],

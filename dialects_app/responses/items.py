@@ -10,15 +10,23 @@ from typing import Any
 
 import msgspec
 
+from dialects_app.openai.files import GivenFile
 from dialects_app.openai.ids import read_item_id
-from dialects_app.responses.content import read_each, refuse, required, shown, text_of
+from dialects_app.responses.content import (
+    read_each,
+    refuse,
+    required,
+    shown,
+    text_and_files_of,
+    text_of,
+)
 from dialects_app.responses.errors import ItemNotFound
+from dialects_app.responses.item_calls import call_of, outcome_of, server_call_id
 from dialects_app.responses.rounds import Outcome, Round
-from dialects_app.responses.saved_items import FAILED, error_text
-from models_app.call_arguments import arguments_of
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
+    Attachment,
     Message,
     SystemMessage,
     ToolCall,
@@ -59,11 +67,13 @@ class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
         approvals: Its answers to questions that it shows no result of.
         new_from: Where in ``messages`` begins what follows the last answer and its calls: what is
             new to a session that has the rest. Outputs of client calls are new.
+        files: The images and files that the messages refer to, which are to be kept first.
     """
 
     messages: Sequence[Message]
     approvals: Sequence[ApprovalAnswer]
     new_from: int
+    files: Sequence[GivenFile] = ()
 
     @property
     def new_messages(self) -> Sequence[Message]:
@@ -139,6 +149,7 @@ class _Reader:
         self._approvals: dict[str, ApprovalAnswer] = {}
         self._referred: set[str] = set()
         self._open_questions: dict[str, str] = {}
+        self._files: list[GivenFile] = []
         self._now = utc_now()
 
     def read(self, item: Any, path: str) -> None:
@@ -173,7 +184,10 @@ class _Reader:
             messages += entry.messages(self._now)
             new_from = len(messages)
         return ParsedInput(
-            messages=messages, approvals=tuple(self._approvals.values()), new_from=new_from
+            messages=messages,
+            approvals=tuple(self._approvals.values()),
+            new_from=new_from,
+            files=self._files,
         )
 
     # Items
@@ -199,16 +213,32 @@ class _Reader:
             text = text_of(item.get("content"), f"{path}.content", between="")
             self._say().text.append(text)
             return
-        kind = {"user": UserMessage, "system": SystemMessage, "developer": SystemMessage}.get(role)
-        if kind is None:
+        if role not in ("user", "system", "developer"):
             refuse(
                 f"{path}.role",
                 f"Invalid value: {shown(role)}. Supported values are: 'assistant', 'system', "
                 "'developer', and 'user'.",
             )
-        text = text_of(item.get("content"), f"{path}.content")
         self._round = None
-        self._entries.append(kind(content=text, message_id=new_message_id(), timestamp=self._now))
+        self._entries.append(self._said(role, item.get("content"), f"{path}.content"))
+
+    def _said(self, role: str, content: Any, path: str) -> UserMessage | SystemMessage:
+        if role != "user":
+            text = text_of(content, path)
+            return SystemMessage(content=text, message_id=new_message_id(), timestamp=self._now)
+        text, attachments = self._with_files(content, path)
+        return UserMessage(
+            content=text,
+            attachments=attachments,
+            message_id=new_message_id(),
+            timestamp=self._now,
+        )
+
+    def _with_files(self, content: Any, path: str) -> tuple[str, tuple[Attachment, ...]]:
+        """Return a text, and placeholders of its images and files, which are remembered."""
+        text, files = text_and_files_of(content, path)
+        self._files += files
+        return text, tuple(file.placeholder() for file in files)
 
     def reasoning(self, item: Item, path: str) -> None:
         texts = [
@@ -218,19 +248,20 @@ class _Reader:
         self._say().thinking += filter(None, texts)
 
     def function_call(self, item: Item, path: str) -> None:
-        self._ask(_call(item, required(item, "call_id", path), path, client_side=True), path)
+        self._ask(call_of(item, required(item, "call_id", path), path, client_side=True), path)
 
     def function_call_output(self, item: Item, path: str) -> None:
         call_id = required(item, "call_id", path)
-        output = text_of(item.get("output"), f"{path}.output")
+        output, attachments = self._with_files(item.get("output"), f"{path}.output")
         asked_by = self._calls.get(call_id)
         if asked_by is not None:
-            asked_by.results.setdefault(call_id, Outcome(output))
+            asked_by.results.setdefault(call_id, Outcome(output, attachments=attachments))
             asked_by.closed = True
             return
         self._entries.append(
             ToolMessage(
                 content=output,
+                attachments=attachments,
                 tool_call_id=call_id,
                 tool_name=self._called(call_id, path),
                 message_id=new_message_id(),
@@ -242,14 +273,14 @@ class _Reader:
         asked = item.get("approval_request_id")
         if isinstance(asked, str) and asked in self._calls:
             self._approvals.pop(asked, None)
-            self._keep(asked, _outcome(item, path))
+            self._keep(asked, outcome_of(item, path))
             return
-        call = _call(item, _server_call_id(item, path), path)
+        call = call_of(item, server_call_id(item, path), path)
         self._ask(call, path)
-        self._keep(call.id, _outcome(item, path))
+        self._keep(call.id, outcome_of(item, path))
 
     def mcp_approval_request(self, item: Item, path: str) -> None:
-        self._ask(_call(item, required(item, "id", path), path), path)
+        self._ask(call_of(item, required(item, "id", path), path), path)
 
     def mcp_approval_response(self, item: Item, path: str) -> None:
         asked = required(item, "approval_request_id", path)
@@ -324,41 +355,6 @@ def _is_reference(item: Item) -> bool:
 
 def _text(part: Item, path: str) -> str:
     return required(part, "text", path)
-
-
-def _call(item: Item, call_id: str, path: str, *, client_side: bool = False) -> ToolCall:
-    text = item.get("arguments", "")
-    if not isinstance(text, str):
-        refuse(f"{path}.arguments", f"Invalid type for '{path}.arguments': expected a string.")
-    try:
-        value = msgspec.json.decode(text) if text.strip() else {}
-    except (msgspec.MsgspecError, RecursionError):
-        value = None
-    return ToolCall(
-        id=call_id,
-        name=required(item, "name", path),
-        arguments=arguments_of(value, text),
-        client_side=client_side,
-    )
-
-
-def _server_call_id(item: Item, path: str) -> str:
-    """Return the id of the call of an ``mcp_call``, which the item's own id holds."""
-    name = required(item, "id", path)
-    named = read_item_id(name)
-    return name if named is None or named.kind != "mcp" else named.name
-
-
-def _outcome(item: Item, path: str) -> Outcome | None:
-    """Return what came of an ``mcp_call``; None where that was lost."""
-    output, error = item.get("output"), item.get("error")
-    if isinstance(output, str):
-        return Outcome(output, failed=error is not None)
-    if output is not None:
-        refuse(f"{path}.output", f"Invalid type for '{path}.output': expected a string.")
-    if error is None:
-        return None
-    return Outcome(f"{FAILED}{error_text(error)}", failed=True)
 
 
 _READERS: Mapping[str, Callable[[_Reader, Item, str], None]] = {

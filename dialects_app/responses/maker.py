@@ -14,6 +14,8 @@ from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
 from chat.turn.turn_ids import new_turn_id
+from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.files import with_files
 from dialects_app.openai.ids import item_id
 from dialects_app.openai.warnings import notes_on_choice
 from dialects_app.responses.answers import Answers, resumed_calls
@@ -84,6 +86,7 @@ class ResponseMaker:
         sessions: The sessions that they continue.
         tools: The tools of this server.
         models: The models.
+        files: Keeps images and files.
         find_agent: Raises if there is no agent of a name that works.
         default_model: The model of a session for which none is named.
     """
@@ -95,6 +98,7 @@ class ResponseMaker:
         sessions: SessionManager,
         tools: ToolCatalogue,
         models: ModelCatalogue,
+        files: FileKeeper,
         find_agent: Callable[[str], Awaitable[object]],
         default_model: str | None = None,
     ) -> None:
@@ -102,6 +106,7 @@ class ResponseMaker:
         self._sessions = sessions
         self._tools = tools
         self._models = models
+        self._files = files
         self._find_agent = find_agent
         self._default_model = default_model
 
@@ -223,6 +228,8 @@ class ResponseMaker:
             continued, parsed = self._read(body)
         else:
             continued, parsed = await asyncio.to_thread(self._read, body)
+            kept = await self._files.keep(parsed.messages, parsed.files)
+            parsed = msgspec.structs.replace(parsed, messages=with_files(parsed.messages, kept))
         answers = None
         if parsed.approvals:
             answers = await self._answers(parsed, continued)

@@ -39,6 +39,7 @@ _FUNCTION = re.compile(r"client_tools\[(\d+)\]")
 _PARAMETERS = {
     "message": "input",
     "messages": "input",
+    "attachments": "input",
     "think": "reasoning.effort",
     "selected_tools": "tools",
     "client_tools": "tools",

@@ -7,6 +7,7 @@ from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
     AssistantMessage,
+    Attachment,
     Message,
     ToolCall,
     ToolMessage,
@@ -18,6 +19,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     content: str
     failed: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Round(msgspec.Struct):
@@ -65,6 +67,7 @@ def _result(call: ToolCall, outcome: Outcome, now: str) -> ToolMessage:
     return ToolMessage(
         content=outcome.content,
         failed=outcome.failed,
+        attachments=outcome.attachments,
         tool_name=call.name,
         tool_call_id=call.id,
         message_id=new_message_id(),

@@ -7,9 +7,11 @@ from typing import Any, Literal
 import msgspec
 
 from dialects_app.openai.ids import item_id
+from sessions_app.attachments.media_type import IMAGES
 from sessions_app.calls import results_of
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     Message,
     SystemMessage,
     ToolCall,
@@ -69,7 +71,33 @@ def said_item(message: UserMessage | SystemMessage, session_id: str) -> Item:
         "type": "message",
         "role": message.role,
         "status": "completed",
-        "content": [{"type": "input_text", "text": message.content}],
+        "content": [*_said_text(message), *_file_parts(message)],
+    }
+
+
+def _said_text(message: UserMessage | SystemMessage) -> Sequence[Item]:
+    """Return the part of a text, which nothing but images and files may lack."""
+    if not message.content and isinstance(message, UserMessage) and message.attachments:
+        return ()
+    return [{"type": "input_text", "text": message.content}]
+
+
+def _file_parts(message: Message) -> Sequence[Item]:
+    """Return the parts of a message's images and files, as they can be sent back."""
+    if not isinstance(message, UserMessage | ToolMessage):
+        return ()
+    return [_file_part(each) for each in message.attachments]
+
+
+def _file_part(file: Attachment) -> Item:
+    if file.media_type not in IMAGES:
+        return {"type": "input_file", "file_id": file.id, "filename": file.name}
+    return {
+        "type": "input_image",
+        "file_id": file.id,
+        "image_url": None,
+        "detail": "auto",
+        "filename": file.name,  # not of the protocol: an image keeps its name when it is sent back
     }
 
 
@@ -155,9 +183,17 @@ def output_item(call: ToolCall, result: ToolMessage, session_id: str) -> Item:
         "id": item_id("fco", session_id, result.message_id),
         "type": "function_call_output",
         "call_id": call.id,
-        "output": result.content,
+        "output": _output(result),
         "status": "completed",
     }
+
+
+def _output(result: ToolMessage) -> str | Sequence[Item]:
+    """Return an output as its text, or as parts where it has images or files."""
+    if not result.attachments:
+        return result.content
+    text = [{"type": "input_text", "text": result.content}] if result.content else []
+    return [*text, *_file_parts(result)]
 
 
 def server_call_item(

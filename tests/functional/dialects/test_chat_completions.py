@@ -159,6 +159,7 @@ def test_an_unknown_model_is_not_found(client):
     assert (raised.value.code, raised.value.param) == ("model_not_found", "model")
 
 
+IN_IMAGE = "messages[0].content[0].image_url.url"
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa"}}
 
 
@@ -166,7 +167,10 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa"}}
     ("fields", "param"),
     [
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0]"),
+        (
+            {"messages": [{"role": "user", "content": [IMAGE]}]},
+            IN_IMAGE,
+        ),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         (
             {"messages": [HELLO, {"role": "tool", "tool_call_id": "x", "content": "1"}]},

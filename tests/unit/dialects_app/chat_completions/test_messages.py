@@ -110,16 +110,40 @@ def test_a_refusal_that_comes_back_is_what_the_assistant_said(refusal):
     assert said(HELLO, {"role": "assistant", **refusal}, HELLO)[1].content == "No."
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa", "detail": "auto"}},
-        {"type": "image_url", "image_url": "data:image/png;base64,aa"},
-        {"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}},
-        {"type": "file", "file": {"file_data": "aa", "filename": "a.pdf"}},
-    ],
-)
-def test_a_part_that_is_no_text_is_refused_by_its_path(part):
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aa", "detail": "auto"}}
+FILE = {"type": "file", "file": {"file_data": "aa", "filename": "a.pdf"}}
+
+
+def test_images_and_files_of_users_and_of_tools_are_attached():
+    question = {"role": "user", "content": [{"type": "text", "text": "What?"}, IMAGE, FILE]}
+    shown = {**RESULT, "content": [IMAGE]}
+    request = asked(question, ASKS, shown)
+    [said, _, result] = request.chat.turn.messages
+    places = ["messages[0].content[1].image_url.url", "messages[0].content[2].file.file_data"]
+    assert said.content == "What?"
+    assert [each.id for each in said.attachments] == places
+    assert result.content == ""
+    assert [each.id for each in result.attachments] == ["messages[2].content[0].image_url.url"]
+    assert [file.path for file in request.files] == [
+        *places,
+        "messages[2].content[0].image_url.url",
+    ]
+
+
+def test_files_of_what_a_session_has_are_not_looked_at():
+    shown = {"role": "user", "content": [IMAGE]}
+    request = asked(shown, ANSWER, HELLO, where={"session_id": "a" * 10})
+    assert not request.files
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "assistant"])
+@pytest.mark.parametrize("part", [IMAGE, FILE])
+def test_nobody_else_sends_images_and_files(role, part):
+    assert refused(HELLO, {"role": role, "content": [part]}, HELLO) == "messages[1].content[0]"
+
+
+def test_sound_is_refused_by_its_path():
+    part = {"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}}
     message = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, part]}
     assert refused(HELLO, ANSWER, message) == "messages[2].content[1]"
 

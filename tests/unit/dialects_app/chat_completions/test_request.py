@@ -27,7 +27,7 @@ def test_a_stored_one_is_saved_and_goes_on_without_its_client():
     assert request.chat.turn.detached
     assert request.chat.new is not None
     metadata = request.chat.new.metadata
-    assert metadata.extra == {"metadata": {"topic": "greetings"}}
+    assert metadata.metadata == {"topic": "greetings"}
     assert metadata.tool_settings is not None
     assert list(metadata.tool_settings.tools) == ["add"]
 

@@ -116,7 +116,7 @@ class Models:
 
 async def ask(house: House, *messages: Any, manner: Manner | None = None, **fields: Any) -> Any:
     body = body_of(*messages, **fields)
-    return await complete(house, Models(), body, manner or Manner())  # type: ignore[arg-type]
+    return await complete(house, Models(), None, body, manner or Manner())  # type: ignore[arg-type]
 
 
 async def test_an_answer_is_one_json_object_and_the_turn_is_left():

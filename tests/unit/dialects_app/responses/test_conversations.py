@@ -50,11 +50,11 @@ def test_a_conversation_has_the_default_model_until_a_response_names_one(session
 
 def test_the_time_and_the_metadata_are_those_of_the_session(sessions, conversations):
     made = conversations.create(ConversationIn(metadata={"topic": "rain"}))
-    assert only(sessions).metadata.extra == {"metadata": {"topic": "rain"}}
+    assert only(sessions).metadata.metadata == {"topic": "rain"}
     created_at = datetime.fromisoformat(only(sessions).metadata.created_at)
     assert made.created_at == int(created_at.timestamp())
     assert conversations.set_labels(made.id, LabelsIn(metadata=None)).metadata == {}
-    assert only(sessions).metadata.extra == {}
+    assert only(sessions).metadata.metadata is None
 
 
 def test_every_session_is_a_conversation(sessions, conversations):

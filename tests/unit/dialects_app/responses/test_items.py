@@ -256,6 +256,35 @@ def test_a_question_that_is_open_is_referred_to_where_it_is_answered_and_nowhere
     assert info.value.details["field"] == "input[0]"
 
 
+# --- Images and files --------------------------------------------------------------------------
+
+IMAGE = {"type": "input_image", "file_id": "sha256:ab"}
+FILE = {"type": "input_file", "file_data": "aGk=", "filename": "a.txt"}
+
+
+def test_images_and_files_of_users_are_attached() -> None:
+    content = [{"type": "input_text", "text": "What?"}, IMAGE, FILE]
+    parsed = parse_input([{"role": "user", "content": content}])
+    [message] = parsed.messages
+    places = ["input[0].content[1].file_id", "input[0].content[2].file_data"]
+    assert isinstance(message, UserMessage)
+    assert message.content == "What?"
+    assert [each.id for each in message.attachments] == places
+    assert [file.path for file in parsed.files] == places
+
+
+def test_images_of_outputs_are_attached_whether_their_call_is_there_or_not() -> None:
+    items = [function("c1"), {**output("c1"), "output": [IMAGE]}]
+    called = ToolCall(id="c1", name="f", arguments={}, client_side=True)
+    history = [AssistantMessage(content="", tool_calls=(called,), **ids())]
+    for parsed in (parse_input(items), parse_input(items[1:], history=history)):
+        result = parsed.messages[-1]
+        assert isinstance(result, ToolMessage)
+        assert result.content == ""
+        assert [each.id for each in result.attachments] == [file.path for file in parsed.files]
+        assert len(parsed.files) == 1
+
+
 # --- Refusals ----------------------------------------------------------------------------------
 
 USER = {"role": "user", "content": "Hi"}
@@ -278,9 +307,17 @@ USER = {"role": "user", "content": "Hi"}
         ([{"role": "user", "content": [{"type": "input_text"}]}], "input[0].content[0].text"),
         (
             [{"role": "user", "content": [{"type": "input_image", "image_url": "data:"}]}],
+            "input[0].content[0].image_url",
+        ),
+        ([{"role": "user", "content": [{"type": "input_file"}]}], "input[0].content[0].file_id"),
+        (
+            [{"role": "assistant", "content": [{"type": "input_image", "file_id": "a"}]}],
             "input[0].content[0].type",
         ),
-        ([{"role": "user", "content": [{"type": "input_file"}]}], "input[0].content[0].type"),
+        (
+            [{"role": "system", "content": [{"type": "input_file", "file_id": "a"}]}],
+            "input[0].content[0].type",
+        ),
         ([{"role": "user", "content": [{"type": {}, "text": ""}]}], "input[0].content[0].type"),
         ([{"role": ["user"], "content": ""}], "input[0].role"),
         ([{"role": "user", "content": [{"type": "odd", "text": ""}]}], "input[0].content[0].type"),

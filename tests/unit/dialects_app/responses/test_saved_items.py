@@ -6,11 +6,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dialects_app.openai.files import StoredSource
 from dialects_app.responses.items import parse_input
 from dialects_app.responses.saved_items import items_of
 from sessions_app.ids_and_clock import new_message_id
 from sessions_app.messages import (
     AssistantMessage,
+    Attachment,
     Message,
     SystemMessage,
     ToolCall,
@@ -67,6 +69,32 @@ others = st.builds(lambda text: [UserMessage(content=text, **ids())], texts) | s
 histories = st.lists(rounds() | others, max_size=6).map(
     lambda parts: [message for part in parts for message in part]
 )
+
+
+CAT = Attachment(id="sha256:ab", name="cat.png", media_type="image/png", size=1, width=2, height=1)
+NOTE = Attachment(id="sha256:cd", name="note.txt", media_type="text/plain", size=1)
+CALL = ToolCall(id="c1", name="f", arguments={}, client_side=True)
+
+
+def test_images_and_files_are_shown_as_parts_and_can_be_sent_back() -> None:
+    messages = [
+        UserMessage(content="What?", attachments=(CAT, NOTE), **ids()),
+        AssistantMessage(content="", tool_calls=(CALL,), **ids()),
+        ToolMessage(content="", attachments=(CAT,), tool_name="f", tool_call_id="c1", **ids()),
+        UserMessage(content="", attachments=(NOTE,), **ids()),
+    ]
+    items = json.loads(msgspec.json.encode(items_of(messages, SESSION)))
+    text, image, file = items[0]["content"]
+    assert text == {"type": "input_text", "text": "What?"}
+    assert (image["type"], image["file_id"]) == ("input_image", CAT.id)
+    assert file == {"type": "input_file", "file_id": NOTE.id, "filename": "note.txt"}
+    assert items[2]["output"] == [image]
+    assert items[3]["content"] == [file]
+    parsed = parse_input(items)
+    assert said(parsed.messages) == said(messages)
+    sent = [(file.source, file.name, file.is_image) for file in parsed.files]
+    cat, note = (StoredSource(CAT.id), CAT.name, True), (StoredSource(NOTE.id), NOTE.name, False)
+    assert sent == [cat, note, cat, note]
 
 
 @given(histories)

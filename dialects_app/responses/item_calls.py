@@ -1,0 +1,51 @@
+"""Reads calls, and what came of those of this server, from items. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dialects_app.openai.ids import read_item_id
+from dialects_app.responses.content import refuse, required
+from dialects_app.responses.rounds import Outcome
+from dialects_app.responses.saved_items import FAILED, error_text
+from models_app.call_arguments import arguments_of
+from sessions_app.messages import ToolCall
+
+Item = Mapping[str, Any]
+
+
+def call_of(item: Item, call_id: str, path: str, *, client_side: bool = False) -> ToolCall:
+    """Return the call that an item shows; what is no JSON object is kept as it was sent."""
+    text = item.get("arguments", "")
+    if not isinstance(text, str):
+        refuse(f"{path}.arguments", f"Invalid type for '{path}.arguments': expected a string.")
+    try:
+        value = msgspec.json.decode(text) if text.strip() else {}
+    except (msgspec.MsgspecError, RecursionError):
+        value = None
+    return ToolCall(
+        id=call_id,
+        name=required(item, "name", path),
+        arguments=arguments_of(value, text),
+        client_side=client_side,
+    )
+
+
+def server_call_id(item: Item, path: str) -> str:
+    """Return the id of the call of an ``mcp_call``, which the item's own id holds."""
+    name = required(item, "id", path)
+    named = read_item_id(name)
+    return name if named is None or named.kind != "mcp" else named.name
+
+
+def outcome_of(item: Item, path: str) -> Outcome | None:
+    """Return what came of an ``mcp_call``; None where that was lost."""
+    output, error = item.get("output"), item.get("error")
+    if isinstance(output, str):
+        return Outcome(output, failed=error is not None)
+    if output is not None:
+        refuse(f"{path}.output", f"Invalid type for '{path}.output': expected a string.")
+    if error is None:
+        return None
+    return Outcome(f"{FAILED}{error_text(error)}", failed=True)
