@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog.contextvars  # noqa: F401 - a turn imports it, which would block the loop
 
@@ -60,6 +61,9 @@ class ToldModel:
         self.requests: list[ModelRequest] = []
         self.info = ModelInfo(
             name="m", size_mb=1, capabilities=["completion", "tools"], context_length=40960
+        )
+        self.seeing_info = msgspec.structs.replace(
+            self.info, capabilities=["completion", "tools", "vision"]
         )
         self.closed = 0
         self.asked = asyncio.Event()
@@ -142,6 +146,7 @@ class House:
         places: TurnPlaces | None = None,
         ephemeral: bool = False,
         on_answer: Callable[[str], None] | None = None,
+        read_attachment: Callable[[str], bytes] | None = None,
     ):
         self.model = ToldModel()
         self.seen = SeenTurns()
@@ -169,6 +174,7 @@ class House:
             toolset=toolset,
             max_rounds=3,
             dynamic_window=True,
+            read_attachment=read_attachment,
         )
         self.ephemeral = EphemeralSessions(
             repository=repository, journal=self.journal, questions=self.questions

@@ -12,6 +12,7 @@ from models_app.language_model import Finished, TextDelta, ThinkingDelta
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.scripted.replies import BLOCK_END, BLOCK_START
 from models_app.scripted.server import ScriptedModelServer
+from sessions_app.messages import Attachment
 from sessions_app.settings import override_window
 from tests.unit.chat.turns import Calculator, call, names, run
 
@@ -24,6 +25,8 @@ async def scripted():
     await server.stop()
 
 
+CAT = Attachment(id=f"sha256:{'c' * 64}", name="cat.png", media_type="image/png", size=9)
+NOTES = Attachment(id=f"sha256:{'d' * 64}", name="notes.md", media_type="text/plain", size=10)
 EMPTY = ([ThinkingDelta("I call delete_all.")], [Finished(done_reason="stop", eval_count=9)])
 
 
@@ -53,6 +56,35 @@ async def test_a_model_that_says_nothing_is_told_its_tools_and_asked_once_more(m
     assert first.messages[0].content == "Hello!"
     question, answer = await house.messages(session_id)  # and nothing of this is saved
     assert (question.content, answer.content) == ("Hello!", "Sorry.")
+
+
+async def test_a_model_that_is_asked_once_more_gets_the_same_files(make_house):
+    kept = {CAT.id: b"a picture", NOTES.id: b"Buy milk.\n"}
+    house = make_house(read_attachment=kept.__getitem__)
+    house.model.info = house.model.seeing_info
+    house.model.say(*EMPTY)
+    house.model.say_text("A cat.")
+    session_id = await house.new_session()
+
+    await run(house, session_id, TurnRequest(message="Look!", attachments=(CAT, NOTES)))
+
+    first, second = house.model.requests
+    assert first.files == second.files == {CAT.id: b"a picture"}
+    assert first.messages[0].content == "Look!\n\nnotes.md:\n```\nBuy milk.\n```"
+    assert second.messages[0].attachments == (CAT, NOTES)
+    asked, _ = await house.messages(session_id)
+    assert (asked.content, asked.attachments) == ("Look!", (CAT, NOTES))
+
+
+async def test_nothing_is_read_for_messages_without_attachments(make_house):
+    house = make_house(read_attachment={}.__getitem__)  # it has nothing that can be read
+    house.model.say_text("Hi.")
+    session_id = await house.new_session()
+
+    await run(house, session_id)
+
+    (request,) = house.model.requests
+    assert request.files == {}
 
 
 async def test_an_answer_that_stays_empty_is_an_error_in_its_place(house):

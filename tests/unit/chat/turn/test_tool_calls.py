@@ -107,7 +107,8 @@ class Camera(Meeting):
 
 
 async def test_what_a_tool_returned_is_referred_to_by_message_events_and_outcome(make_house):
-    house = make_house(Camera(2))
+    house = make_house(Camera(2), read_attachment={CAT.id: b"a picture"}.__getitem__)
+    house.model.info = house.model.seeing_info
     house.model.say(meet(2), [Finished()])
     house.model.say_text("A cat.")
     session_id = await house.new_session(tools=["meet"])
@@ -124,6 +125,7 @@ async def test_what_a_tool_returned_is_referred_to_by_message_events_and_outcome
     assert [(m.attachments, m.failed) for m in kept] == [((CAT,), False), ((CAT,), True)]
     sent = [m for m in house.model.requests[1].messages if isinstance(m, ToolMessage)]
     assert [m.attachments for m in sent] == [(CAT,), (CAT,)]
+    assert [request.files for request in house.model.requests] == [{}, {CAT.id: b"a picture"}]
 
 
 async def test_a_call_is_on_disk_before_it_runs(make_house):
