@@ -20,6 +20,7 @@ from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.transfer.api import router as archive_router
+from sessions_app.uploads.api import router as attachments_router
 from tools_app.api import router as tools_router
 
 
@@ -90,6 +91,7 @@ for _router in (
     chat_router,
     sessions_router,
     archive_router,
+    attachments_router,
     agents_router,
     tools_router,
     prompts_router,

@@ -305,9 +305,12 @@ def _description(parameter: Mapping[str, Any]) -> str:
 
 
 def _request(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
-    if "requestBody" not in operation:
+    contents = operation.get("requestBody", {}).get("content", {})
+    if contents and _JSON not in contents:
+        yield f"The body is {' or '.join(f'`{kind}`' for kind in contents)}.\n\n"
+    if _JSON not in contents:
         return
-    body = _resolved(operation["requestBody"]["content"][_JSON]["schema"], schema)
+    body = _resolved(contents[_JSON]["schema"], schema)
     needed = body.get("required", ())
     rows = [
         [
@@ -318,7 +321,7 @@ def _request(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         for name, field in body["properties"].items()
     ]
     yield _table(["Field of the body", "Type", ""], rows) + "\n"
-    yield from _example(_example_of(operation["requestBody"]["content"][_JSON], body))
+    yield from _example(_example_of(contents[_JSON], body))
 
 
 def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
@@ -327,6 +330,7 @@ def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         answer = operation["responses"][status]
         content = answer.get("content", {})
         kind = "with [events](events.md)." if "text/event-stream" in content else "without a body."
+        kind = "with a file." if "application/octet-stream" in content else kind
         yield f"Answers {status}" + (":\n\n" if _JSON in content else f", {kind}\n\n")
         if _JSON in content:
             body = _resolved(content[_JSON]["schema"], schema)

@@ -25,6 +25,7 @@ from mochi_project.guard.request_body import BodyReader, ClientLeft
 from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
+from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.memory.large_bodies import leave_large_body
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -32,6 +33,9 @@ MAX_HEAD_BYTES = 64 * 1024
 TOKEN_FREE_PATHS = frozenset(
     {"/api/v1/health", "/api/v1/health/ready", "/api/v1/docs", "/api/v1/openapi.json"}
 )
+UPLOAD_PATH = "/api/v1/attachments"
+FORM_BYTES = 64 * 1024
+"""Of a form around an upload: its headers and fields."""
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
 
 SECURITY_HEADERS: Headers = (
@@ -100,6 +104,8 @@ class Guard:
             deadline=body_deadline,
             variable="MOCHI_MAX_HISTORY_BYTES",
         )
+        self._max_upload = settings.max_attachment_bytes + FORM_BYTES
+        self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._root_path = RootPath(settings.root_path, self._proxies)
         # A name to listen on was chosen by the operator, so requests for it are meant.
@@ -135,7 +141,7 @@ class Guard:
                     return
                 extra = (*extra, *cors.response_headers(origin))
             self._check_token(scope, path, head)
-            if has_body:
+            if has_body or _is_upload(scope, path):
                 scope, receive = await self._with_body(scope, path, receive, head)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
@@ -162,6 +168,11 @@ class Guard:
             Refused: The body may not come in.
             ClientLeft: The client left before the body was complete.
         """
+        if _is_upload(scope, path):
+            body = StreamedBody(
+                receive, head, max_bytes=self._max_upload, silence_seconds=self._body_deadline
+            )
+            return body.noted_in(scope), body.receive
         noted = {**scope}
         if b"transfer-encoding" in head:
             # Trailers are appended to this very list after they were judged here.
@@ -256,6 +267,11 @@ def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
     for name in _KEY_HEADERS:
         if name in head:
             yield head[name].strip()
+
+
+def _is_upload(scope: Scope, path: str) -> bool:
+    """Return whether a request's body is for its view to read, while it arrives."""
+    return path == UPLOAD_PATH and scope["method"] == "POST"
 
 
 def _has_body(scope: Scope, head: dict[bytes, bytes]) -> bool:

@@ -1,7 +1,7 @@
 """Reads a request's body within its limit and deadline, and checks that it is all there."""
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from mochi_project.asgi_types import Message, Receive, Scope
@@ -55,7 +55,7 @@ class BodyReader:
             Refused: The body is too large, too slow, not declared as JSON, or not all there.
             ClientLeft: The client left before the body was complete.
         """
-        _check_encoding(head)
+        check_encoding(head)
         is_json = _is_json(head.get(b"content-type", b""))
         length = head.get(b"content-length", b"")
         if length:
@@ -145,7 +145,8 @@ def _is_json(content_type: bytes) -> bool:
     return not charset.startswith(b"charset=") or charset[8:].strip(b'" ') in {b"utf-8", b"utf8"}
 
 
-def _check_encoding(head: dict[bytes, bytes]) -> None:
+def check_encoding(head: Mapping[bytes, bytes]) -> None:
+    """Refuse a compressed body; raises ``Refused``."""
     if head.get(b"content-encoding", b"identity").lower() != b"identity":
         raise Refused(
             "UNSUPPORTED_MEDIA_TYPE", "Compressed bodies are not accepted: send plain JSON."

@@ -111,8 +111,8 @@ def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
     """Describe an operation's input beyond what its signature says."""
     operation = schema["paths"][path][method]
     describe_parameters(path, operation)
-    if method == "post" and "requestBody" in operation:
-        (content,) = operation["requestBody"]["content"].values()
+    contents = operation.get("requestBody", {}).get("content", {})
+    if method == "post" and (content := contents.get("application/json")) is not None:
         body = schema["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
         # The middleware takes no body for {}, which may be enough.
         operation["requestBody"]["required"] = bool({"required", "anyOf"} & body.keys())

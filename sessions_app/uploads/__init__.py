@@ -1,0 +1,1 @@
+"""Takes uploads while they arrive, and sends files in pieces."""

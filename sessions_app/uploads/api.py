@@ -1,0 +1,176 @@
+"""Serves the ``/attachments`` routes: uploads as they arrive, downloads in pieces."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+import orjson
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Query, Router, Status
+
+from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+from mochi_project.guard.refusal import Refused
+from mochi_project.guard.request_body import ClientLeft
+from mochi_project.guard.streamed_body import StreamedBody
+from mochi_project.wiring.services import get_services
+from sessions_app.attachments.media_type import HEIC, IMAGES, TEXT
+from sessions_app.attachments.names import checked_name
+from sessions_app.errors import AttachmentTooLarge
+from sessions_app.http.error_schemas import ENVELOPE
+from sessions_app.http.schemas import AttachmentOut
+from sessions_app.messages import Attachment
+from sessions_app.uploads.form_file import MULTIPART, FormFile
+
+router = Router(tags=["attachments"])
+
+_SHOWN = IMAGES - {HEIC}
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+_UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/octet-stream": _FILE,
+            MULTIPART: {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": _FILE["schema"]},
+                    "required": ["file"],
+                }
+            },
+        },
+    }
+}
+_DOWNLOAD: dict[str, Any] = {
+    "responses": {
+        200: {"description": "The file.", "content": {"application/octet-stream": _FILE}},
+        206: {"description": "A part of it.", "content": {"application/octet-stream": _FILE}},
+        304: {"description": "It is the one that the client has."},
+        416: {"description": "It is not as long as that."},
+    }
+}
+
+
+@router.post(
+    "/attachments",
+    response={(200, 201): AttachmentOut, (400, 408, 413, 422, 507): ENVELOPE},
+    openapi_extra=_UPLOAD,
+    summary="Upload an image or a file",
+    description=(
+        "The bytes themselves, or a form with one file. Messages refer to the `id` in the answer, "
+        "as often as they like. 201 if it is new, 200 if these bytes were there. What no message "
+        "refers to is removed after a day."
+    ),
+    operation_id="upload_attachment",
+)
+async def upload_attachment(
+    request: HttpRequest,
+    name: Annotated[str | None, Query(max_length=1000, description="What people call it")] = None,
+) -> Status[Attachment] | HttpResponse:
+    """Keep a file while it arrives."""
+    service = get_services().attachments
+    body = StreamedBody.of(getattr(request, "scope", {}))
+    pieces = _read_already(request) if body is None else body.pieces()
+    form = None
+    content_type = request.headers.get("content-type", "")
+    try:
+        if content_type.partition(";")[0].strip().lower() == MULTIPART:
+            form = FormFile(content_type, pieces)
+            pieces = form.data()
+        kept, is_new = await service.receive(pieces, name=None)
+    except Exception as error:
+        if body is not None:
+            await body.drain()
+        if isinstance(error, Refused) and error.code == "PAYLOAD_TOO_LARGE":
+            raise AttachmentTooLarge(service.max_bytes) from error
+        if isinstance(error, Refused | ClientLeft):
+            return _refusal(error)
+        raise
+    if name is None and form is not None:
+        name = form.name
+    named = msgspec.structs.replace(kept, name=checked_name(name, kept.media_type))
+    return Status(201 if is_new else 200, named)
+
+
+@router.get(
+    "/attachments/{attachment_id}",
+    response={200: None, (404, 503): ENVELOPE},
+    openapi_extra=_DOWNLOAD,
+    summary="Download an image or a file",
+    description=(
+        "Its type is what its bytes are; texts are `text/plain`, whatever they mean to a browser. "
+        "Takes `Range`. It never changes, and may be cached for ever."
+    ),
+    operation_id="download_attachment",
+)
+async def download_attachment(
+    request: HttpRequest,
+    attachment_id: str,
+    name: Annotated[str | None, Query(max_length=1000, description="What to save it as")] = None,
+) -> HttpResponseBase:
+    """Send a file, or a part of it."""
+    service = get_services().attachments
+    found = await service.look_up(attachment_id, name=name)
+    etag = f'"{found.id}"'
+    if etag in request.headers.get("if-none-match", ""):
+        response: HttpResponseBase = HttpResponse(status=304)
+    else:
+        span = _range_of(request, found.size, etag)
+        if span is None:
+            response = HttpResponse(status=416)
+            response["Content-Range"] = f"bytes */{found.size}"
+        else:
+            whole = len(span) == found.size
+            response = StreamingHttpResponse(
+                service.pieces(found.id, span.start, len(span)), status=200 if whole else 206
+            )
+            response["Content-Length"] = str(len(span))
+            if not whole:
+                response["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{found.size}"
+    charset = "; charset=utf-8" if found.media_type == TEXT else ""
+    response["Content-Type"] = f"{found.media_type}{charset}"
+    kind = "inline" if found.media_type in _SHOWN else "attachment"
+    response["Content-Disposition"] = f"{kind}; filename*=UTF-8''{quote(found.name, safe='')}"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Cache-Control"] = "private, max-age=31536000, immutable"
+    response["Accept-Ranges"] = "bytes"
+    response["ETag"] = etag
+    return response
+
+
+def _refusal(error: Refused | ClientLeft) -> HttpResponse:
+    """Return the answer to a body that does not come in."""
+    code, message = "BAD_REQUEST", "The client left in the middle of an upload."
+    if isinstance(error, Refused):
+        code, message = error.code, error.message
+    return HttpResponse(
+        orjson.dumps(envelope(code, message)),
+        status=STATUS_OF_CODE[code],
+        content_type="application/json; charset=utf-8",
+    )
+
+
+def _range_of(request: HttpRequest, size: int, etag: str) -> range | None:
+    """Return the bytes that are wanted: all where no range is asked for that makes sense.
+
+    None where the range begins behind the end (RFC 9110, 14.2 and 15.5.17).
+    """
+    asked = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    if asked is None or request.headers.get("if-range", etag) != etag:
+        return range(size)
+    first, last = asked.groups()
+    if not first:
+        return range(max(size - int(last), 0), size) if last and int(last) else None
+    start = int(first)
+    stop = min(int(last) + 1, size) if last else size
+    if last and int(last) < start:
+        return range(size)
+    return range(start, stop) if start < size else None
+
+
+async def _read_already(request: HttpRequest) -> AsyncIterator[bytes]:
+    yield request.body

@@ -1,0 +1,94 @@
+"""Takes the file out of a form that arrives in pieces (RFC 7578)."""
+
+from collections.abc import AsyncIterator
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from sessions_app.errors import ValidationFailed
+
+MULTIPART = "multipart/form-data"
+
+
+class FormFile:
+    """The one file of a form; other fields are passed over.
+
+    Args:
+        content_type: The request's content type, with the boundary.
+        pieces: The body, as it arrives.
+
+    Attributes:
+        name: What the client calls the file, once its bytes begin.
+
+    Raises:
+        ValidationFailed: There is no boundary.
+    """
+
+    def __init__(self, content_type: str, pieces: AsyncIterator[bytes]) -> None:
+        boundary = parse_options_header(content_type)[1].get(b"boundary")
+        if not boundary:
+            raise ValidationFailed("The form has no boundary.", field="content-type")
+        self.name: str | None = None
+        self._pieces = pieces
+        self._files = 0
+        self._is_file = False
+        self._arrived: list[bytes] = []
+        self._header = self._value = b""
+        self._disposition = b""
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": self._header_name,
+                "on_header_value": self._header_value,
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._headers_end,
+                "on_part_data": self._data,
+            },
+        )
+
+    async def data(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of the file as they arrive.
+
+        Raises:
+            ValidationFailed: The body is no form, or has no file, or several.
+        """
+        try:
+            async for piece in self._pieces:
+                self._parser.write(piece)
+                arrived, self._arrived = self._arrived, []
+                for found in arrived:
+                    yield found
+            self._parser.finalize()
+        except FormParserError as error:
+            raise ValidationFailed(f"The body is no form: {error}", field="body") from error
+        if not self._files:
+            raise ValidationFailed("The form has no file.", field="body")
+
+    def _begin(self) -> None:
+        self._is_file, self._disposition = False, b""
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header = self._value = b""
+
+    def _headers_end(self) -> None:
+        filename = parse_options_header(self._disposition)[1].get(b"filename")
+        if filename is None:
+            return
+        self._files += 1
+        if self._files > 1:
+            raise ValidationFailed("Send one file in a form.", field="body")
+        self._is_file = True
+        self.name = filename.decode("utf-8", "replace")
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_file:
+            self._arrived.append(data[start:end])
