@@ -14,6 +14,7 @@ from pathlib import Path
 from django.core.management import CommandError
 
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.attachments import attachments_dir
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
@@ -85,6 +86,8 @@ def parts_of(settings: MochiSettings) -> list[Part]:
     return [
         Part("sessions", settings.resolved_sessions_dir, storage),
         Part("chats of agents", settings.resolved_agent_chats_dir, agent_storage),
+        # After the sessions, so that whatever they refer to is there.
+        Part("attachments", attachments_dir(settings)),
         Part("responses", responses_dir(settings)),
         Part("agents", settings.resolved_agents_dir),
         Part("tools", settings.resolved_tools_dir),

@@ -1,5 +1,7 @@
 """Builds the store of images and files that messages refer to."""
 
+from pathlib import Path
+
 from dialects_app.openai.attaching import FetchesFiles, FileKeeper
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster
@@ -8,9 +10,14 @@ from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.store import AttachmentStore
 
 
+def attachments_dir(settings: MochiSettings) -> Path:
+    """Return where attachments are, unless they are objects."""
+    return settings.resolved_data_dir / "attachments"
+
+
 def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> AttachmentStore:  # noqa: ARG001 - files, wherever sessions are
     """Build the store of attachments; opens nothing."""
-    return FileAttachmentStore(settings.resolved_data_dir / "attachments")
+    return FileAttachmentStore(attachments_dir(settings))
 
 
 def build_attachment_service(settings: MochiSettings, cluster: Cluster | None) -> AttachmentService:

@@ -21,9 +21,9 @@ class Command(ReportCommand):
     """Copy the data to a new directory, which appears when it is complete."""
 
     help = (
-        "Copy all that must be kept to a new directory: sessions, agents and their chats, tools, "
-        "prompts, profiles, mcp.json and the workspace. The server may run meanwhile. Secrets "
-        "(.env, .mochi) are not copied."
+        "Copy all that must be kept to a new directory: sessions, attachments, agents and their "
+        "chats, tools, prompts, profiles, mcp.json and the workspace. The server may run "
+        "meanwhile. Secrets (.env, .mochi) are not copied."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

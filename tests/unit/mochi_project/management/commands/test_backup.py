@@ -16,6 +16,7 @@ from sessions_app.service import SessionManager
 KEPT = {
     "agents/coder/SKILL.md": "A coder.",
     "agents/agent_chats/0123456789.json": "{}",
+    f"attachments/9f/{'9f' * 32}": "a text file",
     "docs/agents/agent_prompt_planning.md": "Plan.",
     "docs/agents/agent_prompt_execution.md": "Act.",
     "mcp.json": "{}",
@@ -29,6 +30,7 @@ KEPT = {
 LEFT = (
     ".env",
     ".mochi/secret_key",
+    "attachments/.incoming/0123456789abcdef.tmp",
     ".mochi/queue.sqlite3",
     "chat_sessions/.locks/0123456789.lock",
     "chat_sessions/.claims/0123456789",
