@@ -64,6 +64,7 @@ class HttpConnection(asyncio.Protocol):
         self._surplus = False
         self._paused = False
         self._may_write = True
+        self._is_sending = False
         self._failure: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._data_callback: Callable[[], bool] | None = None
@@ -108,11 +109,12 @@ class HttpConnection(asyncio.Protocol):
         An answer that comes before the end is one that does not need the rest. A failure is left
         to ``head``.
         """
+        self._is_sending = True
         for piece in pieces:
             if self._head_done:
                 self._keep_alive = False  # the server still waits for the rest
             if self._head_done or self._transport is None or self._failure is not None:
-                return
+                break
             self._transport.write(piece)
             self._last_data = self._loop.time()
             if self._may_write:
@@ -120,6 +122,7 @@ class HttpConnection(asyncio.Protocol):
             else:
                 self._waiter = self._loop.create_future()
                 await self._waiter
+        self._is_sending = False
 
     async def head(self) -> None:
         """Wait for the answer's status and headers.
@@ -238,9 +241,10 @@ class HttpConnection(asyncio.Protocol):
         self._may_write = False
 
     def resume_writing(self) -> None:
-        """Have ``send_body`` go on."""
+        """Have ``send_body`` go on; who waits for the answer sleeps on."""
         self._may_write = True
-        self._wake()
+        if self._is_sending:
+            self._wake()
 
     # Called by the parser
 

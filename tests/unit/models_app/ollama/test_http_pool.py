@@ -169,3 +169,12 @@ async def test_a_server_that_reads_nothing_of_a_large_body_counts_as_silent():
     async with serving(wait) as pool:
         with pytest.raises(ReadTimeout):
             await pool.send(LARGE, silence_timeout=0.05, rest=PIECES)
+
+
+async def test_who_waits_for_an_answer_sleeps_on_while_a_large_request_leaves():
+    async with serving(saying(CHUNKED, then="wait")) as pool:
+        connection = await pool.send(ASK, silence_timeout=5)
+        waiting = connection.readable()
+        connection.pause_writing()
+        connection.resume_writing()
+        assert not waiting.done()
