@@ -36,6 +36,8 @@ from sessions_app.shielding import to_the_end
 from tools_app.errors import ArgumentsInvalid
 from tools_app.toolset import AGENT_TOOL, ToolInvocation, ToolListing, ToolResult, Toolset
 
+_NO_INSTRUCTION = "agent: `instruction` is empty. Say what the agent shall do."
+
 
 class AgentArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of the ``agent`` tool."""
@@ -89,6 +91,8 @@ class AgentDelegate:
             NobodyToAsk: A tool of the agent waits for an approval, and no client listens.
         """
         arguments = _arguments(invocation)
+        if not (arguments.instruction.strip() or turn.attachments):
+            raise ArgumentsInvalid([_NO_INSTRUCTION])
         if arguments.agent not in turn.session.metadata.callable_agents:
             raise AgentNotFound(arguments.agent)
         agent = await self.agents.usable(arguments.agent)
@@ -244,9 +248,6 @@ def _stopping(error: MochiError | None) -> Input:
 
 def _arguments(invocation: ToolInvocation) -> AgentArguments:
     try:
-        arguments = msgspec.convert(invocation.arguments, AgentArguments)
+        return msgspec.convert(invocation.arguments, AgentArguments)
     except msgspec.ValidationError as error:
         raise ArgumentsInvalid([f"agent: {error}."]) from error
-    if not arguments.instruction.strip():
-        raise ArgumentsInvalid(["agent: `instruction` is empty. Say what the agent shall do."])
-    return arguments

@@ -1,12 +1,20 @@
 """Images that agents are shown with what they shall do, and that their tools return."""
 
+import base64
 import hashlib
 import json
+
+import pytest
 
 from tests.functional.agents.conftest import calls
 from tests.unit.sessions_app.attachments.images import gif, png
 
 PLAN = "1. Draw it."
+
+
+@pytest.fixture(scope="module")
+def server(start_once):
+    return start_once(MOCHI_DEFAULT_MODEL="scripted-vision:latest")
 
 
 def kept(server, data):
@@ -61,3 +69,14 @@ def test_an_agent_sees_what_the_user_attached_and_hands_on_what_its_tools_return
     assert [m["attachments"] for m in told] == [[drawn]]
     [ended] = [e.data for e in events if e.name == "message_complete"]
     assert [call["attachments"] for call in ended["tool_calls"]] == [[drawn]]
+
+
+def test_an_agent_that_is_the_model_sees_an_image_without_a_word(scribe):
+    session_id = scribe.chat.new_session(model="agent:scribe")
+    image = {"data": base64.b64encode(png()).decode(), "name": "cat.png"}
+
+    answer = scribe.chat.http.post(f"/chat/{session_id}", json={"attachments": [image]})
+
+    assert answer.status_code == 200, answer.text
+    plan = answer.json()["message"]["thinking"]
+    assert f"[image/png, {len(png())} bytes, sha256:{hashlib.sha256(png()).hexdigest()}]" in plan
