@@ -33,18 +33,18 @@ _SAID: list[dict[str, Any]] = [
         "properties": {"type": {"const": "refusal"}, "refusal": _TEXT},
     },
 ]
+_FILE_ID = {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}
 _FILES = [
     {
-        **_item("input_image", *(source,), **{source: _TEXT}),
-        "description": "A data URL, the URL of an image (`MOCHI_FETCH_IMAGES`), or an id here.",
-    }
-    for source in ("image_url", "file_id")
-] + [
+        **_item("input_image", "file_id", file_id=_FILE_ID),
+        "description": "Instead of `file_id`, `image_url` may be a data URL with base64, or the "
+        "URL of an image (`MOCHI_FETCH_IMAGES`).",
+    },
     {
-        **_item("input_file", *(source,), **{source: _TEXT}, filename=_TEXT_OR_NULL),
-        "description": "A data URL or base64, the URL of a file, or an id here.",
-    }
-    for source in ("file_data", "file_id", "file_url")
+        **_item("input_file", "file_id", file_id=_FILE_ID, filename=_TEXT_OR_NULL),
+        "description": "Instead of `file_id`, `file_data` may be base64 or a data URL with it, or "
+        "`file_url` a URL (`MOCHI_FETCH_IMAGES`).",
+    },
 ]
 _PARTS = {"type": "array", "items": {"anyOf": _SAID}}
 _PARTS_WITH_FILES = {"type": "array", "items": {"anyOf": [*_SAID, *_FILES]}}

@@ -97,6 +97,23 @@ async def test_a_file_is_fetched_from_the_address_that_was_checked_by_its_hosts_
     assert not any(line.startswith(("cookie", "authorization")) for line in lower)
 
 
+async def test_tls_is_spoken_with_the_host_at_the_address_that_was_checked():
+    hellos: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hellos.append(await reader.read(4096))
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(FetchFailed):
+        await fetched(f"https://cats.example:{port}/")
+    server.close()
+    [hello] = hellos
+    assert hello.startswith(b"\x16\x03")  # a handshake
+    assert b"cats.example" in hello
+
+
 async def test_a_name_that_changes_after_the_check_is_not_asked_again(web):
     names = Names(rebind_example=["127.0.0.1", "10.0.0.1"])
     policy = Loopback()
