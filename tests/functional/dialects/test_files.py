@@ -3,6 +3,7 @@
 import base64
 import hashlib
 
+import httpx
 import openai
 import pytest
 
@@ -104,10 +105,19 @@ def test_a_text_file_is_read_by_the_model(scripted, client):
     assert "The cat is grey." in sent
 
 
-def test_what_is_there_is_named_by_its_id(scripted, client):
-    complete(client, user(IN_CHAT))
-    complete(client, user({"type": "file", "file": {"file_id": CAT_ID}}))
-    assert images_of_model(scripted) == [[CAT]]
+def test_an_upload_is_named_by_its_id(scripted, client):
+    dog = png(5, 4)
+    upload = httpx.post(
+        f"{scripted.api_url}/attachments?name=dog.png",
+        content=dog,
+        headers={"content-type": "image/png"},
+        trust_env=False,
+        timeout=30,
+    )
+    assert upload.status_code == 201
+    part = {"type": "file", "file": {"file_id": upload.json()["id"]}}
+    complete(client, user(part))
+    assert images_of_model(scripted) == [[dog]]
 
 
 def test_an_output_of_a_clients_tool_can_be_an_image(scripted, client):
