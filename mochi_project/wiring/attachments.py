@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dialects_app.openai.attaching import FetchesFiles, FileKeeper
 from mochi_project.configuration.config import MochiSettings
-from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.cluster import Cluster, build_clock
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.store import AttachmentStore
@@ -15,8 +15,14 @@ def attachments_dir(settings: MochiSettings) -> Path:
     return settings.resolved_data_dir / "attachments"
 
 
-def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> AttachmentStore:  # noqa: ARG001 - files, wherever sessions are
-    """Build the store of attachments; opens nothing."""
+def build_attachments(settings: MochiSettings, cluster: Cluster | None) -> AttachmentStore:
+    """Build the store of attachments, where the sessions are; opens nothing."""
+    if cluster is not None and (objects := cluster.objects) is not None:
+        from sessions_app.attachments.object_store import (  # noqa: PLC0415 - an extra
+            ObjectAttachmentStore,
+        )
+
+        return ObjectAttachmentStore(objects.under("attachments"), now=build_clock(cluster))
     return FileAttachmentStore(attachments_dir(settings))
 
 

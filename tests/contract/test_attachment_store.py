@@ -3,23 +3,30 @@
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.object_store import ObjectAttachmentStore
 from sessions_app.attachments.store import AttachmentStore, StoredFile
 from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, ValidationFailed
+from sessions_app.store.objects.store import ObjectStore
 from tests.unit.sessions_app.attachments import images
 
 PICTURE = images.png()
 UNKNOWN = f"sha256:{'0' * 64}"
 
 
-@pytest.fixture(params=["files"])
-def make_store(tmp_path: Path) -> Callable[[], AttachmentStore]:
-    return lambda: FileAttachmentStore(tmp_path / "attachments")
+@pytest.fixture(params=["files", "objects"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], AttachmentStore]:
+    if request.param == "files":
+        return lambda: FileAttachmentStore(tmp_path / "attachments")
+    url = request.getfixturevalue("object_url")
+    # Times of objects are whole seconds.
+    return lambda: ObjectAttachmentStore(ObjectStore(url), now=lambda: time.time() + 1)
 
 
 @pytest.fixture

@@ -155,6 +155,29 @@ class ObjectStore:
                     raise
                 return self._read(key)  # an empty object has no first byte
 
+    def get_part(self, key: str, start: int, length: int | None) -> tuple[bytes, int]:
+        """Return bytes of an object from a place on, and its whole size; ``ObjectMissing``.
+
+        There are fewer than ``length`` only at its end, and none behind it.
+        """
+        wanted = {"offset": start} if length is None else (start, start + max(length, 1))
+        with self._translated(key):
+            try:
+                result = obstore.get(
+                    self._connection.quick(),
+                    self._prefix + key,
+                    options=cast("GetOptions", {"range": wanted}),
+                )
+                return bytes(result.bytes())[:length], result.meta["size"]
+            except FileNotFoundError as error:
+                if _has_no_bucket(error):
+                    raise
+                raise ObjectMissing(key) from error
+            except BaseError as error:
+                if _status_of(error) != _NO_RANGE:
+                    raise
+        return b"", len(self.get(key).data)  # nothing begins there
+
     def put_new(self, key: str, data: bytes) -> Tag:
         """Write a new object.
 
