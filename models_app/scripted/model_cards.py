@@ -81,7 +81,11 @@ VENDOR_NAMES = {
     },
     "google": {"gemini-2.5-flash": THINKER, "gemini-2.0-flash": PLAIN},
     "openai": {"gpt-5.1": THINKER, "deepseek-reasoner": THINKER, "gpt-4o-mini": PLAIN},
-    "openrouter": {"qwen/qwen3-14b": THINKER, "meta-llama/llama-3.2-1b-instruct": PLAIN},
+    "openrouter": {
+        "qwen/qwen3-14b": THINKER,
+        "meta-llama/llama-3.2-1b-instruct": PLAIN,
+        "google/gemma-3-4b-it": SEEING,
+    },
 }
 
 

@@ -141,7 +141,10 @@ def openrouter_models() -> dict[str, Any]:
                 "name": f"Scripted: {name}",
                 "created": PULLED,
                 "context_length": card.context_length,
-                "architecture": {"modality": "text->text", "output_modalities": ["text"]},
+                "architecture": {
+                    "input_modalities": ["text", *_images(card)],
+                    "output_modalities": ["text"],
+                },
                 "supported_parameters": [
                     "max_tokens",
                     *(["tools", "tool_choice"] if "tools" in card.capabilities else []),
@@ -155,6 +158,10 @@ def openrouter_models() -> dict[str, Any]:
             for name, card in VENDOR_NAMES["openrouter"].items()
         ]
     }
+
+
+def _images(card: ModelCard) -> list[str]:
+    return ["image"] if "vision" in card.capabilities else []
 
 
 class OpenAIReply:

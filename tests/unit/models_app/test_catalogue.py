@@ -156,6 +156,7 @@ async def test_every_configured_providers_models_are_listed(of_all, scripted):
         ("ollama", "scripted-vision:latest"),
         ("openrouter", "openrouter:qwen/qwen3-14b"),
         ("openrouter", "openrouter:meta-llama/llama-3.2-1b-instruct"),
+        ("openrouter", "openrouter:google/gemma-3-4b-it"),
         ("mine", "mine:qwen3:14b"),
         ("mine", "mine:scripted-plain:latest"),
         ("mine", "mine:scripted-vision:latest"),
