@@ -60,6 +60,7 @@ class Tab:
         result = await self.call(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )
+        assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def seen(self, method: str) -> list[dict[str, Any]]:
