@@ -51,6 +51,7 @@ from models_app.catalogue import ModelCatalogue
 from models_app.model_calls import ModelCallLog
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
+from sessions_app.attachments.sweeping import AttachmentSweep
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import sweep_temporary_files
 from tools_app.catalogue import ToolCatalogue
@@ -159,7 +160,7 @@ def build_services(settings: MochiSettings) -> Services:
             ephemeral=ephemeral,
             signals=signals,
             questions=questions,
-            urgent=build_sealing(settings, storage, agents.storage, ephemeral.storage),
+            attachments=attachments,
         ),
         summaries=summaries,
         tools=tools.catalogue,
@@ -239,7 +240,7 @@ def _build_housekeeper(
     ephemeral: EphemeralServices,
     signals: Signals,
     questions: ConfirmationStore,
-    urgent: Mapping[str, Callable[[], object]],
+    attachments: AttachmentService,
 ) -> Housekeeper:
     age = settings.turn_retention_seconds
     return Housekeeper(
@@ -253,10 +254,14 @@ def _build_housekeeper(
             "sweep signals": partial(signals.sweep, age),
             "sweep questions": partial(questions.sweep, age),
             "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
+            "sweep attachments": AttachmentSweep(
+                attachments.store,
+                [each.repository for each in (storage, agents.storage, ephemeral.storage)],
+            ).run,
             "sweep temporary files": partial(_sweep_temporary_files, settings),
             "give memory back": give_back_memory,
         },
-        urgent,
+        build_sealing(settings, storage, agents.storage, ephemeral.storage),
     )
 
 

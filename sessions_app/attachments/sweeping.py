@@ -1,0 +1,69 @@
+"""Removes attachments that no session refers to any more."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from sessions_app.attachments.store import AttachmentStore
+from sessions_app.errors import SessionCorrupt, SessionNotFound
+from sessions_app.messages import AssistantMessage, Message
+from sessions_app.store.repository import SessionRepository
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+class AttachmentSweep:
+    """Sweeps attachments once a day, for the first time an hour after the start.
+
+    A sweep that finds files that nobody used for a day reads every session, one after the other.
+
+    Args:
+        store: The attachments.
+        repositories: All sessions whose messages may refer to them.
+        clock: Counts seconds.
+    """
+
+    def __init__(
+        self,
+        store: AttachmentStore,
+        repositories: Sequence[SessionRepository],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._repositories = repositories
+        self._clock = clock
+        self._next = clock() + HOUR
+
+    def run(self) -> int:
+        """Sweep if it is time; return how many files were removed. Blocks."""
+        if self._clock() < self._next:
+            return 0
+        self._next = self._clock() + DAY
+        return self._store.sweep(self.referenced, older_than_seconds=DAY)
+
+    def referenced(self) -> Collection[str] | None:
+        """Return the ids that messages refer to; None where a session can't be read. Blocks."""
+        found: set[str] = set()
+        for repository in self._repositories:
+            listing = repository.list(anew=True)
+            if listing.unreadable or not listing.complete:
+                return None
+            for metadata in listing.sessions:
+                try:
+                    session = repository.load(metadata.session_id)
+                except SessionNotFound:
+                    continue  # deleted since
+                except SessionCorrupt:
+                    return None
+                found.update(ids_in(session.messages))
+        return found
+
+
+def ids_in(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield the ids of attachments in messages, and in the answers that they replaced."""
+    for message in messages:
+        for attachment in message.attachments:
+            yield attachment.id
+        if isinstance(message, AssistantMessage):
+            for variant in message.variants:
+                yield from ids_in(variant)

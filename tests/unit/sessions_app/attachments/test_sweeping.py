@@ -1,0 +1,91 @@
+"""Attachments are swept once nothing refers to them, and never before."""
+
+from pathlib import Path
+
+import pytest
+
+from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.service import keep
+from sessions_app.attachments.sweeping import DAY, HOUR, AttachmentSweep
+from sessions_app.errors import AttachmentNotFound
+from sessions_app.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import Session, append_messages
+
+NOW = "2026-11-22T10:00:00.000000+00:00"
+
+
+class Place:
+    """Sessions, their attachments, and a sweep with a clock of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seconds = 0.0
+        self.folder = folder
+        self.store = FileAttachmentStore(folder / "attachments")
+        self.sessions = SessionManager(folder / "sessions")
+        repositories = [self.sessions.repository]
+        self.sweep = AttachmentSweep(self.store, repositories, clock=lambda: self.seconds)
+
+    def kept(self, text: str) -> Attachment:
+        return keep(self.store, text.encode(), name=None, max_bytes=1000)
+
+    def swept(self) -> int:
+        return self.store.sweep(self.sweep.referenced, older_than_seconds=0)
+
+    def has(self, attachment: Attachment) -> bool:
+        try:
+            self.store.stat(attachment.id)
+        except AttachmentNotFound:
+            return False
+        return True
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_what_messages_results_and_replaced_answers_refer_to_stays(place: Place) -> None:
+    asked, found, replaced, nobodys = map(place.kept, ["asked", "found", "replaced", "nobody's"])
+    result = ToolMessage(content="", message_id="2", timestamp=NOW, attachments=(found,))
+    call = ToolCall(id="c", name="look", arguments={})
+    variant = (
+        AssistantMessage(content="", message_id="3", timestamp=NOW, model="m", tool_calls=(call,)),
+        ToolMessage(
+            content="", message_id="5", timestamp=NOW, tool_call_id="c", attachments=(replaced,)
+        ),
+        AssistantMessage(content="No", message_id="6", timestamp=NOW, model="m"),
+    )
+    answer = AssistantMessage(
+        content="Yes", message_id="4", timestamp=NOW, model="m", variants=(variant,)
+    )
+    session = place.sessions.create("m")
+
+    def said(before: Session) -> Session:
+        user = UserMessage(content="?", message_id="1", timestamp=NOW, attachments=(asked,))
+        return append_messages(before, user, result, answer, now=NOW)
+
+    place.sessions.change(session.session_id, said)
+    fork = place.sessions.fork(session.session_id)
+    assert place.swept() == 1
+    assert [place.has(one) for one in (asked, found, replaced, nobodys)] == [True] * 3 + [False]
+    place.sessions.delete(session.session_id)
+    assert place.swept() == 0
+    place.sessions.delete(fork.session_id)
+    assert place.swept() == 3
+
+
+def test_nothing_is_removed_while_a_session_can_not_be_read(place: Place) -> None:
+    lost = place.kept("nobody's")
+    place.sessions.create("m")
+    (place.folder / "sessions" / "00000000ff.json").write_text("{")
+    assert place.swept() == 0
+    assert place.has(lost)
+
+
+def test_it_is_done_an_hour_after_the_start_and_once_a_day(place: Place) -> None:
+    calls: list[float] = []
+    place.store.sweep = lambda *_, **more: calls.append(more["older_than_seconds"]) or 0  # type: ignore[method-assign]
+    for place.seconds in (0.0, HOUR - 1, HOUR, HOUR + 1, DAY, HOUR + DAY):
+        place.sweep.run()
+    assert calls == [DAY, DAY]
