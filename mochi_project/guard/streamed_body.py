@@ -53,8 +53,12 @@ class StreamedBody:
         return scope.get(_KEY)
 
     def noted_in(self, scope: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request's scope, in which ``of`` finds this body."""
-        return {**scope, _KEY: self}
+        """Return the request's scope, in which ``of`` finds this body, and Django an empty one.
+
+        Without its length: Django would refuse what is larger than it may hold in memory.
+        """
+        headers = [each for each in scope["headers"] if each[0] != b"content-length"]
+        return {**scope, "headers": headers, _KEY: self}
 
     async def receive(self) -> Message:
         """Return an empty body, then what comes behind the real one: for who reads no uploads."""

@@ -77,6 +77,14 @@ def test_a_file_that_is_too_large_is_refused_whether_announced_or_not(chat):
     refused(upload(chat, pieces), 413, "ATTACHMENT_TOO_LARGE")
 
 
+def test_the_largest_file_is_taken_whether_announced_or_not(chat):
+    largest = images.png(padding=20 * 1_048_576 - 200)
+    announced = upload(chat, largest)
+    assert announced.status_code == 201, announced.text
+    in_pieces = upload(chat, (largest[at : at + 65_536] for at in range(0, len(largest), 65_536)))
+    assert (in_pieces.status_code, in_pieces.json()) == (200, announced.json())
+
+
 def test_a_client_that_leaves_in_the_middle_leaves_nothing(chat):
     url = urllib.parse.urlsplit(str(chat.http.base_url))
     data = images.png(padding=400_000, width=3)
