@@ -7,6 +7,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from statistics import median
 
+import attachments
 import cluster
 import growth
 import measures
@@ -27,7 +28,7 @@ from subjects import (
 
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "history", "crowd", "dialects", "listing", "index", "saving", "cluster",
+    "attachments", "history", "crowd", "dialects", "listing", "index", "saving", "cluster",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
 ALONE = {"start", "dialects", "listing", "index", "saving", "turns", "cluster"}
@@ -129,6 +130,10 @@ class Bench:
             self.samples.note("reattach", "ours", figures)
         if self._wants("waiting"):
             await self._waiting(field)
+        if self._wants("attachments"):
+            figures = await attachments.upload(field.ours, field.our_server, self.load)
+            figures |= await attachments.others_wait(field.ours, self.load)
+            self.samples.note("attachments", "ours", figures)
         if self._wants("history"):
             for messages in self.load.histories:
                 figures = await growth.after_history(

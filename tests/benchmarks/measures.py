@@ -40,6 +40,7 @@ class Load:
         lengths: How many messages a session has that is saved.
         saves: How often it is.
         waits: Turns during which somebody else asks for something.
+        uploads: Files of 20 MiB that are uploaded.
         tool_turns: Turns with a call of a tool.
         reattachments: How often a turn of 5,000 events is picked up again.
         histories: How many messages a session has that is chatted in.
@@ -64,6 +65,7 @@ class Load:
     lengths: tuple[int, ...] = (10, 100, 1_000, 5_000)
     saves: int = 15
     waits: int = 20
+    uploads: int = 5
     tool_turns: int = 100
     reattachments: int = 10
     histories: tuple[int, ...] = (0, 100, 1_000, 5_000)

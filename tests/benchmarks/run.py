@@ -46,6 +46,7 @@ QUICK = Load(
     stored=(100, 1_000, 10_000),
     saves=5,
     waits=5,
+    uploads=3,
     tool_turns=25,
     reattachments=3,
     historians=4,

@@ -94,7 +94,7 @@ def test_the_real_client_reads_what_the_upstream_streams(upstream_url: str) -> N
         assert len(chunks) == 101
         assert (chunks[-1].done_reason, chunks[-1].eval_count) == ("stop", 100)
         assert "bench:256x0" in {model.model for model in reader.list().models}
-        assert reader.show("bench:256x0").capabilities == ["completion", "tools"]
+        assert reader.show("bench:256x0").capabilities == ["completion", "tools", "vision"]
     finally:
         reader._client.close()
 

@@ -71,14 +71,15 @@ async def others_wait(subject: Ours, server: Server, messages: int, load: Load) 
     turn = subject.turn(speaker, session_id)
     await speaker.stream(turn)  # what is done once for a session: its window, what fits
     asker = await subject.connect()
-    await _longest_wait(asker, speaker, turn)
-    longest = [await _longest_wait(asker, speaker, turn) for _ in range(load.waits)]
+    await longest_wait(asker, speaker, turn)
+    longest = [await longest_wait(asker, speaker, turn) for _ in range(load.waits)]
     speaker.leave()
     asker.leave()
     return {"wait": median(longest)}
 
 
-async def _longest_wait(asker: Connection, speaker: Connection, turn: bytes) -> float:
+async def longest_wait(asker: Connection, speaker: Connection, turn: bytes) -> float:
+    """Return the seconds that somebody else waits at most while a turn runs."""
     question = asker.request_bytes("GET", "/api/v1/nothing")
     ended = speaker.start(turn)
     waits = []

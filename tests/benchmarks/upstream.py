@@ -195,7 +195,7 @@ FIXED_ANSWERS = {
         {
             "details": DETAILS,
             "model_info": {"general.architecture": "bench", "bench.context_length": 32768},
-            "capabilities": ["completion", "tools"],
+            "capabilities": ["completion", "tools", "vision"],
             "template": "",
             "modified_at": CREATED_AT,
         }
@@ -229,7 +229,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, statistics: Statistics) -> None:
         self.statistics = statistics
         self.loop = asyncio.get_running_loop()
-        self.buffer = b""
+        self.buffer = bytearray()
+        self.needed = 0
         self.script: Script | None = None
         self.prompt_tokens = 0
         self.position = 0
@@ -263,7 +264,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer when a whole request (with ``Content-Length``, if it has a body) is there."""
         self.buffer += data
-        head, separator, rest = self.buffer.partition(b"\r\n\r\n")
+        if len(self.buffer) < self.needed:
+            return
+        head, separator, rest = bytes(self.buffer).partition(b"\r\n\r\n")
         if not separator:
             return
         length = 0
@@ -272,8 +275,9 @@ class Connection(asyncio.Protocol):
                 length = int(line[15:])
             if line.startswith(b"transfer-encoding:"):
                 raise NotImplementedError("request bodies need a Content-Length")
+        self.needed = len(head) + len(separator) + length
         if len(rest) >= length:
-            self.buffer = rest[length:]
+            self.buffer, self.needed = bytearray(rest[length:]), 0
             self._respond(head.split(b" ", 2)[1].decode(), rest[:length])
 
     def _respond(self, path: str, body: bytes) -> None:
