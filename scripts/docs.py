@@ -330,7 +330,7 @@ def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         answer = operation["responses"][status]
         content = answer.get("content", {})
         kind = "with [events](events.md)." if "text/event-stream" in content else "without a body."
-        kind = "with a file." if "application/octet-stream" in content else kind
+        kind = "with a file." if "application/pdf" in content else kind
         yield f"Answers {status}" + (":\n\n" if _JSON in content else f", {kind}\n\n")
         if _JSON in content:
             body = _resolved(content[_JSON]["schema"], schema)

@@ -15,6 +15,7 @@ from typing import Protocol
 from chat.storage.records import TURN_KINDS, TURN_NAMES
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.management.copy_report import Copied, Outcome
+from mochi_project.wiring.attachments import attachments_dir
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
@@ -48,6 +49,7 @@ COPIERS = 16
 """Objects that are read and written at once: each waits for the store."""
 
 _RECORD = re.compile(rf"{SESSION_ID}/{TURN_NAMES}\.({'|'.join(TURN_KINDS)})", re.ASCII)
+_ATTACHMENT = re.compile(r"([0-9a-f]{2})/\1[0-9a-f]{62}", re.ASCII)
 _PROFILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\.json", re.ASCII)
 
 
@@ -69,6 +71,7 @@ class Part:
 
 
 PARTS: Sequence[Part] = (
+    Part("attachments", "attachments", _ATTACHMENT.fullmatch),  # before who refers to them
     Part("sessions", "sessions", FILE_NAME.fullmatch, holds_sessions=True),
     Part("chats of agents", "agents", FILE_NAME.fullmatch, holds_sessions=True),
     Part("responses", "responses", _RECORD.fullmatch),
@@ -115,6 +118,7 @@ class DirectoryPlace:
         self._directories: Mapping[str, Path] = {
             "sessions": settings.resolved_sessions_dir,
             "agents": settings.resolved_agent_chats_dir,
+            "attachments": attachments_dir(settings),
             "responses": responses_dir(settings),
             "prompts": settings.resolved_system_prompts_dir,
             "profiles": settings.resolved_data_dir / "profiles",

@@ -16,7 +16,7 @@ from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
 from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.wiring.services import get_services
-from sessions_app.attachments.media_type import HEIC, IMAGES, TEXT
+from sessions_app.attachments.media_type import HEIC, IMAGES, MEDIA_TYPES, TEXT
 from sessions_app.attachments.names import checked_name
 from sessions_app.errors import AttachmentTooLarge
 from sessions_app.http.error_schemas import ENVELOPE
@@ -46,8 +46,8 @@ _UPLOAD: dict[str, Any] = {
 }
 _DOWNLOAD: dict[str, Any] = {
     "responses": {
-        200: {"description": "The file.", "content": {"application/octet-stream": _FILE}},
-        206: {"description": "A part of it.", "content": {"application/octet-stream": _FILE}},
+        200: {"description": "The file.", "content": dict.fromkeys(MEDIA_TYPES, _FILE)},
+        206: {"description": "A part of it.", "content": dict.fromkeys(MEDIA_TYPES, _FILE)},
         304: {"description": "It is the one that the client has."},
         416: {"description": "It is not as long as that."},
     }

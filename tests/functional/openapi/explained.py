@@ -67,6 +67,15 @@ REFUSALS = [
     ),
     ("PREVIOUS_RESPONSE_NOT_FOUND", r"", "which responses there are"),
     ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
+    (
+        "VALIDATION_ERROR",
+        r"must be base64|attachment is|image declares|The form|is no form|one file",
+        "what bytes are is more than a schema can say",
+    ),
+    ("VALIDATION_ERROR", r"takes no |may have \d+ attachments", "the model, and the configuration"),
+    ("VALIDATION_ERROR", r"content must not be blank", "whether something is attached"),
+    ("VALIDATION_ERROR", r"next_cursor of a page", "which pages there were"),
+    ("VALIDATION_ERROR", r"bytes of JSON; this has", "the bytes of an object"),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]
 _EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]

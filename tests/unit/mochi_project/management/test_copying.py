@@ -26,12 +26,15 @@ SESSION_ID, AGENTS = "a1b2c3d4e5", "0123456789"
 OTHERS = {
     f"responses/{SESSION_ID}/0199f3a2b4c51f2e3d4c.request": b'{"background":true}',
     "system_prompts/brief.md": b"Be brief.",
+    f"attachments/ab/{'ab' * 32}": b"a picture",
     "profiles/work.json": b'{"provider":"ollama","model":"m"}',
 }
 NOT_COPIED = (
     "chat_sessions/notes.txt",
     "chat_sessions/.mine/notes.txt",
     "responses/README",
+    f"attachments/cd/{'ab' * 32}",
+    "attachments/.incoming/half",
     "system_prompts/picture.png",
     "tools/tool.py",
     ".env",
@@ -97,7 +100,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_data_directory_comes_back_from_an_object_store_as_it_was(
     data: Path, tmp_path: Path, object_url: str
 ) -> None:
-    assert Counter(map(len, copy(directory(data), ObjectPlace(object_url)).values())) == {5: 1}
+    assert Counter(map(len, copy(directory(data), ObjectPlace(object_url)).values())) == {6: 1}
     back = tmp_path / "back"
     assert copy(ObjectPlace(object_url), directory(back)).keys() == {"copied"}
     here, there = content_of(data), content_of(back)
@@ -145,6 +148,7 @@ def test_a_copy_can_be_made_again(data: Path, object_url: str) -> None:
     assert outcomes == {
         "copied": ["new.md"],
         "same": [
+            f"ab/{'ab' * 32}",
             f"{SESSION_ID}.json",
             f"{AGENTS}.json",
             *(name.partition("/")[2] for name in OTHERS if name.startswith("responses")),
@@ -170,7 +174,7 @@ def test_what_differs_is_left_and_the_rest_copied(
     object_store.put("prompts/brief.md", b"Be long.")
     outcomes = copy(directory(data), ObjectPlace(object_url))
     assert outcomes["different"] == [f"{SESSION_ID}.json", "brief.md"]
-    assert len(outcomes["copied"]) == 3
+    assert len(outcomes["copied"]) == 4
     assert object_store.get("prompts/brief.md").data == b"Be long."
     assert objects_of(object_store).load(SESSION_ID) == talk(SESSION_ID, "Something else")
 
@@ -180,7 +184,7 @@ def test_a_dry_run_copies_nothing(
     data: Path, tmp_path: Path, object_url: str, object_store: ObjectStore, to_objects: bool
 ) -> None:
     target: Place = ObjectPlace(object_url) if to_objects else directory(tmp_path / "other")
-    assert len(copy(directory(data), target, dry_run=True)["copied"]) == 5
+    assert len(copy(directory(data), target, dry_run=True)["copied"]) == 6
     assert [item for page in object_store.list() for item in page] == []
     assert not (tmp_path / "other").exists()
 
@@ -213,7 +217,7 @@ def test_what_vanishes_meanwhile_is_nothing_to_copy(data: Path, object_url: str)
 
     outcomes = copy(Vanishing(MochiSettings(data_dir=data)), ObjectPlace(object_url))
     assert "brief.md" not in outcomes["copied"]
-    assert len(outcomes["copied"]) == 4
+    assert len(outcomes["copied"]) == 5
 
 
 def test_what_comes_meanwhile_is_not_overwritten(
