@@ -80,11 +80,12 @@ class StreamedBody:
             message = await self._next()
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)
+            if not more:  # noted before the piece is used: whoever refuses it waits for no more
+                self._ended.set()
             if size > self._max_bytes:
                 raise self._too_large()
             if piece:
                 yield piece
-        self._ended.set()
         if self._announced is not None and size != self._announced:
             raise Refused(
                 "BAD_REQUEST",

@@ -1,0 +1,16 @@
+import asyncio
+
+from mochi_project.asgi_types import Message
+from mochi_project.guard.streamed_body import StreamedBody
+
+
+async def test_a_body_that_is_refused_at_its_last_piece_is_not_waited_for() -> None:
+    queue: asyncio.Queue[Message] = asyncio.Queue()
+    queue.put_nowait({"type": "http.request", "body": b"x", "more_body": False})
+    body = StreamedBody(queue.get, {}, max_bytes=10, silence_seconds=60)
+    pieces = body.pieces()
+    assert await anext(pieces) == b"x"
+    draining = asyncio.ensure_future(body.drain())
+    await asyncio.sleep(0)
+    assert draining.done()
+    await pieces.aclose()
