@@ -21,7 +21,7 @@ class FormFile:
         name: What the client calls the file, once its bytes begin.
 
     Raises:
-        ValidationFailed: There is no boundary.
+        ValidationFailed: There is no boundary, or a very long one.
     """
 
     def __init__(self, content_type: str, pieces: AsyncIterator[bytes]) -> None:
@@ -35,17 +35,24 @@ class FormFile:
         self._arrived: list[bytes] = []
         self._header = self._value = b""
         self._disposition = b""
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._begin,
-                "on_header_field": self._header_name,
-                "on_header_value": self._header_value,
-                "on_header_end": self._end_header,
-                "on_headers_finished": self._headers_end,
-                "on_part_data": self._data,
-            },
-        )
+        self._is_whole = False
+        try:
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._begin,
+                    "on_header_field": self._header_name,
+                    "on_header_value": self._header_value,
+                    "on_header_end": self._end_header,
+                    "on_headers_finished": self._headers_end,
+                    "on_part_data": self._data,
+                    "on_end": self._end,
+                },
+            )
+        except FormParserError as error:
+            raise ValidationFailed(
+                "The boundary of the form is too long.", field="content-type"
+            ) from error
 
     async def data(self) -> AsyncIterator[bytes]:
         """Yield the bytes of the file as they arrive.
@@ -62,8 +69,13 @@ class FormFile:
             self._parser.finalize()
         except FormParserError as error:
             raise ValidationFailed(f"The body is no form: {error}", field="body") from error
+        if not self._is_whole:  # the parser takes half a file for a file
+            raise ValidationFailed("The form has no end.", field="body")
         if not self._files:
             raise ValidationFailed("The form has no file.", field="body")
+
+    def _end(self) -> None:
+        self._is_whole = True
 
     def _begin(self) -> None:
         self._is_file, self._disposition = False, b""

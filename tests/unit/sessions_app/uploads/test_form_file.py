@@ -1,0 +1,35 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sessions_app.errors import ValidationFailed
+from sessions_app.uploads.form_file import FormFile
+
+TYPE = "multipart/form-data; boundary=line"
+HEAD = b'--line\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+END = b"\r\n--line--\r\n"
+
+
+async def arriving(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+async def test_a_file_is_read_however_the_form_is_cut(size: int) -> None:
+    form = b'--line\r\nContent-Disposition: form-data; name="x"\r\n\r\nfield\r\n'
+    form += HEAD + b"two\r\n--lines\r\n" + END
+    pieces = [form[at : at + size] for at in range(0, len(form), size)]
+    file = FormFile(TYPE, arriving(*pieces))
+    assert b"".join([piece async for piece in file.data()]) == b"two\r\n--lines\r\n"
+    assert file.name == "a.txt"
+
+
+async def test_a_form_without_its_end_is_no_file() -> None:
+    with pytest.raises(ValidationFailed, match="no end"):
+        [piece async for piece in FormFile(TYPE, arriving(HEAD, b"half")).data()]
+
+
+async def test_a_boundary_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValidationFailed, match="boundary"):
+        FormFile(f"multipart/form-data; boundary={'x' * 5000}", arriving())
