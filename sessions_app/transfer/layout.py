@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sessions_app.ids_and_clock import SESSION_ID
-from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
+from sessions_app.messages import AssistantMessage, Attachment, Message
 from sessions_app.session import Session
 
 ID_PREFIX = "sha256:"
@@ -51,8 +51,7 @@ def attachments_of(session: Session) -> Sequence[Attachment]:
 
 def _references(messages: Sequence[Message]) -> Iterator[Attachment]:
     for message in messages:
-        if isinstance(message, UserMessage | ToolMessage):
-            yield from message.attachments
-        elif isinstance(message, AssistantMessage):
+        yield from message.attachments
+        if isinstance(message, AssistantMessage):
             for variant in message.variants:
                 yield from _references(variant)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sessions_app.format.codec import encode
 from sessions_app.messages import AssistantMessage, Attachment, ToolMessage
-from sessions_app.session import Session, make_session
+from sessions_app.session import Session, fork, make_session
 from sessions_app.transfer.layout import (
     attachment_name,
     attachment_named,
@@ -11,6 +12,7 @@ from sessions_app.transfer.layout import (
     session_name,
     session_named,
 )
+from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import NOW, id_of, question, reference
 
 ID = id_of(b"x")
@@ -58,3 +60,16 @@ def test_a_session_refers_to_a_file_once_wherever_it_does() -> None:
         messages=(question(asked), tool_result(shown), question(asked), answer),
     )
     assert attachments_of(session) == (asked, shown, replaced)
+
+
+def test_ten_thousand_forks_refer_to_one_file_and_are_small() -> None:
+    picture = reference(png(800, 600))
+    original = Session(
+        metadata=make_session("0123456789", "m", now=NOW).metadata, messages=(question(picture),)
+    )
+    forks = [
+        fork(original, session_id=f"{number:010x}", now=NOW, message_index=None)
+        for number in range(10_000)
+    ]
+    assert {each.id for one in forks for each in attachments_of(one)} == {picture.id}
+    assert max(len(encode(one)) for one in forks[::1000]) < 5000
