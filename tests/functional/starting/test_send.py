@@ -329,7 +329,7 @@ def test_a_new_session_that_failed_is_not_left_behind(
 
 def test_the_model_of_a_new_session_is_chosen_and_said(send: Sender) -> None:
     first = send("new", saying("one"))
-    assert "model qwen3:14b (the first of 2 installed; -m or" in first.stderr
+    assert "model qwen3:14b (the first of 3 installed; -m or" in first.stderr
     send.environment["MOCHI_DEFAULT_MODEL"] = "scripted-plain"
     second = send("new", saying("two"))
     assert "model scripted-plain (MOCHI_DEFAULT_MODEL)" in second.stderr
