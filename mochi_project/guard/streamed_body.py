@@ -1,7 +1,7 @@
 """Hands a request's body to its view while it arrives: for uploads, which no memory shall hold."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Self
 
 from mochi_project.asgi_types import Message, Receive
@@ -10,6 +10,8 @@ from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft, check_encoding
 
 _KEY = "mochi.streamed_body"
+LONGEST_SECONDS = 600.0
+"""For a whole upload, however it drips."""
 _DRAINED_SECONDS = 5.0
 
 
@@ -68,7 +70,7 @@ class StreamedBody:
         await self._ended.wait()
         return await self._receive_from()
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yield the body as it arrives, once.
 
         Raises:
@@ -76,7 +78,10 @@ class StreamedBody:
             ClientLeft: The client left before it was complete.
         """
         size, more = 0, True
+        last = asyncio.get_running_loop().time() + LONGEST_SECONDS
         while more:
+            if asyncio.get_running_loop().time() > last:
+                raise Refused("REQUEST_TIMEOUT", messages.body_too_slow(LONGEST_SECONDS))
             message = await self._next()
             piece, more = message.get("body", b""), message.get("more_body", False)
             size += len(piece)

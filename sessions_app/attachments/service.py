@@ -12,7 +12,7 @@ from sessions_app.shielding import to_the_end
 
 Result = TypeVar("Result")
 
-PIECE_BYTES = 256 * 1024
+PIECE_BYTES = 128 * 1024
 """Bytes that are handed to a thread, or read in one, at once."""
 
 

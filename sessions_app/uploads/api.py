@@ -1,7 +1,8 @@
 """Serves the ``/attachments`` routes: uploads as they arrive, downloads in pieces."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -73,14 +74,15 @@ async def upload_attachment(
     """Keep a file while it arrives."""
     service = get_services().attachments
     body = StreamedBody.of(getattr(request, "scope", {}))
-    pieces = _read_already(request) if body is None else body.pieces()
-    form = None
+    arriving = _read_already(request) if body is None else body.pieces()
+    pieces, form = arriving, None
     content_type = request.headers.get("content-type", "")
     try:
         if content_type.partition(";")[0].strip().lower() == MULTIPART:
-            form = FormFile(content_type, pieces)
+            form = FormFile(content_type, arriving)
             pieces = form.data()
-        kept, is_new = await service.receive(pieces, name=None)
+        async with aclosing(arriving), aclosing(pieces):
+            kept, is_new = await service.receive(pieces, name=None)
     except Exception as error:
         if body is not None:
             await body.drain()
@@ -120,7 +122,8 @@ async def download_attachment(
     else:
         span = _range_of(request, found.size, etag)
         if span is None:
-            response = HttpResponse(status=416)
+            problem = envelope("BAD_REQUEST", f"The file has {found.size:,} bytes, not so many.")
+            response = HttpResponse(orjson.dumps(problem), status=416)
             response["Content-Range"] = f"bytes */{found.size}"
         else:
             whole = len(span) == found.size
@@ -130,6 +133,9 @@ async def download_attachment(
             response["Content-Length"] = str(len(span))
             if not whole:
                 response["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{found.size}"
+        if response.status_code == 416:
+            response["Content-Type"] = "application/json"
+            return response
     charset = "; charset=utf-8" if found.media_type == TEXT else ""
     response["Content-Type"] = f"{found.media_type}{charset}"
     kind = "inline" if found.media_type in _SHOWN else "attachment"
@@ -172,5 +178,5 @@ def _range_of(request: HttpRequest, size: int, etag: str) -> range | None:
     return range(start, stop) if start < size else None
 
 
-async def _read_already(request: HttpRequest) -> AsyncIterator[bytes]:
+async def _read_already(request: HttpRequest) -> AsyncGenerator[bytes, None]:
     yield request.body

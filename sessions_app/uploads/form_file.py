@@ -1,6 +1,6 @@
 """Takes the file out of a form that arrives in pieces (RFC 7578)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -54,7 +54,7 @@ class FormFile:
                 "The boundary of the form is too long.", field="content-type"
             ) from error
 
-    async def data(self) -> AsyncIterator[bytes]:
+    async def data(self) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of the file as they arrive.
 
         Raises:

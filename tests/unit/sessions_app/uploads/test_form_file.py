@@ -1,7 +1,11 @@
+import tracemalloc
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import ValidationFailed
 from sessions_app.uploads.form_file import FormFile
 
@@ -33,3 +37,23 @@ async def test_a_form_without_its_end_is_no_file() -> None:
 async def test_a_boundary_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValidationFailed, match="boundary"):
         FormFile(f"multipart/form-data; boundary={'x' * 5000}", arriving())
+
+
+async def test_a_large_form_is_never_whole_in_memory(tmp_path: Path) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield HEAD
+        for _ in range(320):
+            yield b"x" * 65_536
+        yield END
+
+    service = AttachmentService(FileAttachmentStore(tmp_path), max_bytes=32 << 20)
+    await service.keep(b"first", name=None)  # threads and modules are there
+    form = FormFile(TYPE, body())
+    tracemalloc.start()
+    try:
+        attachment, _ = await service.receive(form.data(), name=None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert attachment.size == 320 * 65_536
+    assert peak < 1 << 20
