@@ -74,10 +74,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
     card = find_card(name)
     if card is None:
         raise Refused(404, f"model '{name}' not found")
-    if body.get("tools") and "tools" not in card.capabilities:
-        raise Refused(400, f"registry.ollama.ai/library/{card.name} does not support tools")
-    if think and "thinking" not in card.capabilities:
-        raise Refused(400, f'"{name}" does not support thinking')
+    _check_abilities(card, body)
     options = body.get("options") or {}
     _check_options(options)
     if form and form != "json" and not isinstance(form, dict):
@@ -288,11 +285,27 @@ def _message(item: Any) -> Said:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
             raise Refused(400, "Value looks like object, but can't find closing '}' symbol")
+    images = _list(item.get("images"), "messages.images")
     try:
-        text = with_files(content if isinstance(content, str) else "", item.get("images") or [])
+        if not all(isinstance(image, str) and not image.startswith("data:") for image in images):
+            raise Refused(400, "illegal base64 data at input byte 4")  # no URLs of any kind
+        text = with_files(content if isinstance(content, str) else "", images)
     except ValueError as error:
         raise Refused(400, str(error)) from error
     return Said(str(item.get("role", "")), text)
+
+
+def _check_abilities(card: ModelCard, body: Mapping[str, Any]) -> None:
+    if body.get("tools") and "tools" not in card.capabilities:
+        raise Refused(400, f"registry.ollama.ai/library/{card.name} does not support tools")
+    if body.get("think") and "thinking" not in card.capabilities:
+        raise Refused(400, f'"{body["model"]}" does not support thinking')
+    if "vision" in card.capabilities or not any(
+        item.get("images") for item in body.get("messages") or ()
+    ):
+        return
+    words = "Multimodal data provided, but model does not support multimodal requests."
+    raise Refused(400, encode({"error": {"code": 400, "message": words}}).decode())
 
 
 def _check_options(options: Any) -> None:

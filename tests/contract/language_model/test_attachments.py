@@ -58,7 +58,9 @@ def showing(text: str) -> UserMessage:
 async def test_a_model_gets_the_image_of_a_message(
     provider: Provider, open_model: Opener, text: str
 ) -> None:
-    said = await ask(open_model(provider), provider, showing(text), files={CAT.id: PICTURE})
+    seeing = {"name": "scripted-vision"} if provider.is_ollama else {}
+    files = {CAT.id: PICTURE}
+    said = await ask(open_model(provider), provider, showing(text), files=files, **seeing)
 
     assert LINE in text_of(said)
 
@@ -188,6 +190,13 @@ async def test_an_image_that_a_provider_does_not_take_is_the_requests_fault(
     assert type(error) is FilesNotSupported, error
     assert (error.code, error.retryable) == ("VALIDATION_ERROR", False)
     assert error.details["field"] == "attachments"
+
+
+async def test_the_image_that_a_blind_model_refuses_is_the_requests_fault(
+    open_model: Opener,
+) -> None:
+    with pytest.raises(FilesNotSupported, match="does not support multimodal"):
+        await ask(open_model(OLLAMA), OLLAMA, showing("Who is it?"), files={CAT.id: PICTURE})
 
 
 async def test_an_image_that_a_filter_refuses_is_refused_content(open_model: Opener) -> None:

@@ -1,6 +1,7 @@
 """The clients that Python programs use, against a server on loopback."""
 
 import asyncio
+import base64
 import logging
 import subprocess
 import sys
@@ -106,6 +107,17 @@ async def test_a_whole_answer_is_the_sum_of_its_pieces(client, fake, wire):
         assert answer.message.thinking == "Hm"
         assert answer.message.tool_calls is None
         assert (answer.done, answer.eval_count) == (True, 41)
+
+
+async def test_images_reach_the_wire_in_bare_base64(client, fake, wire):
+    encoded = base64.b64encode(b"\x89PNG").decode()
+    fake.answers = [wire.stream_of(wire.DONE)]
+    for given in (b"\x89PNG", encoded):
+        image = library.Image(value=given)
+        await client.chat("m", [library.Message(role="user", content="", images=[image])])
+    await client.chat("m", [{"role": "user", "content": "", "images": [b"\x89PNG"]}])
+    sent = [chat.json["messages"][0]["images"] for chat in fake.chats]
+    assert sent == [[encoded]] * 3
 
 
 async def test_arguments_reach_the_wire_whole(client, fake, wire):

@@ -1,6 +1,8 @@
 """Ollama's routes of the scripted server, asked by the real client."""
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +14,7 @@ import pytest
 
 from models_app.scripted.replies import lorem, stable_hash
 from models_app.scripted.server import ScriptedModelServer
+from tests.unit.sessions_app.attachments import images
 
 Scripted = Callable[..., dict[str, Any]]
 HELLO = {"role": "user", "content": "Hello <b>&</b>!"}
@@ -198,6 +201,23 @@ async def test_a_window_beyond_what_the_model_was_made_for_is_clamped(
 
 
 TOOLS = [{"type": "function", "function": {"name": "add"}}]
+SHOWN = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
+
+
+@pytest.mark.parametrize("is_encoded", [False, True])
+async def test_a_model_that_sees_says_which_images_it_got(
+    client: ollama.AsyncClient, is_encoded: bool
+) -> None:
+    picture = images.png(padding=100_000)
+    value = base64.b64encode(picture).decode() if is_encoded else picture
+    asked = ollama.Message(role="user", content="Look!", images=[ollama.Image(value=value)])
+
+    reply = await client.chat("scripted-vision", [asked])
+
+    digest = hashlib.sha256(picture).hexdigest()
+    line = f"[image/png, {len(picture)} bytes, sha256:{digest}]"
+    assert reply.message.content is not None
+    assert reply.message.content.endswith(f"Look!\n{line}")
 
 
 @pytest.mark.parametrize(
@@ -240,6 +260,25 @@ TOOLS = [{"type": "function", "function": {"name": "add"}}]
             "Value looks like object, but can't find closing '}' symbol",
         ),
         ({"messages": [{"tool_calls": [5]}]}, 400, "Value looks like object"),
+        (
+            {"messages": [{"role": "user", "content": "x", "images": [SHOWN]}]},
+            400,
+            '{"error":{"code":400,"message":"Multimodal data provided, but model does not support',
+        ),
+        (
+            {
+                "model": "scripted-vision",
+                "messages": [{"role": "user", "images": [f"data:image/png;base64,{SHOWN}"]}],
+            },
+            400,
+            "illegal base64 data",
+        ),
+        (
+            {"model": "scripted-vision", "messages": [{"role": "user", "images": ["?"]}]},
+            400,
+            "illegal base64 data",
+        ),
+        ({"messages": [{"role": "user", "images": "x"}]}, 400, "json: cannot unmarshal"),
         ({"model": "scripted-plain", "tools": [], "think": False}, 200, None),
         ({"messages": [{"role": "user", "content": None}]}, 200, None),
     ],
