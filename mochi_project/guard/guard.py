@@ -141,7 +141,7 @@ class Guard:
                     return
                 extra = (*extra, *cors.response_headers(origin))
             self._check_token(scope, path, head)
-            if has_body or _is_upload(scope, path):
+            if has_body or (path == UPLOAD_PATH and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, path, receive, head)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
@@ -168,7 +168,7 @@ class Guard:
             Refused: The body may not come in.
             ClientLeft: The client left before the body was complete.
         """
-        if _is_upload(scope, path):
+        if path == UPLOAD_PATH:  # whatever the method: its view, or that there is none, says so
             body = StreamedBody(
                 receive, head, max_bytes=self._max_upload, silence_seconds=self._body_deadline
             )
@@ -267,11 +267,6 @@ def _given_tokens(head: dict[bytes, bytes]) -> Iterator[bytes]:
     for name in _KEY_HEADERS:
         if name in head:
             yield head[name].strip()
-
-
-def _is_upload(scope: Scope, path: str) -> bool:
-    """Return whether a request's body is for its view to read, while it arrives."""
-    return path == UPLOAD_PATH and scope["method"] == "POST"
 
 
 def _has_body(scope: Scope, head: dict[bytes, bytes]) -> bool:

@@ -97,7 +97,7 @@ Title = Annotated[
     ),
 ]
 ClientMetadata = Annotated[
-    dict[str, JsonValue],
+    dict[str, Any],
     Field(
         description=f"Whatever the client wants to remember of it: {METADATA_KEYS} keys, "
         f"{METADATA_BYTES} bytes of JSON",

@@ -130,7 +130,20 @@ class UsageOut(BaseModel):
 class AttachmentOut(BaseModel):
     """An image or a file of a message; `GET /attachments/{id}` sends its bytes."""
 
-    model_config = ConfigDict(extra="allow", from_attributes=True)
+    model_config = ConfigDict(
+        extra="allow",
+        from_attributes=True,
+        json_schema_extra={
+            "example": {
+                "id": f"sha256:{'9f' * 32}",
+                "name": "cat.png",
+                "media_type": "image/png",
+                "size": 51234,
+                "width": 800,
+                "height": 600,
+            }
+        },
+    )
 
     id: str = Field(description="`sha256:` and the digest of the bytes")
     name: str

@@ -29,7 +29,7 @@ router = Router(tags=["attachments"])
 
 _SHOWN = IMAGES - {HEIC}
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-_FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+_FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}, "example": "..."}
 _UPLOAD: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -40,7 +40,8 @@ _UPLOAD: dict[str, Any] = {
                     "type": "object",
                     "properties": {"file": _FILE["schema"]},
                     "required": ["file"],
-                }
+                },
+                "example": {"file": "..."},
             },
         },
     }

@@ -168,3 +168,10 @@ def test_what_a_browser_would_run_is_a_text_to_download(chat, page):
 def test_what_is_not_there_is_not_found(chat, attachment_id):
     reply = chat.http.get(f"/attachments/{attachment_id}")
     assert reply.status_code == 404
+
+
+def test_no_other_method_takes_an_upload(chat):
+    for method in ("PUT", "PATCH", "DELETE"):
+        reply = chat.http.request(method, "/attachments", content=PICTURE)
+        assert reply.status_code == 405
+    assert upload(chat, PICTURE).status_code in {200, 201}

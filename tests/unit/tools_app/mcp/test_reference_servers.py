@@ -64,7 +64,7 @@ async def test_everything(lab, javascript):
     assert len(listing.tools) >= 10
     assert (await lab.call("every__echo", message="hi")).result == "Echo: hi"
     picture = await lab.call("every__get-tiny-image")
-    assert "[image/png, 4033 bytes]" in picture.result
+    assert "[get-tiny-image.png, 4033 bytes]" in picture.result
     weather = await lab.call("every__get-structured-content", location="New York")
     assert weather.result.startswith("{")
     long = await lab.call("every__trigger-long-running-operation", duration=2, steps=4)
