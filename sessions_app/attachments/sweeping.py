@@ -9,6 +9,7 @@ from sessions_app.messages import AssistantMessage, Message
 from sessions_app.store.repository import SessionRepository
 
 HOUR, DAY = 3600.0, 86_400.0
+_MOST_LISTINGS = 5  # of sessions that vanish while they are read
 
 
 class AttachmentSweep:
@@ -45,18 +46,37 @@ class AttachmentSweep:
         """Return the ids that messages refer to; None where a session can't be read. Blocks."""
         found: set[str] = set()
         for repository in self._repositories:
-            listing = repository.list(anew=True)
-            if listing.unreadable or not listing.complete:
+            ids = _ids_of(repository)
+            if ids is None:
                 return None
-            for metadata in listing.sessions:
-                try:
-                    session = repository.load(metadata.session_id)
-                except SessionNotFound:
-                    continue  # deleted since
-                except SessionCorrupt:
-                    return None
-                found.update(ids_in(session.messages))
+            found |= ids
         return found
+
+
+def _ids_of(repository: SessionRepository) -> set[str] | None:
+    """Return the ids in a repository's sessions; None where that can't be told for sure.
+
+    A session that was deleted since it was listed may have been forked before: its forks are in a
+    newer listing.
+    """
+    found: set[str] = set()
+    seen: set[str] = set()
+    for _ in range(_MOST_LISTINGS):
+        listing = repository.list(anew=True)
+        if listing.unreadable or not listing.complete:
+            return None
+        listed = {metadata.session_id for metadata in listing.sessions} - seen
+        for session_id in listed:
+            try:
+                found.update(ids_in(repository.load(session_id).messages))
+            except SessionNotFound:
+                continue
+            except SessionCorrupt:
+                return None
+            seen.add(session_id)
+        if listed <= seen:
+            return found
+    return None
 
 
 def ids_in(messages: Sequence[Message]) -> Iterator[str]:

@@ -83,6 +83,34 @@ def test_nothing_is_removed_while_a_session_can_not_be_read(place: Place) -> Non
     assert place.has(lost)
 
 
+def test_a_fork_keeps_what_its_original_referred_to_though_that_vanishes(place: Place) -> None:
+    asked = place.kept("asked")
+    user = UserMessage(content="?", message_id="1", timestamp=NOW, attachments=(asked,))
+    first = place.sessions.create("m").session_id
+    place.sessions.change(first, lambda before: append_messages(before, user, now=NOW))
+    repository = Forking(place.sessions, first)
+    sweep = AttachmentSweep(place.store, [repository])  # type: ignore[list-item]
+    assert place.store.sweep(sweep.referenced, older_than_seconds=0) == 0
+    assert place.has(asked)
+
+
+class Forking:
+    """Sessions of which one is forked and deleted as soon as all were listed."""
+
+    def __init__(self, sessions: SessionManager, session_id: str) -> None:
+        self.sessions = sessions
+        self.left = [session_id]
+        self.load = sessions.repository.load
+
+    def list(self, *, anew: bool) -> object:
+        listing = self.sessions.repository.list(anew=anew)
+        while self.left:
+            session_id = self.left.pop()
+            self.sessions.fork(session_id)
+            self.sessions.delete(session_id)
+        return listing
+
+
 def test_it_is_done_an_hour_after_the_start_and_once_a_day(place: Place) -> None:
     calls: list[float] = []
     place.store.sweep = lambda *_, **more: calls.append(more["older_than_seconds"]) or 0  # type: ignore[method-assign]
