@@ -39,7 +39,7 @@ _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 class FileAttachmentStore:
     """Keeps attachments below a directory (an ``AttachmentStore``).
 
-    A file is written beside its place, synced, and then linked there: what has a name is whole,
+    A file is written beside its place, synced, and then moved there: what has a name is whole,
     whoever is killed. Its time of change is when it was used last.
 
     Args:
@@ -107,16 +107,22 @@ class FileAttachmentStore:
         folder = f"{self._directory}/{name[:2]}"
         make_private_directory(folder)
         with self._locked():
-            try:
-                os.link(temporary, f"{folder}/{name}", follow_symlinks=False)
-            except FileExistsError:
-                with self._opened(f"sha256:{name}") as descriptor:
-                    os.utime(descriptor)
-                is_new = False
-            else:
-                is_new = True
+            is_new = not self._used_again(f"sha256:{name}", Path(temporary).stat().st_size)
+            if is_new:  # a link or a damaged file that stands there is replaced, never followed
+                os.replace(temporary, f"{folder}/{name}")  # noqa: PTH105 - paths are text here
         sync_directory(folder)
         return is_new
+
+    def _used_again(self, attachment_id: str, size: int) -> bool:
+        """Count a file as used now; return whether it is there and whole."""
+        try:
+            with self._opened(attachment_id) as descriptor:
+                if os.fstat(descriptor).st_size != size:
+                    return False
+                os.utime(descriptor)
+                return True
+        except AttachmentNotFound:
+            return False
 
     def _remove(self, name: str, newest: float) -> bool:
         path = Path(self._directory, name[:2], name)

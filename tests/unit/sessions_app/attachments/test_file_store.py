@@ -1,0 +1,76 @@
+"""Files of attachments outlive damage and killed processes: none is ever served in half."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessions_app.attachments.file_store import INCOMING, FileAttachmentStore
+from sessions_app.attachments.store import StoredFile
+from sessions_app.errors import AttachmentNotFound
+
+DATA = b"a whole text"
+DIGEST = hashlib.sha256(DATA).hexdigest()
+UPLOAD = """
+import sys
+from pathlib import Path
+from sessions_app.attachments.file_store import FileAttachmentStore
+FileAttachmentStore(Path(sys.argv[1])).begin(max_bytes=1000).write(b"a whole text")
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def kept(store: FileAttachmentStore) -> StoredFile:
+    writer = store.begin(max_bytes=1000)
+    writer.write(DATA)
+    return writer.finish()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileAttachmentStore:
+    return FileAttachmentStore(tmp_path)
+
+
+def test_a_file_that_was_cut_off_is_replaced_when_it_is_sent_again(
+    store: FileAttachmentStore, tmp_path: Path
+) -> None:
+    kept(store)
+    os.truncate(tmp_path / DIGEST[:2] / DIGEST, 3)
+    again = kept(store)
+    assert again.is_new
+    assert store.read(again.id) == DATA
+
+
+def test_a_link_is_not_followed_and_is_replaced_when_its_file_is_sent_again(
+    store: FileAttachmentStore, tmp_path: Path
+) -> None:
+    other, place = tmp_path / "other", tmp_path / DIGEST[:2] / DIGEST
+    other.write_text("another's")
+    place.parent.mkdir()
+    place.symlink_to(other)
+    with pytest.raises(AttachmentNotFound):
+        store.read(f"sha256:{DIGEST}")
+    assert store.read(kept(store).id) == DATA
+    assert other.read_text() == "another's"
+    assert not place.is_symlink()
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_nothing_to_be_seen(
+    store: FileAttachmentStore, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", UPLOAD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+    (left,) = (tmp_path / INCOMING).iterdir()
+    with pytest.raises(AttachmentNotFound):
+        store.stat(f"sha256:{DIGEST}")
+    os.utime(left, (1, 1))
+    store.sweep(lambda: None, older_than_seconds=3600)
+    assert not left.exists()
