@@ -68,8 +68,8 @@ class ObjectAttachmentStore:
     def renew(self, attachment_ids: Collection[str]) -> None:
         """Count files as used now, because a message is about to refer to them."""
         for attachment_id in attachment_ids:
+            self._part(attachment_id, 0, 1)  # first: a mark of what is not there would stay
             put_whole(self._store, _used_key(_key(attachment_id)), b"")
-            self._part(attachment_id, 0, 1)
 
     def sweep(
         self, referenced: Callable[[], Collection[str] | None], *, older_than_seconds: float
