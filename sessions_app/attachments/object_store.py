@@ -1,7 +1,7 @@
 """Keeps attachments as objects that are named by their contents: ``<2 hex>/<64 hex>``.
 
 An object's time can't be set, so that what is used again leaves an empty object ``used/<64 hex>``,
-whose time is that of the last use.
+whose time is that of the last use (docs/decisions/0071).
 """
 
 import hashlib
