@@ -1,13 +1,17 @@
 """Nodes die: what their turns had said is kept, and told to its end by the others."""
 
+import hashlib
 import random
+import socket
 import threading
+import urllib.parse
 
 import psutil
 import pytest
 
 from tests.cluster.invariants import check_same_everywhere, check_session
 from tests.cluster.nodes import Listener
+from tests.unit.sessions_app.attachments import images
 
 ENDLESS = {"stall_after": 3, "stall_seconds": 600}
 PIECES = ["Half ", "an ", "answer, "]
@@ -159,3 +163,24 @@ def test_many_sealers_at_once_seal_once(cluster, inspect, dying_turn, eventually
     eventually(lambda: inspect.untidy() == [])
     turn.wait()
     check_sealed_once(cluster, session_id, question, turn, *asked)
+
+
+def test_an_upload_of_a_dead_node_is_no_file(cluster):
+    """A node dies in the middle of an upload: nobody has the file, and it is sent again through
+    another node.
+    """
+    first, other, _ = cluster.nodes
+    picture = images.png(width=3, padding=500_000)
+    image = f"sha256:{hashlib.sha256(picture).hexdigest()}"
+    url = urllib.parse.urlsplit(first.url)
+    with socket.create_connection((url.hostname, url.port)) as client:
+        client.sendall(
+            b"POST /api/v1/attachments HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n"
+            % (url.netloc.encode(), len(picture))
+        )
+        client.sendall(picture[:400_000])
+        first.kill()
+    http = other.chat().http
+    assert http.get(f"/attachments/{image}").status_code == 404
+    assert http.post("/attachments", content=picture).status_code == 201
+    assert http.get(f"/attachments/{image}").content == picture

@@ -4,6 +4,9 @@ import random
 
 from tests.cluster.invariants import check_same_everywhere, check_session, check_stream
 from tests.cluster.nodes import Listener
+from tests.unit.sessions_app.attachments import images
+
+PICTURE = images.png(padding=500_000)
 
 
 def test_each_request_may_go_to_another_node(cluster, script):
@@ -88,3 +91,15 @@ def test_nothing_is_left_of_turns_that_ended(cluster, inspect, script, eventuall
     for _ in range(3):
         client.say(client.new_session(), script("done"))
     eventually(lambda: inspect.untidy() == [])
+
+
+def test_an_image_goes_to_one_node_and_is_seen_by_another(cluster):
+    first, second, third = cluster.nodes
+    kept = first.chat().http.post("/attachments", content=PICTURE)
+    assert kept.status_code == 201, kept.text
+    chat, image = second.chat(), kept.json()["id"]
+    session_id = chat.new_session(model="scripted-vision")
+    answer = chat.http.post(f"/chat/{session_id}", json={"attachments": [image]})
+    assert image in answer.json()["message"]["content"]
+    assert third.chat().http.get(f"/attachments/{image}").content == PICTURE
+    assert third.chat().http.post("/attachments", content=PICTURE).status_code == 200
