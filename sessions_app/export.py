@@ -54,7 +54,7 @@ def _body(message: Message) -> list[str]:
     if isinstance(message, UserMessage | ToolMessage):
         attached = [_attached(one) for one in message.attachments]
     if isinstance(message, ToolMessage):
-        return [_fenced(message.content), *attached]
+        return [fenced(message.content), *attached]
     parts = []
     if isinstance(message, AssistantMessage):
         if message.thinking:
@@ -82,10 +82,10 @@ def _escaped(name: str) -> str:
 
 def _call(call: ToolCall) -> str:
     arguments = json.dumps(dict(call.arguments), ensure_ascii=False, indent=2)
-    return f"Calls `{call.name}`:\n\n{_fenced(arguments, 'json')}"
+    return f"Calls `{call.name}`:\n\n{fenced(arguments, 'json')}"
 
 
-def _fenced(text: str, language: str = "") -> str:
+def fenced(text: str, language: str = "") -> str:
     """Put the text in a code block whose fence is longer than any in the text."""
     fence = "```"
     while fence in text:

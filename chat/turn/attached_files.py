@@ -8,6 +8,7 @@ import msgspec
 from sessions_app.attachments.media_type import TEXT
 from sessions_app.attachments.names import mention
 from sessions_app.errors import AttachmentNotFound
+from sessions_app.export import fenced
 from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
 
 Attaching = UserMessage | ToolMessage
@@ -57,14 +58,11 @@ class AttachedFiles:
         except AttachmentNotFound:
             return mention(attachment, left_out=True)
         if attachment.media_type == TEXT:
-            return fenced(attachment.name, data.decode("utf-8", "replace"))
+            return named_block(attachment.name, data.decode("utf-8", "replace"))
         files[attachment.id] = data
         return ""
 
 
-def fenced(name: str, text: str) -> str:
+def named_block(name: str, text: str) -> str:
     """Return a text file as a block of code under its name, whatever fences are in it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{name}:\n{fence}\n{text.rstrip()}\n{fence}"
+    return f"{name}:\n{fenced(text.rstrip())}"

@@ -104,15 +104,16 @@ class AttachmentService:
         self, attachment_id: str, start: int = 0, length: int | None = None
     ) -> AsyncIterator[bytes]:
         """Yield the bytes, or some of them, in pieces; raises ``AttachmentNotFound``."""
-        stored = await asyncio.to_thread(self.store.stat, attachment_id)
-        end = stored.size if length is None else min(start + length, stored.size)
-        while start < end:
-            wanted = min(PIECE_BYTES, end - start)
+        left = length
+        while left is None or left > 0:
+            wanted = PIECE_BYTES if left is None else min(PIECE_BYTES, left)
             piece = await asyncio.to_thread(self.store.read, attachment_id, start, wanted)
-            if not piece:
+            if piece:
+                yield piece
+            if len(piece) < wanted:
                 return
-            yield piece
-            start += len(piece)
+            start += wanted
+            left = None if left is None else left - wanted
 
 
 def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: int) -> Attachment:

@@ -28,7 +28,7 @@ from sessions_app.uploads.form_file import MULTIPART, FormFile
 router = Router(tags=["attachments"])
 
 _SHOWN = IMAGES - {HEIC}
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}, "example": "..."}
 _UPLOAD: dict[str, Any] = {
     "requestBody": {
@@ -123,20 +123,14 @@ async def download_attachment(
     else:
         span = _range_of(request, found.size, etag)
         if span is None:
-            problem = envelope("BAD_REQUEST", f"The file has {found.size:,} bytes, not so many.")
-            response = HttpResponse(orjson.dumps(problem), status=416)
-            response["Content-Range"] = f"bytes */{found.size}"
-        else:
-            whole = len(span) == found.size
-            response = StreamingHttpResponse(
-                service.pieces(found.id, span.start, len(span)), status=200 if whole else 206
-            )
-            response["Content-Length"] = str(len(span))
-            if not whole:
-                response["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{found.size}"
-        if response.status_code == 416:
-            response["Content-Type"] = "application/json"
-            return response
+            return _out_of_range(found.size)
+        whole = len(span) == found.size
+        response = StreamingHttpResponse(
+            service.pieces(found.id, span.start, len(span)), status=200 if whole else 206
+        )
+        response["Content-Length"] = str(len(span))
+        if not whole:
+            response["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{found.size}"
     charset = "; charset=utf-8" if found.media_type == TEXT else ""
     response["Content-Type"] = f"{found.media_type}{charset}"
     kind = "inline" if found.media_type in _SHOWN else "attachment"
@@ -154,9 +148,19 @@ def _refusal(error: Refused | ClientLeft) -> HttpResponse:
     code, message = "BAD_REQUEST", "The client left in the middle of an upload."
     if isinstance(error, Refused):
         code, message = error.code, error.message
+    return _problem(code, message, STATUS_OF_CODE[code])
+
+
+def _out_of_range(size: int) -> HttpResponse:
+    response = _problem("BAD_REQUEST", f"The file has {size:,} bytes, not so many.", 416)
+    response["Content-Range"] = f"bytes */{size}"
+    return response
+
+
+def _problem(code: str, message: str, status: int) -> HttpResponse:
     return HttpResponse(
         orjson.dumps(envelope(code, message)),
-        status=STATUS_OF_CODE[code],
+        status=status,
         content_type="application/json; charset=utf-8",
     )
 

@@ -1,6 +1,6 @@
 """What a model gets of attachments: bytes, texts, or a mention."""
 
-from chat.turn.attached_files import AttachedFiles, fenced, have_attachments
+from chat.turn.attached_files import AttachedFiles, have_attachments, named_block
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 
@@ -44,7 +44,7 @@ def test_a_text_is_sent_in_the_message_as_a_block_under_its_name() -> None:
 
 
 def test_fences_in_a_text_do_not_end_its_block() -> None:
-    assert fenced("a.md", "```\ncode\n````\n").startswith("a.md:\n`````\n")
+    assert named_block("a.md", "```\ncode\n````\n").startswith("a.md:\n`````\n")
 
 
 def test_what_a_model_does_not_take_is_mentioned() -> None:
