@@ -18,6 +18,7 @@ from mochi_project.version import VERSION
 from models_app.api import router as models_router
 from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
+from sessions_app.editing.api import router as editing_router
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.transfer.api import router as archive_router
 from sessions_app.uploads.api import router as attachments_router
@@ -90,6 +91,7 @@ async def ready_route(request: HttpRequest) -> ReadyOut:
 for _router in (
     chat_router,
     sessions_router,
+    editing_router,
     archive_router,
     attachments_router,
     agents_router,

@@ -4,7 +4,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import (
     BaseModel,
@@ -19,6 +19,7 @@ from mochi_project.configuration.constants import (
     DEFAULT_PORT,
     SUMMARY_UNSUPPORTED_MODELS,
 )
+from mochi_project.configuration.provider_settings import Providers
 from mochi_project.configuration.setting_types import (
     DataPath,
     HttpUrl,
@@ -36,7 +37,6 @@ from mochi_project.configuration.setting_types import (
 from mochi_project.configuration.storage_urls import JournalUrl, SessionsUrl
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
-from models_app.vendors.registry import KNOWN_VENDORS, RESERVED_NAMES
 from sessions_app.session import MODEL_NAME_LENGTH, ContextStrategy
 
 ENV_PREFIX = "MOCHI_"
@@ -47,17 +47,6 @@ FORMER_NAMES = {"worker": "background_worker"}
 
 
 THE_SAME_EVERYWHERE = "to the same value on every node (`openssl rand -hex 32` makes one)"
-
-
-class ProviderConfig(BaseModel):
-    """``MOCHI_PROVIDERS__<NAME>__BASE_URL`` and ``..._API_KEY_ENV``.
-
-    For a known vendor they override its address or the variable of its key; any other name is an
-    OpenAI-compatible server, which needs a base URL.
-    """
-
-    base_url: HttpUrl | None
-    api_key_env: str | None = None
 
 
 class MochiSettings(BaseModel):
@@ -92,7 +81,7 @@ class MochiSettings(BaseModel):
     access_log: bool = Field(False, description="Log a line for each request")
 
     ollama_host: OllamaUrl = Field("http://localhost:11434", description="URL of the Ollama server")
-    providers: dict[str, ProviderConfig] = Field(
+    providers: Providers = Field(
         default_factory=dict,
         description=(
             "Providers: `MOCHI_PROVIDERS__<NAME>__BASE_URL`, `..._API_KEY_ENV`; other names than "
@@ -270,24 +259,6 @@ class MochiSettings(BaseModel):
         Keys of ``.env`` are not put into the environment, which tools and MCP servers inherit.
         """
         return os.environ.get(variable) or self._keys.get(variable)
-
-    @field_validator("providers", mode="before")
-    @classmethod
-    def _known_vendors_need_no_base_url(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic's way
-        known = {vendor.name for vendor in KNOWN_VENDORS}
-        return {
-            name: {"base_url": None, **item} if name in known and isinstance(item, dict) else item
-            for name, item in value.items()
-        }
-
-    @field_validator("providers")
-    @classmethod
-    def _names_are_free(cls, value: dict[str, ProviderConfig]) -> dict[str, ProviderConfig]:
-        for name in sorted(RESERVED_NAMES & value.keys()):
-            raise ValueError(f"can't hold a provider named {name}")
-        return value
 
     @field_validator("sessions_url")
     @classmethod

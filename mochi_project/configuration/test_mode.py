@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mochi_project.configuration.config import MochiSettings, ProviderConfig
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.configuration.provider_settings import ProviderConfig
 
 DATA_DIR_VARIABLE = "MOCHI_DATA_DIR"
 _PATHS = {"anthropic": "", "google": "", "openai": "/v1", "openrouter": "/api/v1"}

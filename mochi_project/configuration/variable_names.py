@@ -9,8 +9,8 @@ from mochi_project.configuration.config import (
     FORMER_NAMES,
     OBJECTS,
     MochiSettings,
-    ProviderConfig,
 )
+from mochi_project.configuration.provider_settings import ProviderConfig
 from mochi_project.configuration.variables import read_file
 from sessions_app.suggestions import suggestion
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from ninja.testing import TestAsyncClient
 
-from mochi_project.configuration.config import ProviderConfig
+from mochi_project.configuration.provider_settings import ProviderConfig
 from mochi_project.wiring.services import build_services, get_services, install_services
 from models_app.api import router
 from models_app.scripted.server import ScriptedModelServer

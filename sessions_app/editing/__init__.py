@@ -1,0 +1,1 @@
+"""Changes the messages of a session: edits, variants."""
