@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import hashlib
 import io
 import os
 import re
@@ -14,16 +13,16 @@ from pathlib import Path
 import msgspec
 
 from sessions_app.attachments.media_type import TEXT, image_size, image_type
-from sessions_app.attachments.received import checked_file
+from sessions_app.attachments.received import ReceivedFile
 from sessions_app.attachments.store import StoredFile
-from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, StorageError
+from sessions_app.errors import AttachmentNotFound, StorageError
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
     PRIVATE_FILE,
     make_private_directory,
-    raise_if_unwritable,
     sync_data,
     sync_directory,
+    typed_errors,
 )
 from sessions_app.store.locks import FileLocks
 
@@ -52,7 +51,7 @@ class FileAttachmentStore:
 
     def begin(self, *, max_bytes: int) -> "FileAttachmentWriter":
         """Begin to write a file of at most so many bytes."""
-        with _translated():
+        with typed_errors():
             return FileAttachmentWriter(self, f"{self._directory}/{INCOMING}", max_bytes)
 
     def stat(self, attachment_id: str) -> StoredFile:
@@ -94,7 +93,7 @@ class FileAttachmentStore:
     ) -> int:
         """Remove the files that were not used for so long and that nobody refers to."""
         newest = time.time() - older_than_seconds
-        with _translated():
+        with typed_errors():
             _remove_old(f"{self._directory}/{INCOMING}", newest)
             old = list(self._unused_since(newest))
             kept = referenced() if old else None
@@ -149,7 +148,7 @@ class FileAttachmentStore:
         found = ID.fullmatch(attachment_id)
         if found is None:
             raise AttachmentNotFound(attachment_id)
-        with _translated():
+        with typed_errors():
             try:
                 descriptor = os.open(f"{self._directory}/{found[1][:2]}/{found[1]}", _READ)
             except OSError as error:
@@ -178,34 +177,25 @@ class FileAttachmentWriter:
 
     def __init__(self, store: FileAttachmentStore, directory: str, max_bytes: int) -> None:
         self._store = store
-        self._max_bytes = max_bytes
-        self._size = 0
-        self._digest = hashlib.sha256()
         self._path = f"{directory}/{new_file_tag()}"
         try:
-            self._file = _open_new(self._path)
+            file = _open_new(self._path)
         except FileNotFoundError:
             make_private_directory(directory)
-            self._file = _open_new(self._path)
+            file = _open_new(self._path)
+        self._received = ReceivedFile(file, max_bytes)
 
     def write(self, data: bytes) -> None:
         """Add bytes."""
-        self._size += len(data)
-        if self._size > self._max_bytes:
-            raise AttachmentTooLarge(self._max_bytes)
-        with _translated():
-            left = memoryview(data)
-            while left:
-                left = left[self._file.write(left) :]
-        self._digest.update(data)
+        self._received.write(data)
 
     def finish(self) -> StoredFile:
         """Keep the file, so that it outlives a power cut, and count it as used now."""
         try:
-            with _translated():
-                name = self._digest.hexdigest()
-                found = checked_file(self._file, f"sha256:{name}", self._size)
-                sync_data(self._file.fileno())
+            with typed_errors():
+                found = self._received.checked()
+                sync_data(self._received.file.fileno())
+                name = found.id.removeprefix("sha256:")
                 is_new = self._store._keep(self._path, name)  # noqa: SLF001 - of this file
                 return msgspec.structs.replace(found, is_new=is_new)
         finally:
@@ -213,21 +203,13 @@ class FileAttachmentWriter:
 
     def abandon(self) -> None:
         """Forget what was written; does nothing after ``finish``."""
-        self._file.close()
-        Path(self._path).unlink(missing_ok=True)
+        self._received.close()
+        with typed_errors():
+            Path(self._path).unlink(missing_ok=True)
 
 
 def _open_new(path: str) -> io.FileIO:
     return io.FileIO(os.open(path, _NEW, PRIVATE_FILE), "w+")
-
-
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise_if_unwritable(error)
-        raise
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

@@ -4,18 +4,19 @@ An object's time can't be set, so that what is used again leaves an empty object
 whose time is that of the last use (docs/decisions/0071).
 """
 
-import hashlib
-import tempfile
 from collections.abc import Callable, Collection
-from io import BytesIO
+from io import BytesIO, FileIO
+from mmap import ACCESS_READ, mmap
+from tempfile import TemporaryFile
 
 import msgspec
 
 from sessions_app.attachments.file_store import ID
 from sessions_app.attachments.media_type import HEAD_BYTES, TEXT, image_size, image_type
-from sessions_app.attachments.received import checked_file
+from sessions_app.attachments.received import ReceivedFile
 from sessions_app.attachments.store import StoredFile
-from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge
+from sessions_app.errors import AttachmentNotFound, StorageUnavailable
+from sessions_app.store.atomic import typed_errors
 from sessions_app.store.objects.documents import put_whole
 from sessions_app.store.objects.store import ObjectExists, ObjectMissing, ObjectStore
 
@@ -115,28 +116,22 @@ class ObjectAttachmentWriter:
 
     def __init__(self, store: ObjectStore, max_bytes: int) -> None:
         self._store = store
-        self._max_bytes = max_bytes
-        self._size = 0
-        self._digest = hashlib.sha256()
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `abandon`
+        self._received = ReceivedFile(_temporary_file(), max_bytes)
 
     def write(self, data: bytes) -> None:
         """Add bytes."""
-        self._size += len(data)
-        if self._size > self._max_bytes:
-            raise AttachmentTooLarge(self._max_bytes)
-        self._file.write(data)
-        self._digest.update(data)
+        self._received.write(data)
 
     def finish(self) -> StoredFile:
         """Keep the file, and count it as used now."""
         try:
-            name = self._digest.hexdigest()
-            found = checked_file(self._file, f"sha256:{name}", self._size)
-            self._file.seek(0)
+            found = self._received.checked()
             key = _key(found.id)
+            # Mapped, not read: the store sends it from the disk's cache, and it stays one object
+            # that is there whole or not at all, which one in parts of 5 MiB would not be.
+            data = memoryview(mmap(self._received.file.fileno(), 0, access=ACCESS_READ))
             try:
-                self._store.put_new(key, self._file.read())
+                self._store.put_new(key, data)
             except ObjectExists:
                 put_whole(self._store, _used_key(key), b"")
                 return found
@@ -146,7 +141,17 @@ class ObjectAttachmentWriter:
 
     def abandon(self) -> None:
         """Forget what was written; does nothing after ``finish``."""
-        self._file.close()
+        self._received.close()
+
+
+def _temporary_file() -> FileIO:
+    with typed_errors():
+        try:
+            return TemporaryFile(buffering=0)
+        except FileNotFoundError as error:
+            raise StorageUnavailable(
+                "There is no directory for temporary files that can be written to (TMPDIR)."
+            ) from error
 
 
 def _key(attachment_id: str) -> str:

@@ -1,13 +1,52 @@
-"""Checks what was received, before it is kept: it has a type that is known, and a possible size."""
+"""Receives files, and checks them before they are kept: their type and size must be possible."""
 
+import hashlib
+import io
+import os
 from typing import BinaryIO
 
 from sessions_app.attachments.media_type import image_size, media_type
 from sessions_app.attachments.store import StoredFile
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import AttachmentTooLarge, ValidationFailed
+from sessions_app.store.atomic import typed_errors
 
 MAX_PIXELS = 40_000_000
 """Of an image: 160 MB for whoever decodes it. A file of a few kilobytes may declare any size."""
+
+
+class ReceivedFile:
+    """Takes the bytes of a file in pieces, of which none stays in memory. All calls block.
+
+    Args:
+        file: Where they are written; closed with this.
+        max_bytes: The largest file that is taken.
+    """
+
+    def __init__(self, file: io.FileIO, max_bytes: int) -> None:
+        self.file = file
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        """Add bytes; raises ``AttachmentTooLarge``, ``StorageError``."""
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise AttachmentTooLarge(self._max_bytes)
+        with typed_errors():
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self.file.fileno(), left) :]
+        self._digest.update(data)
+
+    def checked(self) -> StoredFile:
+        """Return what the file is; raises ``ValidationFailed``."""
+        return checked_file(self.file, f"sha256:{self._digest.hexdigest()}", self._size)
+
+    def close(self) -> None:
+        """Close the file; it may be closed already."""
+        with typed_errors():
+            self.file.close()
 
 
 def checked_file(file: BinaryIO, attachment_id: str, size: int) -> StoredFile:

@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sessions_app.errors import StorageFull, StorageReadOnly
 from sessions_app.ids_and_clock import new_file_tag
@@ -26,7 +26,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
 _TEMPORARY = re.compile(r"\.[^/]{1,64}\.[0-9a-f]{16}\.tmp", re.DOTALL)
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES})
 _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -123,6 +123,16 @@ def raise_if_unwritable(error: OSError) -> None:
             "The data directory can't be written to, nothing was changed. Make it writable and "
             "try again."
         ) from error
+
+
+@contextlib.contextmanager
+def typed_errors() -> Iterator[None]:
+    """Raise typed errors for writes that fail, as ``raise_if_unwritable`` does."""
+    try:
+        yield
+    except OSError as error:
+        raise_if_unwritable(error)
+        raise
 
 
 def read_regular(path: StrPath, *, limit: int) -> bytes:

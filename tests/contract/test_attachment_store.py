@@ -2,9 +2,13 @@
 
 import hashlib
 import os
+import resource
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,12 +16,38 @@ import pytest
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.object_store import ObjectAttachmentStore
 from sessions_app.attachments.store import AttachmentStore, StoredFile
-from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, ValidationFailed
+from sessions_app.errors import (
+    AttachmentNotFound,
+    AttachmentTooLarge,
+    StorageFull,
+    ValidationFailed,
+)
 from sessions_app.store.objects.store import ObjectStore
 from tests.unit.sessions_app.attachments import images
 
 PICTURE = images.png()
 UNKNOWN = f"sha256:{'0' * 64}"
+UPLOAD = """
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.object_store import ObjectAttachmentStore
+from sessions_app.store.objects.store import ObjectStore
+
+place = sys.argv[1]
+if "://" in place:
+    store = ObjectAttachmentStore(ObjectStore(place), now=time.time)
+else:
+    store = FileAttachmentStore(Path(place))
+tracemalloc.start()
+writer = store.begin(max_bytes=1 << 25)
+for _ in range(20 * 8):
+    writer.write(b"x" * (1 << 17))
+assert writer.finish().size == 20 << 20
+print(tracemalloc.get_traced_memory()[1])
+"""
 
 
 @pytest.fixture(params=["files", "objects"])
@@ -108,6 +138,41 @@ def test_a_file_that_is_too_large_is_refused_while_it_is_written(store: Attachme
         writer.write(b"x")
     writer.abandon()
     assert kept(store, b"0123456789").is_new
+
+
+@pytest.mark.parametrize("place", ["files", "objects"])
+def test_20_mib_are_written_with_1_mib_of_memory(
+    request: pytest.FixtureRequest, tmp_path: Path, place: str
+) -> None:
+    url = str(tmp_path) if place == "files" else request.getfixturevalue("object_url")
+    run = subprocess.run(
+        [sys.executable, "-c", UPLOAD, url], capture_output=True, text=True, check=True
+    )
+    assert int(run.stdout) < 1 << 20
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let the kernel refuse to write further into any file of this process."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_takes_no_more_is_told_and_leaves_nothing(
+    store: AttachmentStore, tmp_path: Path
+) -> None:
+    writer = store.begin(max_bytes=1 << 24)
+    writer.write(PICTURE)
+    with files_of_at_most(1 << 20), pytest.raises(StorageFull):
+        writer.write(b"x" * (1 << 21))
+    writer.abandon()
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    assert left == []
+    assert kept(store, PICTURE).is_new
 
 
 @pytest.mark.parametrize(

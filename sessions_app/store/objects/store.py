@@ -178,7 +178,7 @@ class ObjectStore:
                     raise
         return b"", len(self.get(key).data)  # nothing begins there
 
-    def put_new(self, key: str, data: bytes) -> Tag:
+    def put_new(self, key: str, data: bytes | memoryview) -> Tag:
         """Write a new object.
 
         Raises:
@@ -259,7 +259,7 @@ class ObjectStore:
             raise ObjectMissing(key) from error
         return StoredObject(data, _tag_of(result.meta, self._connection.compares_versions))
 
-    def _put(self, key: str, data: bytes, mode: Any) -> Tag:
+    def _put(self, key: str, data: bytes | memoryview, mode: Any) -> Tag:
         connection = self._connection
         store = connection.patient() if len(data) > LARGE_BYTES else connection.quick()
         # In one piece always: a multipart upload has no conditions.

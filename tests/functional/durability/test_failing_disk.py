@@ -1,8 +1,14 @@
-"""A data directory that turns read-only under a running server, and can be written to again."""
+"""A data directory that fails under a running server, and can be written to again."""
+
+import contextlib
+import http.client
+import json
+import urllib.parse
 
 import pytest
 
 from tests.functional.agents.conftest import Scribe, calls
+from tests.unit.sessions_app.attachments import images
 
 
 @pytest.fixture
@@ -80,3 +86,29 @@ def test_an_agents_tool_whose_result_could_not_be_saved_is_not_run_again(
     assert runs.read_text() == "ran\n"
     [result] = [m for m in scribe.chat.messages(session_id) if m["role"] == "tool"]
     assert result["content"] == "interrupted, not run again"
+
+
+def test_an_upload_that_the_disk_takes_half_of_is_refused_and_leaves_nothing(
+    begin, switch, eventually
+):
+    server = begin()
+    chat, data = server.chat(), images.png(padding=1_000_000)
+    folder = server.data_dir / "attachments"
+    url = urllib.parse.urlsplit(server.url)
+    for fault, code in (("full", "STORAGE_FULL"), ("readonly", "STORAGE_READ_ONLY")):
+        with contextlib.closing(http.client.HTTPConnection(url.netloc, timeout=60)) as upload:
+            upload.putrequest("POST", "/api/v1/attachments")
+            upload.putheader("Content-Length", str(len(data)))
+            upload.endheaders(data[:500_000])
+            eventually(lambda: any(one.stat().st_size for one in folder.glob(".incoming/*")))
+            switch.with_name(fault).touch()
+            upload.send(data[500_000:])
+            answer = upload.getresponse()
+            error = json.loads(answer.read())["error"]
+        assert (answer.status, error["code"]) == (507, code)
+        assert list(folder.glob("??/*")) == []
+        switch.with_name(fault).unlink()
+        for left in folder.glob(".incoming/*"):
+            assert fault == "readonly" or left.suffix == ".lock"
+            left.unlink()
+    assert chat.http.post("/attachments", content=data).status_code == 201

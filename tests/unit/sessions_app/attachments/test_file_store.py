@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sessions_app.attachments.file_store import INCOMING, FileAttachmentStore
 from sessions_app.attachments.store import StoredFile
-from sessions_app.errors import AttachmentNotFound
+from sessions_app.errors import AttachmentNotFound, StorageError, StorageFull, StorageReadOnly
+from tests.unit.chat.disk import FailingDisk
 
 DATA = b"a whole text"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -58,6 +60,36 @@ def test_a_link_is_not_followed_and_is_replaced_when_its_file_is_sent_again(
     assert store.read(kept(store).id) == DATA
     assert other.read_text() == "another's"
     assert not place.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("fail", "error"),
+    [(FailingDisk.fill, StorageFull), (FailingDisk.turn_read_only, StorageReadOnly)],
+)
+@pytest.mark.parametrize("whole_steps", [0, 1, 2])
+def test_a_disk_that_fails_is_told_by_name_whenever_it_does(
+    store: FileAttachmentStore,
+    tmp_path: Path,
+    fail: Callable[[FailingDisk], None],
+    error: type[StorageError],
+    whole_steps: int,
+) -> None:
+    writers = []
+    steps: list[Callable[[], object]] = [
+        lambda: writers.append(store.begin(max_bytes=1000)),
+        lambda: writers[0].write(DATA),
+        lambda: writers.pop().finish(),
+    ]
+    with FailingDisk(tmp_path).installed() as disk:
+        for step in steps[:whole_steps]:
+            step()
+        fail(disk)
+        with pytest.raises(error):
+            steps[whole_steps]()
+        disk.mend()
+        for writer in writers:
+            writer.abandon()
+    assert kept(store).is_new
 
 
 def test_a_process_that_is_killed_while_it_writes_leaves_nothing_to_be_seen(
