@@ -4,6 +4,7 @@ from msgspec import UNSET
 
 from sessions_app.check import CheckReport
 from sessions_app.list_query import SessionPage
+from sessions_app.message_editor import MessageEdit
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -12,7 +13,7 @@ from sessions_app.messages import (
     ToolMessage,
     UserMessage,
 )
-from sessions_app.service import MessageEdit, SessionManager
+from sessions_app.service import SessionManager
 from sessions_app.session import (
     AgentSettings,
     Session,

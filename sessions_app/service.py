@@ -1,68 +1,38 @@
 """Provides sessions to programs: the library behind ``/sessions``, usable without a server."""
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import msgspec
 
 from sessions_app.check import CheckReport, check_sessions
-from sessions_app.errors import (
-    SessionError,
-    SessionExists,
-    StorageError,
-)
+from sessions_app.errors import SessionExists
 from sessions_app.export import to_markdown
 from sessions_app.format.codec import encode
-from sessions_app.ids_and_clock import new_message_id, new_session_id, utc_now
+from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.labels import labels_of, with_labels
 from sessions_app.list_query import ListQuery, SessionPage, Wanted, page_of
-from sessions_app.messages import Attachment, Message, SystemMessage, UserMessage
+from sessions_app.message_editor import MessageEditor, system_message
 from sessions_app.session import (
     AgentSettings,
     Session,
     SessionMetadata,
     ToolSettings,
-    edit_user_message,
     fork,
     make_session,
-    remove_system_prompt,
     set_system_prompt,
 )
 from sessions_app.settings import SettingsChanges, change_settings, given_settings
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.repository import Recover, SessionRepository
 from sessions_app.text_rules import require_prompt
-from sessions_app.variants import VariantChoice, choice_in, choose_variant
-
-logger = logging.getLogger(__name__)
 
 ExportFormat = Literal["json", "markdown"]
 
 
-class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of editing a message.
-
-    Attributes:
-        session_id: The session.
-        message_index: Where the message stands.
-        message: The message as it is now.
-        message_count: How many messages there are now.
-        removed: How many messages after it were cut off.
-    """
-
-    session_id: str
-    message_index: int
-    message: UserMessage
-    message_count: int
-    removed: int
-
-
-class SessionManager:
+class SessionManager(MessageEditor):
     """Creates, reads, changes and deletes the sessions of one directory.
 
     Safe to use from several threads, and beside a running server: changes run under a lock that
@@ -92,9 +62,8 @@ class SessionManager:
         recover: Recover | None = None,
         repository: SessionRepository | None = None,
     ) -> None:
-        self.repository: SessionRepository = repository or FileSessionRepository(Path(sessions_dir))
+        super().__init__(repository or FileSessionRepository(Path(sessions_dir)), recover)
         self._on_delete = on_delete
-        self._recover = recover
 
     def create(
         self,
@@ -143,7 +112,7 @@ class SessionManager:
         )
         if system_prompt is not None:
             require_prompt(system_prompt, field="system_prompt")
-            prompt = _system_message(system_prompt, system_prompt_source_file, now)
+            prompt = system_message(system_prompt, system_prompt_source_file, now)
             session = set_system_prompt(session, prompt, now=now)
         return self.keep_new(session)
 
@@ -161,14 +130,6 @@ class SessionManager:
                 session = msgspec.structs.replace(session, metadata=metadata)
             else:
                 return session
-
-    def get(self, session_id: str) -> Session:
-        """Return a session with all its messages."""
-        return self._load(session_id)
-
-    def messages(self, session_id: str) -> Sequence[Message]:
-        """Return the messages of a session, oldest first, the system prompt included."""
-        return self._load(session_id).messages
 
     def list(
         self,
@@ -214,105 +175,6 @@ class SessionManager:
             session_id, lambda session: change_settings(session, given, now=utc_now())
         )
 
-    def change(self, session_id: str, change: Callable[[Session], Session]) -> Session:
-        """Change a session by a function, which may be called again, and return it.
-
-        Raises:
-            SessionBusy: A turn is running.
-        """
-        return self._update_idle(session_id, change)
-
-    def edit_message(
-        self,
-        session_id: str,
-        index: int,
-        content: str,
-        *,
-        message_id: str | None = None,
-        attachments: tuple[Attachment, ...] | None = None,
-    ) -> MessageEdit:
-        """Replace the text of a user message, and cut off every message after it.
-
-        Args:
-            session_id: The session.
-            index: Position among all messages, system prompt included, from 0.
-            content: The new text.
-            message_id: The message that is meant, as a guard against editing another.
-            attachments: Its images and files from now on; those that it has, unless given.
-
-        Raises:
-            ValidationFailed: The new text is blank, and nothing is attached.
-            InvalidMessageIndex: There is no user message at the index.
-            MessageChanged: ``message_id`` is another message's.
-            SessionBusy: A turn is running.
-        """
-        while True:
-            before = self._load(session_id).messages
-            change = partial(
-                _edit,
-                before=before,
-                index=index,
-                content=content,
-                message_id=message_id,
-                attachments=attachments,
-            )
-            with suppress(_Overtaken):
-                session = self._update_idle(session_id, change)
-                break
-        message = session.messages[index]
-        assert isinstance(message, UserMessage)  # noqa: S101 - edit_user_message saw to it
-        return MessageEdit(
-            session_id=session_id,
-            message_index=index,
-            message=message,
-            message_count=len(session.messages),
-            removed=len(before) - len(session.messages),
-        )
-
-    def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
-        """Make a variant of the last answer the answer again; the present one becomes a variant.
-
-        Args:
-            session_id: The session.
-            index: Position of the answer's first assistant message, the one with ``variants``.
-            message_id: A message of the variant. If it is one of the answer, nothing changes.
-
-        Raises:
-            InvalidMessageIndex: The last answer does not begin at the index.
-            VariantNotFound: The answer has no such variant.
-            SessionBusy: A turn is running.
-        """
-        return choice_in(
-            self._update_idle(
-                session_id,
-                lambda session: choose_variant(session, index, message_id, now=utc_now()),
-            )
-        )
-
-    def set_system_prompt(
-        self, session_id: str, content: str, *, source_file: str | None = None
-    ) -> SystemMessage:
-        """Give a session a system prompt, in place of the one it has.
-
-        Raises:
-            ValidationFailed: The text is blank, or has 10,000 characters or more.
-            SessionBusy: A turn is running.
-        """
-        require_prompt(content, field="content")
-        now = utc_now()
-        prompt = _system_message(content, source_file, now)
-        self._update_idle(session_id, lambda session: set_system_prompt(session, prompt, now=now))
-        return prompt
-
-    def remove_system_prompt(self, session_id: str) -> None:
-        """Take a session's system prompt away.
-
-        Raises:
-            SystemPromptNotSet: It has none.
-            SessionBusy: A turn is running.
-        """
-        self._update_idle(session_id, lambda session: remove_system_prompt(session, now=utc_now()))
-
     def fork(
         self, session_id: str, *, message_index: int | None = None, title: str | None = None
     ) -> Session:
@@ -329,7 +191,7 @@ class SessionManager:
             ValidationFailed: The title is blank or too long.
         """
         labels = labels_of(title, None)
-        original = self._load(session_id)
+        original = self.get(session_id)
         now = utc_now()
         copy = fork(original, session_id=new_session_id(), now=now, message_index=message_index)
         return self.keep_new(with_labels(copy, **labels) if labels else copy)
@@ -350,38 +212,5 @@ class SessionManager:
 
     def export(self, session_id: str, *, format: ExportFormat = "json") -> str:  # noqa: A002
         """Return a session as text: JSON as in its file (format 1.3), or Markdown to read."""
-        session = self._load(session_id)
+        session = self.get(session_id)
         return to_markdown(session) if format == "markdown" else encode(session).decode()
-
-    def _load(self, session_id: str) -> Session:
-        """Return the session, with what its last turn left if that died with its process."""
-        if self._recover is None:
-            return self.repository.load(session_id)
-        session, claim = self.repository.load_claimed(session_id)
-        if claim is None or claim.alive:
-            return session
-        try:
-            return self._update_idle(session_id, lambda session: session)
-        except Exception as error:  # reading never fails because recovering did
-            if not isinstance(error, (SessionError, StorageError)):
-                logger.exception("recovery failed", extra={"session_id": session_id})
-        return self.repository.load(session_id)
-
-    def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
-        return self.repository.update_idle(session_id, change, recover=self._recover)
-
-
-class _Overtaken(Exception):
-    """The messages of a session changed since they were read."""
-
-
-def _edit(session: Session, *, before: Sequence[Message], **edit: Any) -> Session:
-    if session.messages != before:
-        raise _Overtaken
-    return edit_user_message(session, now=utc_now(), **edit)
-
-
-def _system_message(content: str, source_file: str | None, now: str) -> SystemMessage:
-    return SystemMessage(
-        content=content, source_file=source_file, message_id=new_message_id(), timestamp=now
-    )
