@@ -1,30 +1,25 @@
 """Reads and writes objects of a bucket, on the condition that nobody else was faster.
 
-The only module that knows ``obstore``. Its own retries are off: a write that was applied and whose
-answer got lost would come back as somebody else's (docs/decisions/0066).
+The only module that knows ``obstore``, but for ``connection``.
 """
 
-import os
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotModifiedError, PreconditionError
 
 from sessions_app.errors import StorageFull, StorageUnavailable
+from sessions_app.store.objects.connection import Connection, place_of
 
 if TYPE_CHECKING:
     from obstore import GetOptions
 
 LARGE_BYTES = 1 << 20
 """Larger objects may take longer than ``timeout_seconds`` to go there, though not without end."""
-LONGEST_SECONDS = 60.0
 LARGEST_BYTES = 80 << 20
 """No object of ours is larger than a session may be; a larger one is not read into memory."""
 
@@ -36,12 +31,6 @@ _QUERY = re.compile(r"\?\S*")
 _FULL = "507"
 _NO_RANGE = "416"
 _UNCLEAR_STATUSES = ("408", "409", "5")
-_OPTIONS = {
-    "s3": {"endpoint": "endpoint", "region": "region"},
-    "az": {"endpoint": "endpoint", "account": "account_name"},
-    "gs": {"endpoint": "base_url"},
-}
-_STORES = {"s3": "S3Store", "az": "AzureStore", "gs": "GCSStore"}
 
 
 class ObjectMissing(Exception):
@@ -118,9 +107,9 @@ class ObjectStore:
         *,
         timeout_seconds: float = 5.0,
         below: str = "",
-        connection: "Connection | None" = None,
+        connection: Connection | None = None,
     ) -> None:
-        place = _place_of(url)
+        place = place_of(url)
         self._url = url
         self._connection = connection or Connection(place, timeout_seconds)
         self._below = below
@@ -285,91 +274,6 @@ class ObjectStore:
                     f"The object store did not say whether {key} was written: {_told(error)}"
                 ) from error
             raise StorageUnavailable(f"The object store failed: {_told(error)}") from error
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """A bucket, as a URL names it."""
-
-    kind: str
-    bucket: str
-    prefix: str
-    options: Mapping[str, str]
-
-
-class Connection:
-    """The library's stores of one bucket, which a forked child makes anew."""
-
-    def __init__(self, place: _Place, timeout_seconds: float) -> None:
-        self._place = place
-        self._timeout = timeout_seconds
-        self.compares_versions = place.kind == "gs"
-        self._begin()
-
-    def quick(self) -> Any:
-        """Return the store for what is answered soon, if at all."""
-        return self._made("quick", read_timeout=timedelta(seconds=self._timeout))
-
-    def patient(self) -> Any:
-        """Return the store for large objects, whose answer can't come before they are sent."""
-        return self._made("patient")
-
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._stores: dict[str, Any] = {}
-
-    def _made(self, name: str, **timeouts: timedelta) -> Any:
-        if self._process != os.getpid():
-            self._begin()
-        store = self._stores.get(name)
-        if store is not None:
-            return store
-        with self._lock:
-            if name not in self._stores:
-                self._stores[name] = self._make(timeouts)
-            return self._stores[name]
-
-    def _make(self, timeouts: Mapping[str, timedelta]) -> Any:
-        place = self._place
-        config = dict(place.options)
-        if place.kind == "s3":
-            config["conditional_put"] = "etag"
-        make = getattr(obstore.store, _STORES[place.kind])
-        return make(
-            place.bucket,
-            config=config,
-            client_options={
-                "allow_http": any(url.startswith("http:") for url in config.values()),
-                "connect_timeout": timedelta(seconds=self._timeout),
-                "timeout": timedelta(seconds=max(LONGEST_SECONDS, self._timeout)),
-                **timeouts,
-            },
-            retry_config={"max_retries": 0},
-        )
-
-
-def _place_of(url: str) -> _Place:
-    """Return what a URL says; it is not quoted in errors, as it may hold what must stay secret."""
-    parts = urlsplit(url)
-    if parts.scheme not in _OPTIONS or not parts.hostname:
-        raise ValueError(
-            "an object store's URL is s3://bucket/prefix, az://container/prefix or "
-            "gs://bucket/prefix"
-        )
-    if "@" in parts.netloc:
-        raise ValueError(
-            "an object store's URL holds no keys: set the vendor's own variables, "
-            "such as AWS_ACCESS_KEY_ID"
-        )
-    allowed = _OPTIONS[parts.scheme]
-    options: dict[str, str] = {}
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in allowed:
-            known = ", ".join(sorted(allowed))
-            raise ValueError(f"an object store's URL may have the options {known}, not {name!r}")
-        options[allowed[name]] = value
-    path = parts.path.strip("/")
-    return _Place(parts.scheme, parts.netloc, f"{path}/" if path else "", options)
 
 
 def _status_of(error: Exception) -> str | None:

@@ -255,7 +255,7 @@ def test_a_forked_child_opens_connections_of_its_own(
 ) -> None:
     object_store.put_new("key", b"text")
     before = object_store._connection.quick()
-    monkeypatch.setattr("sessions_app.store.objects.store.os.getpid", lambda: -1)
+    monkeypatch.setattr("sessions_app.store.objects.connection.os.getpid", lambda: -1)
     assert object_store._connection.quick() is not before
 
 
