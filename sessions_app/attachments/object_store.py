@@ -1,7 +1,9 @@
 """Keeps attachments as objects that are named by their contents: ``<2 hex>/<64 hex>``.
 
 An object's time can't be set, so that what is used again leaves an empty object ``used/<64 hex>``,
-whose time is that of the last use (docs/decisions/0071).
+whose time is that of the last use (docs/decisions/0071). Whoever uses a file marks it, and then
+looks whether it is there; a sweep moves it to ``swept/<64 hex>``, and then looks whether it is
+marked. One of the two sees the other (docs/decisions/0072).
 """
 
 from collections.abc import Callable, Collection
@@ -23,13 +25,13 @@ from sessions_app.store.objects.store import ObjectExists, ObjectMissing, Object
 _HEADER_BYTES = 256 * 1024
 """Enough for the size that an image declares; a JPEG may have some segments before it."""
 _USED = "used"
+_SWEPT = "swept"
+_NEVER = 0.0
+_TRIES = 5
 
 
 class ObjectAttachmentStore:
     """Keeps attachments in an object store (an ``AttachmentStore``).
-
-    Two processes may disagree for some milliseconds whether a file that nobody used for a day is
-    used again or swept: then the message says that it is left out, and sending it once more helps.
 
     Args:
         store: Where they are.
@@ -42,7 +44,7 @@ class ObjectAttachmentStore:
 
     def begin(self, *, max_bytes: int) -> "ObjectAttachmentWriter":
         """Begin to write a file of at most so many bytes."""
-        return ObjectAttachmentWriter(self._store, max_bytes)
+        return ObjectAttachmentWriter(self, max_bytes)
 
     def stat(self, attachment_id: str) -> StoredFile:
         """Return what is known of a file."""
@@ -69,39 +71,92 @@ class ObjectAttachmentStore:
     def renew(self, attachment_ids: Collection[str]) -> None:
         """Count files as used now, because a message is about to refer to them."""
         for attachment_id in attachment_ids:
-            self._part(attachment_id, 0, 1)  # first: a mark of what is not there would stay
-            put_whole(self._store, _used_key(_key(attachment_id)), b"")
+            if not self._mark(_key(attachment_id)):
+                raise AttachmentNotFound(attachment_id)
 
     def sweep(
         self, referenced: Callable[[], Collection[str] | None], *, older_than_seconds: float
     ) -> int:
         """Remove the files that were not used for so long and that nobody refers to."""
         newest = self._now() - older_than_seconds
-        old = self._unused_since(newest)
+        files, used, swept = self._listed()
+        for name in swept:  # by a sweep that was killed: this counts as a use
+            self._move(f"{_SWEPT}/{name}", _key_of(name))
+        for name in used.keys() - files.keys() - swept.keys():
+            if used[name] <= newest:  # a mark of what was never there
+                self._store.delete(f"{_USED}/{name}")
+        old = [
+            name
+            for name, written in files.items()
+            if name not in swept and max(written, used.get(name, written)) <= newest
+        ]
         kept = referenced() if old else None
         if kept is None:
             return 0
-        unused = {key: uses for key, uses in old.items() if _id_of(key) not in kept}
-        again = self._unused_since(newest) if unused else {}
-        removed = [key for key, uses in unused.items() if again.get(key) == uses]
-        for key in removed:
-            self._store.delete(key)
-            self._store.delete(_used_key(key))
-        return len(removed)
+        unused = [name for name in old if f"sha256:{name}" not in kept]
+        return sum(self._remove(name, used.get(name, _NEVER)) for name in unused)
 
-    def _unused_since(self, newest: float) -> dict[str, list[float]]:
-        """Return the files that were not used since then, each with the times of its uses."""
-        uses: dict[str, list[float]] = {}
-        files: set[str] = set()
+    def keep(self, attachment_id: str, data: memoryview) -> bool:
+        """Write a file, or count it as used now; return whether it was not there."""
+        key = _key(attachment_id)
+        for _ in range(_TRIES):
+            try:
+                self._store.put_new(key, data)
+            except ObjectExists:
+                if self._mark(key):
+                    return False
+            else:
+                return True
+        raise StorageUnavailable(f"{attachment_id} is being written and swept. Try again.")
+
+    def _mark(self, key: str) -> bool:
+        """Count a file as used now; return whether it is there."""
+        put_whole(self._store, f"{_USED}/{key.rpartition('/')[2]}", b"")
+        try:
+            self._store.get_part(key, 0, 1)
+        except ObjectMissing:
+            return False
+        return True
+
+    def _remove(self, name: str, marked_at: float) -> bool:
+        """Remove a file, unless it turns out to be used: it was marked again."""
+        key, aside, mark = _key_of(name), f"{_SWEPT}/{name}", f"{_USED}/{name}"
+        if self._is_marked_anew(mark, marked_at) or not self._move(key, aside):
+            return False
+        if self._is_marked_anew(mark, marked_at):
+            self._move(aside, key)
+            return False
+        self._store.delete(mark)
+        self._store.delete(aside)
+        return True
+
+    def _is_marked_anew(self, mark: str, marked_at: float) -> bool:
+        written = self._store.written_at(mark)
+        return written is not None and int(written) != int(marked_at)  # listings say it finer
+
+    def _move(self, key: str, to: str) -> bool:
+        """Give a file another key; return whether it was there."""
+        try:
+            self._store.copy(key, to)
+        except ObjectMissing:
+            return False
+        self._store.delete(key)
+        return True
+
+    def _listed(self) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+        """Return when each file was written, when it was used again, and when it was swept."""
+        files: dict[str, float] = {}
+        used: dict[str, float] = {}
+        swept: dict[str, float] = {}
         for page in self._store.list():
             for item in page:
                 folder, _, name = item.key.rpartition("/")
-                if ID.fullmatch(f"sha256:{name}") is None or folder not in {_USED, name[:2]}:
+                if ID.fullmatch(f"sha256:{name}") is None:
                     continue
-                if folder != _USED:
-                    files.add(item.key)
-                uses.setdefault(f"{name[:2]}/{name}", []).append(item.modified_at)
-        return {key: uses[key] for key in files if max(uses[key]) <= newest}
+                times = {_USED: used, _SWEPT: swept, name[:2]: files}.get(folder)
+                if times is not None:
+                    times[name] = item.modified_at
+        return files, used, swept
 
     def _part(self, attachment_id: str, start: int, length: int | None) -> tuple[bytes, int]:
         """Return bytes of a file, and its size."""
@@ -114,7 +169,7 @@ class ObjectAttachmentStore:
 class ObjectAttachmentWriter:
     """Writes one new file (an ``AttachmentWriter``): to a temporary file first, then as a whole."""
 
-    def __init__(self, store: ObjectStore, max_bytes: int) -> None:
+    def __init__(self, store: ObjectAttachmentStore, max_bytes: int) -> None:
         self._store = store
         self._received = ReceivedFile(_temporary_file(), max_bytes)
 
@@ -126,16 +181,10 @@ class ObjectAttachmentWriter:
         """Keep the file, and count it as used now."""
         try:
             found = self._received.checked()
-            key = _key(found.id)
             # Mapped, not read: the store sends it from the disk's cache, and it stays one object
             # that is there whole or not at all, which one in parts of 5 MiB would not be.
             data = memoryview(mmap(self._received.file.fileno(), 0, access=ACCESS_READ))
-            try:
-                self._store.put_new(key, data)
-            except ObjectExists:
-                put_whole(self._store, _used_key(key), b"")
-                return found
-            return msgspec.structs.replace(found, is_new=True)
+            return msgspec.structs.replace(found, is_new=self._store.keep(found.id, data))
         finally:
             self.abandon()
 
@@ -158,12 +207,8 @@ def _key(attachment_id: str) -> str:
     found = ID.fullmatch(attachment_id)
     if found is None:
         raise AttachmentNotFound(attachment_id)
-    return f"{found[1][:2]}/{found[1]}"
+    return _key_of(found[1])
 
 
-def _used_key(key: str) -> str:
-    return f"{_USED}/{key.rpartition('/')[2]}"
-
-
-def _id_of(key: str) -> str:
-    return f"sha256:{key.rpartition('/')[2]}"
+def _key_of(name: str) -> str:
+    return f"{name[:2]}/{name}"

@@ -124,13 +124,6 @@ def test_what_is_not_there_is_not_found(store: AttachmentStore, attachment_id: s
             call(attachment_id)
 
 
-def test_what_is_not_there_leaves_no_trace(object_store: ObjectStore) -> None:
-    store = ObjectAttachmentStore(object_store, now=time.time)
-    with pytest.raises(AttachmentNotFound):
-        store.renew([UNKNOWN])
-    assert list(object_store.list()) == []
-
-
 def test_a_file_that_is_too_large_is_refused_while_it_is_written(store: AttachmentStore) -> None:
     writer = store.begin(max_bytes=10)
     writer.write(b"0123456789")

@@ -205,6 +205,27 @@ class ObjectStore:
         with self._translated(key, writes=True):
             return self._put(key, data, "overwrite")
 
+    def copy(self, key: str, to: str) -> None:
+        """Write an object once more, under another key; ``ObjectMissing``, ``OutcomeUnclear``."""
+        with self._translated(key, writes=True):
+            try:
+                obstore.copy(self._connection.patient(), self._prefix + key, self._prefix + to)
+            except FileNotFoundError as error:
+                if _has_no_bucket(error):
+                    raise
+                raise ObjectMissing(key) from error
+
+    def written_at(self, key: str) -> float | None:
+        """Return when an object was written; None where there is none."""
+        with self._translated(key):
+            try:
+                meta = obstore.head(self._connection.quick(), self._prefix + key)
+            except FileNotFoundError as error:
+                if _has_no_bucket(error):
+                    raise
+                return None
+        return meta["last_modified"].timestamp()
+
     def delete(self, key: str) -> None:
         """Remove an object, if it is there."""
         with self._translated(key):
