@@ -122,6 +122,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         metadata: Whatever a client wants to remember of it.
         pinned: Whether a person pinned it; None counts as False.
         archived: Whether a person put it away; None counts as False.
+        imported_from: ``{"source": str, "id": str}``: where a conversation was before it came here.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -147,6 +148,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] | None = None
     pinned: bool | None = None
     archived: bool | None = None
+    imported_from: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
@@ -300,6 +302,7 @@ def fork(
         forked_from={"session_id": session.session_id, "message_index": message_index},
         pinned=None,
         archived=None,
+        imported_from=None,
     )
     return with_messages(copy, session.messages[: message_index + 1], now=now)
 

@@ -77,7 +77,7 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
             name: take_optional(raw, name, kind, where)
             for name, kind in PLAIN_FIELDS.items()
             # Other programs may have used these names before us, for something else.
-            if name not in LABELS or isinstance(raw.get(name), kind | None)
+            if name not in (*LABELS, "imported_from") or isinstance(raw.get(name), kind | None)
         },
         extra=raw or NO_EXTRA,
     )

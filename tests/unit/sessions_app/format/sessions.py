@@ -143,6 +143,7 @@ metadatas = st.builds(
     metadata=optional(objects),
     pinned=optional(st.booleans()),
     archived=optional(st.booleans()),
+    imported_from=optional(objects),
     extra=extras,
 )
 sessions = st.builds(
@@ -178,6 +179,7 @@ METADATA_KEYS = [
     "metadata",
     "pinned",
     "archived",
+    "imported_from",
     "message_count",
     "session_id",
 ]

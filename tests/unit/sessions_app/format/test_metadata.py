@@ -48,7 +48,10 @@ def test_metadata_as_we_write_them_are_read_the_same_in_both_ways(
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("title", 5), ("titled_by", []), ("metadata", "none"), ("pinned", "yes"), ("archived", 1)],
+    [
+        *(("title", 5), ("titled_by", []), ("metadata", "none"), ("pinned", "yes")),
+        *(("archived", 1), ("imported_from", "elsewhere")),
+    ],
 )
 def test_labels_of_another_program_stay_until_ours_take_their_place(key: str, value: Any) -> None:
     plain = SessionMetadata(session_id=SESSION_ID, model="m", created_at=NOW, updated_at=NOW)
@@ -57,6 +60,12 @@ def test_labels_of_another_program_stay_until_ours_take_their_place(key: str, va
     assert getattr(metadata, key) is None
     assert metadata_to_json(metadata)[key] == value
     ours = msgspec.structs.replace(
-        metadata, title="Ours", titled_by="person", metadata={}, pinned=True, archived=True
+        metadata,
+        title="Ours",
+        titled_by="person",
+        metadata={},
+        pinned=True,
+        archived=True,
+        imported_from={"source": "claude", "id": "1"},
     )
     assert metadata_to_json(ours)[key] == getattr(ours, key)

@@ -1,0 +1,160 @@
+"""Reads conversations that LibreChat exports: lists or trees of messages. Pure."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sessions_app.transfer.formats.conversation import (
+    GivenFile,
+    ImportedConversation,
+    ImportedMessage,
+    UnusableEntry,
+)
+from sessions_app.transfer.formats.transcript import Transcript
+from sessions_app.transfer.formats.tree import branches_of
+from sessions_app.transfer.formats.values import (
+    as_arguments,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+    first_text,
+    objects,
+)
+
+SOURCE = "librechat"
+
+
+def recognises(entry: Mapping[str, Any]) -> bool:
+    """Return whether this is a conversation of LibreChat."""
+    return "conversationId" in entry and ("messages" in entry or "messagesTree" in entry)
+
+
+def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedConversation:
+    """Return a conversation.
+
+    Raises:
+        UnusableEntry: It has no messages, or no name.
+    """
+    listed = entry.get("messages") or entry.get("messagesTree")
+    if not isinstance(listed, list):
+        raise UnusableEntry("it has no list of messages")
+    conversation_id = as_text(entry.get("conversationId"))
+    if not conversation_id:
+        raise UnusableEntry("it has no conversationId")
+    nodes, parents = _nodes(listed)
+    branches, left_out = branches_of(
+        parents, _newest(nodes), partial(_messages, nodes), all_branches=all_branches
+    )
+    options = as_object(entry.get("options"))
+    models = [as_text(each.get("model")) for each in nodes.values() if not _is_of_user(each)]
+    return ImportedConversation(
+        source=SOURCE,
+        id=conversation_id,
+        branches=branches,
+        title=as_text(entry.get("title")),
+        created_at=as_time(entry.get("createdAt")),
+        updated_at=as_time(entry.get("updatedAt")),
+        model=first_text(options.get("model"), *reversed(models)),
+        instructions=first_text(options.get("promptPrefix"), options.get("system")),
+        archived=entry.get("isArchived") is True,
+        branches_left_out=left_out,
+    )
+
+
+def _nodes(
+    listed: Sequence[Any],
+) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, str | None]]:
+    """Return the messages and what each follows, whether they lie in each other or side by side."""
+    nodes: dict[str, Mapping[str, Any]] = {}
+    parents: dict[str, str | None] = {}
+    waiting: list[tuple[Mapping[str, Any], str | None]] = [
+        (each, None) for each in reversed(objects(listed))
+    ]
+    while waiting:
+        message, holder = waiting.pop()
+        key = as_text(message.get("messageId")) or f"#{len(nodes)}"
+        if key in nodes:
+            continue
+        nodes[key] = message
+        parents[key] = as_text(message.get("parentMessageId")) or holder
+        waiting += [(each, key) for each in reversed(objects(message.get("children")))]
+    return nodes, parents
+
+
+def _newest(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the message that was said last, the later one of two at the same time."""
+    order = [
+        (as_time(each.get("createdAt")) or "", index) for index, each in enumerate(nodes.values())
+    ]
+    return list(nodes)[max(order)[1]] if order else None
+
+
+def _is_of_user(message: Mapping[str, Any]) -> bool:
+    said = message.get("isCreatedByUser")
+    return said if isinstance(said, bool) else as_text(message.get("sender")).lower() == "user"
+
+
+def _messages(
+    nodes: Mapping[str, Mapping[str, Any]], path: Sequence[str]
+) -> Sequence[ImportedMessage]:
+    transcript = Transcript()
+    for key in path:
+        message = nodes[key]
+        if message.get("error") is True:
+            continue
+        at = as_time(message.get("createdAt"))
+        if _is_of_user(message):
+            transcript.user(key, _text(message), at, files=_files(message))
+            continue
+        model, parts = as_text(message.get("model")), objects(message.get("content"))
+        interrupted = message.get("unfinished") is True
+        if not parts:
+            text = as_text(message.get("text"))
+            transcript.answer(key, text, at, model=model, interrupted=interrupted)
+        for index, part in enumerate(parts):
+            name = f"{key}/{index}" if index else key
+            ends = interrupted and index == len(parts) - 1
+            _add(transcript, name, part, at, model=model, interrupted=ends)
+    return transcript.messages()
+
+
+def _add(
+    transcript: Transcript,
+    key: str,
+    part: Mapping[str, Any],
+    at: str | None,
+    *,
+    model: str,
+    interrupted: bool,
+) -> None:
+    match part.get("type"):
+        case "text":
+            text = _value(part.get("text"))
+            transcript.answer(key, text, at, model=model, interrupted=interrupted)
+        case "think":
+            transcript.think(key, _value(part.get("think")), at)
+        case "tool_call":
+            call = as_object(part.get("tool_call"))
+            call_id, name = as_text(call.get("id")), as_text(call.get("name"))
+            arguments = as_arguments(call.get("args"))
+            transcript.call(key, name, arguments, at, call_id=call_id, model=model)
+            if isinstance(call.get("output"), str):
+                transcript.result(f"{key}/result", name, call["output"], at, call_id=call_id)
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    texts = [_value(part.get("text")) for part in objects(message.get("content"))]
+    return first_text(message.get("text"), "\n\n".join(text for text in texts if text))
+
+
+def _value(text: object) -> str:
+    return as_text(text) or as_text(as_object(text).get("value"))
+
+
+def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:
+    return tuple(
+        GivenFile(name=name, pointer=as_text(each.get("file_id")) or name)
+        for each in map(as_object, as_list(message.get("files")))
+        if (name := first_text(each.get("filename"), each.get("file_id")))
+    )

@@ -1,0 +1,179 @@
+"""Reads chats that Open WebUI exports: trees of messages. Pure."""
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sessions_app.transfer.formats.conversation import (
+    GivenFile,
+    ImportedConversation,
+    ImportedMessage,
+    UnusableEntry,
+)
+from sessions_app.transfer.formats.transcript import Transcript
+from sessions_app.transfer.formats.tree import branches_of
+from sessions_app.transfer.formats.values import (
+    as_arguments,
+    as_list,
+    as_object,
+    as_text,
+    as_time,
+    first_text,
+    joined,
+    objects,
+)
+
+SOURCE = "open_webui"
+
+_OPENING = re.compile(r'<details type="(reasoning|tool_calls|code_interpreter)"([^>]*)>')
+_CLOSING = "</details>"
+_ATTRIBUTE = re.compile(r'\b(id|name|arguments|result)="([^"]*)"')
+_SUMMARY = re.compile(r"<summary>[^<]*</summary>")
+_QUOTED = re.compile(r"^> ?", re.MULTILINE)
+
+
+def recognises(entry: Mapping[str, Any]) -> bool:
+    """Return whether this is a chat of Open WebUI."""
+    return "history" in as_object(entry.get("chat"))
+
+
+def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedConversation:
+    """Return a chat.
+
+    Raises:
+        UnusableEntry: It has no messages, or no name.
+    """
+    chat = as_object(entry.get("chat"))
+    history = as_object(chat.get("history"))
+    if not isinstance(history.get("messages"), dict):
+        raise UnusableEntry("it has no chat.history.messages")
+    chat_id = first_text(entry.get("id"), chat.get("id"))
+    if not chat_id:
+        raise UnusableEntry("it has no id")
+    nodes = {key: each for key, each in history["messages"].items() if isinstance(each, dict)}
+    branches, left_out = branches_of(
+        {key: as_text(each.get("parentId")) or None for key, each in nodes.items()},
+        history.get("currentId"),
+        partial(_messages, nodes),
+        all_branches=all_branches,
+    )
+    system = [
+        as_text(each.get("content")) for each in nodes.values() if each.get("role") == "system"
+    ]
+    return ImportedConversation(
+        source=SOURCE,
+        id=chat_id,
+        branches=branches,
+        title=first_text(entry.get("title"), chat.get("title")),
+        created_at=as_time(entry.get("created_at")),
+        updated_at=as_time(entry.get("updated_at")),
+        model=first_text(*as_list(chat.get("models"))),
+        instructions=first_text(as_object(chat.get("params")).get("system"), *system),
+        archived=entry.get("archived") is True,
+        pinned=entry.get("pinned") is True,
+        branches_left_out=left_out,
+    )
+
+
+def _messages(
+    nodes: Mapping[str, Mapping[str, Any]], path: Sequence[str]
+) -> Sequence[ImportedMessage]:
+    transcript = Transcript()
+    for key in path:
+        message = nodes[key]
+        at = as_time(message.get("timestamp"))
+        text = as_text(message.get("content"))
+        match message.get("role"):
+            case "user":
+                transcript.user(key, text, at, files=_files(message))
+            case "assistant":
+                _add_answer(transcript, key, message, at)
+            case "tool":
+                transcript.result(key, as_text(message.get("name")), text, at)
+    return transcript.messages()
+
+
+def _add_answer(
+    transcript: Transcript, key: str, message: Mapping[str, Any], at: str | None
+) -> None:
+    model = as_text(message.get("model"))
+    output = objects(message.get("output"))
+    for index, item in enumerate(output):
+        _add_item(transcript, f"{key}/{index}" if index else key, item, at, model=model)
+    if output:
+        return
+    shown = []
+    for index, (kind, attributes, text) in enumerate(_blocks(as_text(message.get("content")))):
+        if kind == "reasoning":
+            thought = _QUOTED.sub("", html.unescape(_SUMMARY.sub("", text)).strip())
+            transcript.think(key, thought, at)
+        elif kind == "tool_calls":
+            call_id, name = attributes.get("id", ""), attributes.get("name", "")
+            arguments = as_arguments(attributes.get("arguments"))
+            transcript.call(f"{key}/{index}", name, arguments, at, call_id=call_id, model=model)
+            result = attributes.get("result", "")
+            transcript.result(f"{key}/{index}/result", name, result, at, call_id=call_id)
+        elif kind == "text":
+            shown.append(text)
+    unfinished = message.get("done") is False
+    transcript.answer(key, joined(*shown).strip(), at, model=model, interrupted=unfinished)
+
+
+def _add_item(
+    transcript: Transcript, key: str, item: Mapping[str, Any], at: str | None, *, model: str
+) -> None:
+    """Add an item of an answer, in the form of OpenAI's Responses."""
+    call_id = as_text(item.get("call_id"))
+    match item.get("type"):
+        case "reasoning":
+            transcript.think(key, _parts(item.get("content")) or _parts(item.get("summary")), at)
+        case "function_call":
+            name, arguments = as_text(item.get("name")), as_arguments(item.get("arguments"))
+            transcript.call(key, name, arguments, at, call_id=call_id, model=model)
+        case "function_call_output":
+            transcript.result(key, "", _parts(item.get("output")), at, call_id=call_id)
+        case "message":
+            transcript.answer(key, _parts(item.get("content")), at, model=model)
+
+
+def _parts(value: object) -> str:
+    return as_text(value) or joined(*(as_text(each.get("text")) for each in objects(value)))
+
+
+def _blocks(content: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
+    """Yield the texts of an answer, and the blocks that stand for thoughts and calls."""
+    start = 0
+    while opening := _OPENING.search(content, start):
+        end = content.find(_CLOSING, opening.end())
+        if end < 0:
+            break
+        yield "text", {}, content[start : opening.start()]
+        found = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(opening[2])}
+        yield opening[1], found, content[opening.end() : end]
+        start = end + len(_CLOSING)
+    yield "text", {}, content[start:]
+
+
+def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:
+    files = []
+    for each in objects(message.get("files")):
+        url = as_text(each.get("url"))
+        inner = as_object(each.get("file"))
+        name = first_text(each.get("name"), inner.get("filename"), each.get("id"))
+        kind = first_text(each.get("type"), "file")
+        files.append(GivenFile(name=name or kind, pointer=name or None, data=_data_of(url)))
+    return files
+
+
+def _data_of(url: str) -> bytes | None:
+    head, comma, data = url.partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        return None
+    try:
+        return base64.b64decode(data)
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,157 @@
+"""Puts messages together from what exports say piece by piece: texts, thoughts, calls. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sessions_app.messages import ToolCall
+from sessions_app.transfer.formats.conversation import GivenFile, ImportedMessage
+from sessions_app.transfer.formats.values import joined
+
+
+class Transcript:
+    """Collects the messages of one branch, oldest first.
+
+    Thoughts join the answer that follows them. A call joins the answer that stands last, and a
+    result goes to the call that it names, or else to the first of its tool that has none.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[ImportedMessage] = []
+        self._thoughts: list[str] = []
+        self._thought_at: tuple[str, str | None] = ("", None)
+        self._open: list[ToolCall] = []
+        self._calls = 0
+
+    def user(
+        self, key: str, text: str, at: str | None = None, *, files: Sequence[GivenFile] = ()
+    ) -> None:
+        """Add what a person said, if that is anything."""
+        self._end_thoughts()
+        self._open.clear()
+        if text.strip() or files:
+            self._messages.append(
+                ImportedMessage(role="user", key=key, content=text, timestamp=at, files=files)
+            )
+
+    def think(self, key: str, text: str, at: str | None = None) -> None:
+        """Add a thought of a model."""
+        if text.strip():
+            self._thought_at = (key, at)
+            self._thoughts.append(text)
+
+    def answer(
+        self,
+        key: str,
+        text: str,
+        at: str | None = None,
+        *,
+        model: str = "",
+        interrupted: bool = False,
+    ) -> None:
+        """Add what a model said, if that is anything."""
+        if not text.strip():
+            return
+        thinking = joined(*self._thoughts)
+        self._thoughts.clear()
+        self._messages.append(
+            ImportedMessage(
+                role="assistant",
+                key=key,
+                content=text,
+                timestamp=at,
+                model=model,
+                thinking=thinking or None,
+                interrupted=interrupted,
+            )
+        )
+
+    def call(
+        self,
+        key: str,
+        name: str,
+        arguments: Mapping[str, Any],
+        at: str | None = None,
+        *,
+        call_id: str = "",
+        model: str = "",
+    ) -> None:
+        """Add a tool call."""
+        self._calls += 1
+        call = ToolCall(id=call_id or f"call_{self._calls}", name=name, arguments=arguments)
+        self._open.append(call)
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last.role == "assistant" and not self._thoughts:
+            self._messages[-1] = msgspec.structs.replace(last, tool_calls=(*last.tool_calls, call))
+            return
+        thinking = joined(*self._thoughts)
+        self._thoughts.clear()
+        self._messages.append(
+            ImportedMessage(
+                role="assistant",
+                key=key,
+                content="",
+                timestamp=at,
+                model=model,
+                thinking=thinking or None,
+                tool_calls=(call,),
+            )
+        )
+
+    def result(
+        self,
+        key: str,
+        name: str,
+        text: str,
+        at: str | None = None,
+        *,
+        call_id: str = "",
+        failed: bool = False,
+        files: Sequence[GivenFile] = (),
+    ) -> None:
+        """Add the result of a tool call."""
+        call = self._answered(name, call_id)
+        self._messages.append(
+            ImportedMessage(
+                role="tool",
+                key=key,
+                content=text,
+                timestamp=at,
+                files=files,
+                tool_name=name or (call.name if call else ""),
+                tool_call_id=call.id if call else call_id or None,
+                failed=failed,
+            )
+        )
+
+    def messages(self) -> Sequence[ImportedMessage]:
+        """Return all that was said."""
+        self._end_thoughts()
+        return tuple(self._messages)
+
+    def _answered(self, name: str, call_id: str) -> ToolCall | None:
+        for index, call in enumerate(self._open):
+            if call.id == call_id if call_id else _is_of(call, name):
+                return self._open.pop(index)
+        return None
+
+    def _end_thoughts(self) -> None:
+        """Let thoughts that no answer followed stand alone."""
+        if self._thoughts:
+            key, at = self._thought_at
+            self._messages.append(
+                ImportedMessage(
+                    role="assistant",
+                    key=key,
+                    content="",
+                    timestamp=at,
+                    thinking=joined(*self._thoughts),
+                )
+            )
+            self._thoughts.clear()
+
+
+def _is_of(call: ToolCall, name: str) -> bool:
+    """Return whether a tool is the called one, or has it as one of its functions."""
+    return not name or call.name == name or call.name.startswith(f"{name}.")

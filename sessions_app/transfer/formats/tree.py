@@ -1,0 +1,81 @@
+"""Finds the ways through a conversation whose messages name what they follow. Pure.
+
+Nothing is believed of the tree: parents may be missing, and messages may follow themselves.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+
+from sessions_app.transfer.formats.conversation import Branch, ImportedMessage
+
+MOST_BRANCHES = 100
+"""Branches that are taken of one conversation, beside the one that is shown."""
+MOST_MESSAGES = 100_000
+"""Messages that these branches may have together."""
+
+Read = Callable[[Sequence[str]], Sequence[ImportedMessage]]
+"""Returns the messages of the nodes on a path, oldest first."""
+
+
+def path_to(node: str, parents: Mapping[str, str | None]) -> Sequence[str]:
+    """Return the nodes from the root to a node; from a missing parent, or a circle, on."""
+    path: dict[str, None] = {}
+    at: str | None = node
+    while at is not None and at in parents and at not in path:
+        path[at] = None
+        at = parents[at]
+    return tuple(reversed(path))
+
+
+def leaves_of(parents: Mapping[str, str | None]) -> Sequence[str]:
+    """Return the nodes that no other follows, in the order of the export."""
+    followed = set(parents.values())
+    return tuple(node for node in parents if node not in followed)
+
+
+def branches_of(
+    parents: Mapping[str, str | None], current: object, read: Read, *, all_branches: bool
+) -> tuple[Sequence[Branch], int]:
+    """Return the branch that is shown, then the others, and how many were left out.
+
+    Args:
+        parents: What each node follows, by the ids of the nodes.
+        current: The last node of the branch that is shown; the last leaf if there is no such node.
+        read: Returns the messages of a path.
+        all_branches: Whether the other branches are wanted.
+    """
+    if not parents:
+        return (), 0
+    leaves = leaves_of(parents)
+    if not isinstance(current, str) or current not in parents:
+        current = leaves[-1] if leaves else tuple(parents)[-1]
+    shown = read(path_to(current, parents))
+    branches = [Branch(messages=shown)]
+    if not all_branches:
+        return branches, 0
+    left_out = total = 0
+    known = {message.key for message in shown}
+    for leaf in leaves:
+        if leaf == current:
+            continue
+        if len(branches) > MOST_BRANCHES or total > MOST_MESSAGES:
+            left_out += 1
+            continue
+        messages = read(path_to(leaf, parents))
+        total += len(messages)
+        # Of a tree: who knows the last message of a path knows all of it.
+        if messages and messages[-1].key not in known:
+            known.update(message.key for message in messages)
+            branches.append(Branch(messages=messages, leaf=leaf, shared=_shared(shown, messages)))
+    return branches, left_out
+
+
+def _shared(one: Sequence[ImportedMessage], other: Sequence[ImportedMessage]) -> int:
+    pairs = zip(map(_compared, one), map(_compared, other), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _compared(message: ImportedMessage) -> object:
+    """Return by what a message is told from another one: not by arguments, nested as they are."""
+    calls = [call.id for call in message.tool_calls]
+    return message.key, message.content, message.thinking, calls

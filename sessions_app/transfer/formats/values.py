@@ -1,0 +1,77 @@
+"""Takes values of unknown JSON for what they should be, and for empty if they are not. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+_MILLISECONDS_FROM = 1e11
+"""Larger times are in milliseconds: in seconds they would be in the year 5138."""
+
+
+def as_object(value: object) -> Mapping[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> Sequence[Any]:
+    """Return a JSON array; an empty one for anything else."""
+    return value if isinstance(value, list) else ()
+
+
+def as_text(value: object) -> str:
+    """Return a text; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def objects(value: object) -> Sequence[Mapping[str, Any]]:
+    """Return those elements of a JSON array that are objects."""
+    return [each for each in as_list(value) if isinstance(each, dict)]
+
+
+def first_text(*values: object) -> str:
+    """Return the first text that is not blank; an empty one if there is none."""
+    return next((each for each in values if isinstance(each, str) and each.strip()), "")
+
+
+def joined(*texts: str, between: str = "\n\n") -> str:
+    """Return the texts as one, without those that are blank."""
+    return between.join(text for text in texts if text.strip())
+
+
+def as_time(value: object) -> str | None:
+    """Return a time as it is stored: UTC, ISO 8601 with microseconds.
+
+    Args:
+        value: Seconds or milliseconds since 1970, or ISO 8601; None is returned for anything else.
+    """
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            seconds = value / 1000 if value > _MILLISECONDS_FROM else float(value)
+            if not math.isfinite(seconds):
+                return None
+            moment = datetime.fromtimestamp(seconds, UTC)
+        else:
+            return None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.isoformat(timespec="microseconds")
+
+
+def as_arguments(value: object) -> Mapping[str, Any]:
+    """Return the arguments of a tool call; a text that is no JSON object becomes ``input``."""
+    if isinstance(value, dict):
+        return value
+    text = as_text(value)
+    if not text.strip():
+        return {}
+    try:
+        parsed = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return {"input": text}
+    return parsed if isinstance(parsed, dict) else {"input": text}

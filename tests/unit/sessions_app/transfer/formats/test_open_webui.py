@@ -1,0 +1,54 @@
+"""Open WebUI's export: items of answers, and the HTML that older ones have in their place."""
+
+import pytest
+
+from sessions_app.transfer.formats.conversation import GivenFile, UnusableEntry
+from sessions_app.transfer.formats.open_webui import parse
+from tests.unit.sessions_app.transfer.formats.exports import entries_of, said
+
+(CHAT,) = entries_of("open_webui")
+
+
+def test_the_items_of_an_answer_are_taken_and_not_their_repetition() -> None:
+    found = parse(CHAT)
+    (branch,) = found.branches
+    assert said(branch) == [
+        ("user", "Weather in Graz?"),
+        ("assistant", ""),
+        ("tool", "rain"),
+        ("assistant", "It rains."),
+    ]
+    question, call, result, _ = branch.messages
+    assert question.files == [
+        GivenFile(name="image", data=b"hello"),
+        GivenFile(name="map.pdf", pointer="map.pdf"),
+    ]
+    assert call.thinking == "I should ask."
+    assert call.tool_calls[0].arguments == {"city": "Graz"}
+    assert (result.tool_name, result.tool_call_id) == ("weather", "call_1")
+    assert (found.title, found.model, found.pinned, found.archived) == (
+        *("Pinned weather", "qwen3:14b"),
+        *(True, False),
+    )
+
+
+def test_older_answers_have_thoughts_and_calls_in_their_text() -> None:
+    _, other = parse(CHAT, all_branches=True).branches
+    assert said(other)[1:] == [("assistant", ""), ("tool", "sunny"), ("assistant", "Sunny.")]
+    call = other.messages[1]
+    assert call.thinking == 'Ask the "tool".'
+    assert call.tool_calls[0].arguments == {"city": "Graz"}
+
+
+def test_blocks_without_an_end_are_text() -> None:
+    content = '<details type="reasoning">' * 20_000
+    messages = {"a": {"role": "assistant", "content": content}}
+    found = parse({"id": "1", "chat": {"history": {"messages": messages}}})
+    assert said(found.branches[0]) == [("assistant", content)]
+
+
+def test_an_entry_that_is_broken_is_refused() -> None:
+    with pytest.raises(UnusableEntry, match=r"chat\.history\.messages"):
+        parse({"id": "1", "chat": {"history": {}}})
+    with pytest.raises(UnusableEntry, match="no id"):
+        parse({"chat": {"history": {"messages": {}}}})

@@ -1,0 +1,32 @@
+"""Exports are recognised by their shape, whatever their files are called."""
+
+import pytest
+
+from sessions_app.transfer.formats.conversation import ImportedConversation, UnusableEntry
+from sessions_app.transfer.formats.recognition import SOURCES, parse
+from tests.unit.sessions_app.transfer.formats.exports import entries_of
+
+FOREIGN = [source for source in SOURCES if source not in ("auto", "mochi")]
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_every_export_is_recognised_and_taken_for_no_other(source: str) -> None:
+    entry = entries_of(source)[0]
+    found = parse(entry)
+    assert isinstance(found, ImportedConversation)
+    assert found.source == source
+    for other in SOURCES:
+        if other not in ("auto", source):
+            with pytest.raises(UnusableEntry, match=f"export of {other}"):
+                parse(entry, other)
+
+
+@pytest.mark.parametrize("entry", [None, [], "text", 5])
+def test_what_is_no_object_is_refused(entry: object) -> None:
+    with pytest.raises(UnusableEntry, match="no JSON object"):
+        parse(entry)
+
+
+def test_what_is_of_no_known_shape_is_refused() -> None:
+    with pytest.raises(UnusableEntry, match="no known export"):
+        parse({"projects": []})

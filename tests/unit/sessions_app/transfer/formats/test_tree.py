@@ -1,0 +1,34 @@
+"""Ways through trees: circles end, missing parents begin, branches are bounded."""
+
+from collections.abc import Sequence
+
+from sessions_app.transfer.formats.conversation import ImportedMessage
+from sessions_app.transfer.formats.tree import MOST_BRANCHES, branches_of, leaves_of, path_to
+
+
+def read(path: Sequence[str]) -> Sequence[ImportedMessage]:
+    return [ImportedMessage(role="user", key=node, content=node) for node in path]
+
+
+def test_a_path_ends_at_a_missing_parent_and_at_a_circle() -> None:
+    assert path_to("c", {"a": "lost", "b": "a", "c": "b"}) == ("a", "b", "c")
+    assert path_to("b", {"a": "b", "b": "a"}) == ("a", "b")
+    assert path_to("a", {"a": "a"}) == ("a",)
+
+
+def test_leaves_are_what_nothing_follows() -> None:
+    assert leaves_of({"a": None, "b": "a", "c": "a"}) == ("b", "c")
+
+
+def test_without_a_current_node_the_last_leaf_is_shown() -> None:
+    parents = {"a": None, "b": "a", "c": "a"}
+    (shown,), left_out = branches_of(parents, "lost", read, all_branches=False)
+    assert [message.key for message in shown.messages] == ["a", "c"]
+    assert left_out == 0
+
+
+def test_branches_beyond_the_bound_are_counted() -> None:
+    parents: dict[str, str | None] = {"root": None}
+    parents |= {str(number): "root" for number in range(MOST_BRANCHES + 10)}
+    branches, left_out = branches_of(parents, "0", read, all_branches=True)
+    assert (len(branches) - 1, left_out) == (MOST_BRANCHES, 9)
