@@ -6,7 +6,8 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
-from sessions_app.http.schemas import COMPLETE, SessionDetailOut, SessionEntry, UnreadableOut
+from sessions_app.http.list_schemas import COMPLETE, UnreadableOut
+from sessions_app.http.schemas import SessionContents, SessionEntry
 from tools_app.schemas import InvalidToolOut, ToolOut
 
 _CODER: JsonDict = {
@@ -44,9 +45,7 @@ _CHAT: JsonDict = {
 
 
 # What a session looks like is said in one place.
-_SESSION = cast("dict[str, JsonDict]", SessionDetailOut.model_config["json_schema_extra"])[
-    "example"
-]
+_SESSION = cast("dict[str, JsonDict]", SessionContents.model_config["json_schema_extra"])["example"]
 
 
 def _example(value: JsonDict) -> ConfigDict:
@@ -112,7 +111,7 @@ class AgentChatsOut(Schema):
     complete: bool = COMPLETE
 
 
-class AgentChatDetailOut(SessionDetailOut):
+class AgentChatDetailOut(SessionContents):
     """A session of an agent with everything in it."""
 
     model_config = _example({**_SESSION, "agent_name": "coder"})

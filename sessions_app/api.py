@@ -20,6 +20,7 @@ from sessions_app.format.to_json import (
 )
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.list_params import SessionListParams, metadata_filters
+from sessions_app.http.list_schemas import SessionListOut
 from sessions_app.http.request_schemas import (
     ForkIn,
     SessionCreateIn,
@@ -28,7 +29,6 @@ from sessions_app.http.request_schemas import (
 )
 from sessions_app.http.schemas import (
     SessionDetailOut,
-    SessionListOut,
     SessionOut,
     SessionSavedOut,
     SystemPromptOut,
@@ -45,7 +45,8 @@ router = Router(tags=["sessions"])
     description=(
         "Most recently updated first, or as `sort` and `order` say. `cursor` of the next page is "
         "`next_cursor` of this one: what changes meanwhile shifts nothing. `metadata.key=value` "
-        "leaves sessions whose metadata have that value (numbers and others as JSON). Files that "
+        "leaves sessions whose metadata have that value (numbers and others as JSON). `state` says "
+        "what goes on in each, in any process. Files that "
         "can't be read are listed under `unreadable`; they are left untouched. `complete` is false "
         "while the server still looks for sessions."
     ),
@@ -55,13 +56,18 @@ async def list_sessions(
     request: HttpRequest, wanted: Annotated[SessionListParams, Query()]
 ) -> HttpResponseBase:
     """List sessions, page by page if wanted."""
-    sessions = get_services().sessions
+    services = get_services()
     filters = metadata_filters(request.GET)
 
     def work() -> dict[str, Any]:
-        page = sessions.list(**wanted.model_dump(), metadata=filters)
+        states = services.states.all()
+        page = services.sessions.list(
+            **wanted.model_dump(exclude={"state"}),
+            metadata=filters,
+            only=None if wanted.state is None else lambda one: states.of(one) == wanted.state,
+        )
         return {
-            "sessions": many_sessions(page.sessions),
+            "sessions": many_sessions(page.sessions, also=lambda one: {"state": states.of(one)}),
             "total": page.total,
             "unreadable": [{"file": item.file, "reason": item.reason} for item in page.unreadable],
             "complete": page.complete,
@@ -115,13 +121,20 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
     "/sessions/{session_id}",
     response={200: SessionDetailOut, (404, 500, 503): ENVELOPE},
     summary="Get a session",
-    description="Everything about it, with all its messages.",
+    description="Everything about it, with all its messages, and its `state`.",
     operation_id="get_session",
 )
 async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase:
     """Return a session as a whole."""
-    sessions = get_services().sessions
-    return await answer_by_reading(lambda: session_detail(sessions.get(session_id)))
+    services = get_services()
+
+    def work() -> dict[str, Any]:
+        session = services.sessions.get(session_id)
+        detail = session_detail(session)
+        messages = detail.pop("messages")
+        return {**detail, "state": services.states.of(session.metadata), "messages": messages}
+
+    return await answer_by_reading(work)
 
 
 @router.delete(

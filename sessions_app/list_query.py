@@ -19,6 +19,8 @@ from sessions_app.store.repository import Listing, Unreadable
 
 Sort = Literal["updated", "created", "title"]
 Order = Literal["asc", "desc"]
+State = Literal["running", "awaiting_approval", "due", "idle"]
+"""The states of a session, whose turn runs, or waits for a person, or whose summary is due."""
 _Place = tuple[str, str]
 
 _PLACES: Mapping[Sort, Callable[[SessionMetadata], _Place]] = {
@@ -40,6 +42,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
         pinned: Only those that are pinned, or are not; None for both.
         archived: Only those that are archived, or are not; None for both.
         metadata: Only those whose own metadata have these values, as text.
+        only: Only those for which this is true; None for all.
         sort: What they are ordered by; without a title, sessions stand by their preview.
         order: Which come first; None: newest, and titles from A to Z.
         limit: How many at most; None for all.
@@ -51,6 +54,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool | None = None
     archived: bool | None = None
     metadata: Mapping[str, str] = NO_EXTRA
+    only: Callable[[SessionMetadata], bool] | None = None
     sort: Sort = "updated"
     order: Order | None = None
     limit: int | None = None
@@ -69,6 +73,7 @@ class Wanted(TypedDict, total=False):
     pinned: bool | None
     archived: bool | None
     metadata: Mapping[str, str]
+    only: Callable[[SessionMetadata], bool] | None
     sort: Sort
     order: Order | None
     cursor: str | None
@@ -122,6 +127,8 @@ def _matching(sessions: Sequence[SessionMetadata], query: ListQuery) -> Sequence
         sessions = [one for one in sessions if bool(one.archived) is query.archived]
     for key, text in query.metadata.items():
         sessions = [one for one in sessions if _has(one.metadata, key, text)]
+    if query.only is not None:
+        sessions = list(filter(query.only, sessions))
     return sessions
 
 

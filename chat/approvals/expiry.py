@@ -6,7 +6,7 @@ close a question early; it can keep one open for longer only when no turn waits,
 measures by its own monotonic clock. A clock never answers a question, except with no.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from chat.approvals.confirmation import ApprovalDecision, Confirmation, read_moment, written
@@ -41,7 +41,18 @@ class Expiry:
 
     def is_open(self, question: Confirmation) -> bool:
         """Return whether the question can be answered."""
-        return read_moment(question.created_at) <= self._now() < read_moment(question.expires_at)
+        return bool(self.still_open([question]))
+
+    def still_open(self, questions: Sequence[Confirmation]) -> list[Confirmation]:
+        """Return the questions that can be answered, for one look at the clock."""
+        if not questions:
+            return []
+        now = self._now()
+        return [
+            question
+            for question in questions
+            if read_moment(question.created_at) <= now < read_moment(question.expires_at)
+        ]
 
     def is_usable(self, approval: ApprovalDecision) -> bool:
         """Return whether the approval was given recently enough for a turn that resumes."""

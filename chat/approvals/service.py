@@ -6,10 +6,9 @@ from typing import Any
 
 from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.store import ConfirmationStore
+from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound
 from chat.storage.signals import Signals
-from sessions_app.calls import open_calls
-from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
 
@@ -75,7 +74,7 @@ class ConfirmationService:
 
     def _pending(self, session_id: str) -> Sequence[Confirmation]:
         session = self._repository.load(session_id)
-        return [asked for asked in self._store.pending(session_id) if _still_asked(session, asked)]
+        return [asked for asked in self._store.pending(session_id) if still_asked(session, asked)]
 
     def _decide(
         self,
@@ -88,7 +87,7 @@ class ConfirmationService:
         gone = [
             asked.confirmation_id
             for asked in self._store.pending(session_id)
-            if not _still_asked(session, asked)
+            if not still_asked(session, asked)
         ]
         if confirmation_id in gone:
             self._store.withdraw(session_id, gone)
@@ -102,13 +101,3 @@ class ConfirmationService:
         claim = self._repository.claim_of(confirmation.session_id)
         if claim is not None and claim.alive and claim.turn_id == confirmation.turn_id:
             self._signals.send(confirmation.turn_id, "confirm")
-
-
-def _still_asked(session: Session, asked: Confirmation) -> bool:
-    """Return whether the message that asked is still there: it may have been edited away.
-
-    An agent's message is in the agent's session; it asks while a call of an agent is open.
-    """
-    if asked.agent_name is not None:
-        return bool(open_calls(session.messages))
-    return any(message.message_id == asked.message_id for message in session.messages)

@@ -13,7 +13,7 @@ tool has run, and what is ``used`` never runs again.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ from chat.approvals.confirmation import (
 )
 from chat.approvals.expiry import Expiry, utc_clock
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
-from chat.storage.records import Records
+from chat.storage.records import StampedRecords
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.messages import ToolCall
@@ -56,7 +56,7 @@ class ConfirmationStore:
 
     def __init__(
         self,
-        records: Records,
+        records: StampedRecords,
         *,
         timeout_seconds: float,
         now: Callable[[], datetime] = utc_clock,
@@ -245,6 +245,18 @@ class ConfirmationStore:
         return sorted(
             self._open(session_id), key=lambda question: (question.created_at, question.call_index)
         )
+
+    def stamps(self) -> Mapping[str, Hashable]:
+        """Return the sessions that may ask something, each with a stamp of what is kept of it.
+
+        ``pending`` says the same as before while the stamp is the same, but for questions whose
+        time is over by now: ``still_open`` tells.
+        """
+        return self._records.stamps()
+
+    def still_open(self, questions: Sequence[Confirmation]) -> list[Confirmation]:
+        """Return those of some pending questions whose time is not over."""
+        return self._expiry.still_open(questions)
 
     def discard_session(self, session_id: str) -> None:
         """Forget everything about a session."""

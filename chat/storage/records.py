@@ -1,6 +1,6 @@
 """Declares the port for small records of sessions, in which approvals and responses are kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 TURN_NAMES = "[0-9a-f]{20}"
@@ -47,4 +47,14 @@ class Records(Protocol):
         """Forget names of which no record has changed since then (seconds since 1970).
 
         A name with a foreign record (of a newer server) stays. Returns how many were forgotten.
+        """
+
+
+class StampedRecords(Records, Protocol):
+    """Keeps records, and says cheaply which sessions have new ones."""
+
+    def stamps(self) -> Mapping[str, Hashable]:
+        """Return the sessions that have records, each with a stamp that differs after each ``put``.
+
+        Sessions whose records all ended by themselves may be among them.
         """

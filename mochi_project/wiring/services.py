@@ -12,6 +12,7 @@ from functools import partial
 from django.conf import settings as django_settings
 
 from agents_app.catalogue import AgentCatalogue
+from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnRegistry
@@ -26,6 +27,7 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
+from mochi_project.wiring.activity import build_states
 from mochi_project.wiring.agents import (
     AgentServices,
     build_agent_folders,
@@ -44,7 +46,7 @@ from mochi_project.wiring.storage import (
     build_signals,
     build_storage,
 )
-from mochi_project.wiring.summaries import build_summaries, build_supervisor
+from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
 from mochi_project.wiring.turns import TurnBuilder
 from models_app.catalogue import ModelCatalogue
@@ -74,6 +76,7 @@ class Services:
     preparer: TurnPreparer
     turns: TurnRegistry
     chat: ChatService
+    states: StateReader
     confirmations: ConfirmationService
     housekeeper: Housekeeper
     summaries: SummaryService
@@ -140,8 +143,7 @@ def build_services(settings: MochiSettings) -> Services:
     preparer = replace(preparer, delegate=agents.delegate)
     signals = build_signals(settings, cluster)
     builder = TurnBuilder(settings, preparer=preparer, signals=signals, threads=threads)
-    on_answer = summaries.notice_answer if summaries.enabled else None
-    saved = builder.build(storage, questions, on_answer=on_answer)
+    saved = builder.build(storage, questions, on_answer=build_notice(summaries))
     ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
     return Services(
         settings=settings,
@@ -153,6 +155,7 @@ def build_services(settings: MochiSettings) -> Services:
         turns=saved.turns,
         chat=_build_chat(settings, saved, ephemeral.conversations, cluster),
         confirmations=saved.confirmations,
+        states=build_states(storage, questions),
         housekeeper=_build_housekeeper(
             settings,
             storage=storage,

@@ -1,5 +1,7 @@
 """Builds the service that summarizes sessions in the background, and what keeps its worker."""
 
+from collections.abc import Callable
+
 from chat.approvals.store import ConfirmationStore
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.failures import SummaryFailures
@@ -44,6 +46,11 @@ def build_summaries(
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,
     )
+
+
+def build_notice(summaries: SummaryService) -> Callable[[str], None] | None:
+    """Build what is called with the session of every answer; None where nobody summarizes."""
+    return summaries.notice_answer if summaries.enabled else None
 
 
 def build_supervisor(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sessions_app.errors import ValidationFailed
 from sessions_app.labels import METADATA_KEYS
-from sessions_app.list_query import Order, Sort
+from sessions_app.list_query import Order, Sort, State
 
 _PREFIX = "metadata."
 
@@ -23,6 +23,7 @@ class SessionListParams(Schema):
     q: str = Field("", max_length=500, description="Text in title, preview, summary, topics")
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned")
     archived: bool | None = Field(None, description="Only those that are, or are not, archived")
+    state: State | None = Field(None, description="Only those in this state")
     sort: Sort = Field("updated", description="By time of change or creation, or by title")
     order: Order | None = Field(None, description="`desc`, for titles `asc`, unless given")
     cursor: str | None = Field(

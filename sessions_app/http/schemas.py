@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sessions_app.list_query import State
 from sessions_app.messages import MESSAGE_TYPES, Attachment, ToolCall, Usage, UserMessage
 
 _SESSION: dict[str, Any] = {
@@ -39,6 +40,27 @@ _ANSWER: dict[str, Any] = {
     "timestamp": "2026-01-15T10:35:00.000000+00:00",
     "eval_count": 12,
     "prompt_eval_count": 45,
+}
+_DETAIL: dict[str, Any] = {
+    **_SESSION,
+    "summary": _SUMMARY,
+    "summary_model": None,
+    "context_window_config": {
+        "dynamic_enabled": True,
+        "current_window": 8192,
+        "last_adjustment": "initial_setup",
+        "adjustment_history": [],
+        "manual_override": False,
+    },
+    "format_version": "1.3",
+    "preview": _USER_MESSAGE["content"],
+    "messages": [_USER_MESSAGE, _ANSWER],
+}
+LISTED_SESSION: dict[str, Any] = {
+    **{key: value for key, value in _SESSION.items() if "settings" not in key},
+    "summary": _SUMMARY,
+    "preview": _USER_MESSAGE["content"],
+    "state": "idle",
 }
 _PROMPT = "You are a helpful assistant."
 
@@ -248,26 +270,18 @@ class SessionSavedOut(SessionOut):
     )
 
 
-class SessionDetailOut(SessionOut):
+STATE: State = Field(
+    description=(
+        "What goes on in it, in any process: a question to a person waits for an answer "
+        "(`awaiting_approval`), a turn runs, a summary is `due`, or nothing does (`idle`)"
+    )
+)
+
+
+class SessionContents(SessionOut):
     """A session with everything in it."""
 
-    model_config = _example(
-        {
-            **_SESSION,
-            "summary": _SUMMARY,
-            "summary_model": None,
-            "context_window_config": {
-                "dynamic_enabled": True,
-                "current_window": 8192,
-                "last_adjustment": "initial_setup",
-                "adjustment_history": [],
-                "manual_override": False,
-            },
-            "format_version": "1.3",
-            "preview": _USER_MESSAGE["content"],
-            "messages": [_USER_MESSAGE, _ANSWER],
-        }
-    )
+    model_config = _example(_DETAIL)
 
     summary: Summary | None
     summary_model: str | None
@@ -275,6 +289,14 @@ class SessionDetailOut(SessionOut):
     format_version: str
     preview: str | None = Field(description="Beginning of the first user message")
     messages: list[MessageOut]
+
+
+class SessionDetailOut(SessionContents):
+    """A session with everything in it, and what goes on in it."""
+
+    model_config = _example({**_DETAIL, "state": "idle"})
+
+    state: State = STATE
 
 
 class SessionEntry(SessionLabels):
@@ -289,41 +311,12 @@ class SessionEntry(SessionLabels):
     preview: str | None = Field(description="The first user message, 100 characters at most")
 
 
-class UnreadableOut(BaseModel):
-    """A session file that can't be read."""
+class ListedSessionOut(SessionEntry):
+    """A session in a list, and what goes on in it."""
 
-    file: str
-    reason: str
+    model_config = _example(LISTED_SESSION)
 
-
-COMPLETE: bool = Field(
-    True, description="Whether these are all; false while an index of them is made anew"
-)
-
-
-class SessionListOut(BaseModel):
-    """A page of sessions."""
-
-    model_config = _example(
-        {
-            "sessions": [
-                {
-                    **{key: value for key, value in _SESSION.items() if "settings" not in key},
-                    "summary": _SUMMARY,
-                    "preview": _USER_MESSAGE["content"],
-                }
-            ],
-            "total": 1,
-            "unreadable": [{"file": "00000000ff.json", "reason": "empty"}],
-            "complete": True,
-        }
-    )
-
-    sessions: list[SessionEntry]
-    total: int = Field(description="How many sessions match, on all pages")
-    unreadable: list[UnreadableOut]
-    complete: bool = COMPLETE
-    next_cursor: str | None = Field(None, description="`cursor` of the next page, if there is one")
+    state: State = STATE
 
 
 class MessagesOut(BaseModel):

@@ -109,6 +109,9 @@ class MemoryRecords:
             changed[session] = max(changed.get(session, 0), at)
         return [session for session, at in changed.items() if at <= unchanged_since]
 
+    def stamps(self) -> dict[str, object]:
+        return {session: object() for session, _, _ in list(self._records)}
+
     def kinds(self, session_id: str) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for session, name, kind in list(self._records):

@@ -9,7 +9,7 @@ import pytest
 from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided
 from chat.storage.files.records import FileRecords
-from chat.storage.records import Records
+from chat.storage.records import Records, StampedRecords
 from chat.storage.redis.records import RedisRecords
 from sessions_app.messages import ToolCall
 from sessions_app.store.objects.records import ObjectRecords
@@ -60,6 +60,19 @@ def test_the_sessions_that_have_had_no_news_are_listed(records: Records) -> None
     records.put(OTHER_SESSION, NAME, "asked", b"{}")
     assert sorted(records.sessions(LATER)) == sorted([SESSION, OTHER_SESSION])
     assert list(records.sessions(LATER - 7200)) == []
+
+
+@pytest.mark.parametrize("records", ["files", "memory", "redis"], indirect=True)
+def test_a_sessions_stamp_differs_after_each_put(records: StampedRecords) -> None:
+    assert records.stamps() == {}
+    seen = set()
+    for kind in ("asked", "asked", "decided"):
+        records.put(SESSION, NAME, kind, b"{}")
+        assert list(records.stamps()) == [SESSION]
+        seen.add(records.stamps()[SESSION])
+    assert len(seen) == 3
+    records.discard(SESSION)
+    assert records.stamps() == {}
 
 
 def test_of_many_who_put_exclusively_exactly_one_succeeds(records: Records) -> None:

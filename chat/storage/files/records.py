@@ -6,7 +6,8 @@ Whatever else lies there is left alone.
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 
 RECORD_LIMIT = 64 << 20  # a model's arguments may be as long as a line of its answer
+CLOCK_TICK_NS = 2_000_000_000
+"""Within a tick of a file system's clock, a directory that changed twice may look as if it had
+changed once."""
 
 
 class FileRecords:
-    """Keeps the records of one directory; implements ``Records``.
+    """Keeps the records of one directory; implements ``StampedRecords``.
 
     Args:
         root: The directory; made when it is needed, with mode 0700.
@@ -46,6 +50,18 @@ class FileRecords:
                 with suppress(FileNotFoundError):
                     if is_session_id(entry.name) and entry.stat().st_mtime <= unchanged_since:
                         found.append(entry.name)
+        return found
+
+    def stamps(self) -> dict[str, Hashable]:
+        """Return the sessions that have records, each with a stamp that differs after each put."""
+        found: dict[str, Hashable] = {}
+        newest = time.time_ns() - CLOCK_TICK_NS
+        with suppress(FileNotFoundError), os.scandir(self._root) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if is_session_id(entry.name):
+                        changed = entry.stat(follow_symlinks=False).st_mtime_ns
+                        found[entry.name] = changed if changed < newest else object()
         return found
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:

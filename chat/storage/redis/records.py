@@ -1,10 +1,11 @@
 """Keeps the records of a session as one hash of Redis, whose fields are ``{name}.{kind}``.
 
-A hash ends by itself when nothing has been put into it for long enough.
+A hash ends by itself when nothing has been put into it for long enough. Beside the hashes a sorted
+set has their sessions, by the time of the last put in microseconds.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,25 +17,34 @@ TAG_BYTES = 16
 """The length of what is put before each record, so that a writer knows its own."""
 PASSAGE = 500  # keys that Redis looks at before it lets others go on
 
-_PUT = """
+_STAMP = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+redis.call('ZADD', KEYS[2], now, ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[3] * 1000)
+"""
+_PUT = f"""
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+{_STAMP}
 return 1
 """
-_PUT_NEW = """
+_PUT_NEW = f"""
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then
   if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+{_STAMP}
 return 1
 """
-_TAKE_BACK = """
+_TAKE_BACK = f"""
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
+{_STAMP}
 """
 
 
 class RedisRecords:
-    """Keeps the records of one storage; implements ``Records``.
+    """Keeps the records of one storage; implements ``StampedRecords``.
 
     Args:
         connection: Where they are.
@@ -49,6 +59,7 @@ class RedisRecords:
         self._connection = connection
         self._folder = folder
         self._kinds = frozenset(kinds)
+        self._stamps = connection.key(f"{folder}_stamps")
         self._milliseconds = max(1, round(seconds * 1000))
         self._put = connection.script(_PUT)
         self._put_new = connection.script(_PUT_NEW)
@@ -76,6 +87,13 @@ class RedisRecords:
             if milliseconds >= 0 and changed_at <= unchanged_since and is_session_id(session_id):
                 found.append(session_id)
         return found
+
+    def stamps(self) -> dict[str, Hashable]:
+        """Return the sessions that have records, each with a stamp that differs after each put."""
+        with self._connection.translated():
+            client = self._connection.client
+            found: Any = client.zrange(self._stamps, 0, -1, withscores=True)
+        return {session_id.decode("utf-8", "replace"): score for session_id, score in found}
 
     def kinds(self, session_id: str) -> dict[str, set[str]]:
         """Return the session's names, each with the kinds of records that it has."""
@@ -119,7 +137,7 @@ class RedisRecords:
         except StorageError:
             if exclusive:
                 with suppress(StorageError):  # the first error says it all
-                    self._call(self._take_back, session_id, name, kind, value)
+                    self._call(self._take_back, session_id, name, kind, value, self._milliseconds)
             raise
         return bool(is_there)
 
@@ -127,7 +145,9 @@ class RedisRecords:
         """Forget everything about a session."""
         if is_session_id(session_id):
             with self._connection.translated():
-                self._connection.client.delete(self._key(session_id))
+                client = self._connection.client
+                client.delete(self._key(session_id))
+                client.zrem(self._stamps, session_id)
 
     def sweep(self, unchanged_since: float, is_foreign: Callable[[bytes], bool]) -> int:  # noqa: ARG002
         """Do nothing: Redis forgets a session's records by itself."""
@@ -142,7 +162,10 @@ class RedisRecords:
         *values: bytes | int,
     ) -> Any:
         with self._connection.translated():
-            return script(keys=[self._key(session_id)], args=[f"{name}.{kind}", *values])
+            return script(
+                keys=[self._key(session_id), self._stamps],
+                args=[f"{name}.{kind}", *values, session_id],
+            )
 
     def _key(self, session_id: str) -> str:
         return self._connection.key(self._folder, session_id)

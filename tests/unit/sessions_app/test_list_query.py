@@ -65,6 +65,13 @@ def test_sessions_are_filtered_by_what_a_client_remembers_of_them() -> None:
     assert ids(*sessions, metadata={"none": "null"}) == []
 
 
+def test_sessions_are_filtered_by_what_only_others_know_of_them() -> None:
+    sessions = made("a" * 10), made("b" * 10), made("c" * 10)
+    wanted = {"a" * 10, "c" * 10}
+    assert ids(*sessions, only=lambda one: one.session_id in wanted, limit=1) == ["c" * 10]
+    assert ids(*sessions, only=lambda one: one.session_id in wanted) == ["c" * 10, "a" * 10]
+
+
 @pytest.mark.parametrize(
     ("sort", "order", "expected"),
     [

@@ -11,6 +11,9 @@ from django.test import AsyncClient
 from pydantic import BaseModel
 
 from agents_app.errors import AgentInvalid
+from chat.activity.states import StateReader
+from chat.approvals.store import ConfirmationStore
+from chat.approvals.waiting import WaitingSessions
 from chat.summaries.service import SummaryService
 from mochi_project.wiring.services import install_services
 from models_app.catalogue import ModelCatalogue
@@ -22,6 +25,7 @@ from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.messages import ToolSpec
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
+from tests.contract.memory_storage import MemoryRecords
 from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
 
 URL = "/api/v1/sessions"
@@ -126,6 +130,12 @@ def client(
         agents=Agents(),
         tools=Tools(),
         agent_chats=chats,
+        states=StateReader(
+            manager.repository,
+            WaitingSessions(
+                ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
+            ),
+        ),
     )
     install_services(services)
     yield AsyncClient()

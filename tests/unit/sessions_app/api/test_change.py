@@ -7,6 +7,7 @@ import pytest
 from django.test import AsyncClient
 
 from sessions_app.http import schemas
+from sessions_app.http.list_schemas import SessionListOut
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata
 from tests.unit.sessions_app.api.conftest import JSON, NOW, URL, refused, shaped
@@ -203,7 +204,7 @@ async def test_a_session_is_called_pinned_and_put_away(client: AsyncClient, talk
     body = {"title": "The sea", "metadata": {"project": "x"}, "pinned": True, "archived": True}
     saved = shaped(await client.patch(url, body, content_type=JSON), 200, schemas.SessionSavedOut)
     assert saved.items() >= {**body, "titled_by": "person"}.items()
-    listed = shaped(await client.get(URL), 200, schemas.SessionListOut)["sessions"]
+    listed = shaped(await client.get(URL), 200, SessionListOut)["sessions"]
     [entry] = [one for one in listed if one["session_id"] == talk]
     assert entry.items() >= body.items()
     assert entry["updated_at"] == before["updated_at"]
@@ -262,16 +263,16 @@ async def test_a_list_is_filtered_ordered_and_paged(client: AsyncClient, talk: s
         ).json()["session_id"]
         for number, title in enumerate(["Zebra", "ant", "Bear"])
     ]
-    first = shaped(await client.get(f"{URL}?sort=title&limit=2"), 200, schemas.SessionListOut)
+    first = shaped(await client.get(f"{URL}?sort=title&limit=2"), 200, SessionListOut)
     rest = shaped(
         await client.get(f"{URL}?sort=title&cursor={first['next_cursor']}"),
         200,
-        schemas.SessionListOut,
+        SessionListOut,
     )
     entries = [*first["sessions"], *rest["sessions"]]
     assert [one["title"] for one in entries if "title" in one] == ["ant", "Bear", "Zebra"]
     assert "next_cursor" not in rest or rest["next_cursor"] is None
-    found = shaped(await client.get(f"{URL}?metadata.n=1"), 200, schemas.SessionListOut)
+    found = shaped(await client.get(f"{URL}?metadata.n=1"), 200, SessionListOut)
     assert [one["session_id"] for one in found["sessions"]] == [made[1]]
     for query in ("cursor=x", "sort=size", "order=up", "pinned=perhaps"):
         refused(await client.get(f"{URL}?{query}"), 422, "VALIDATION_ERROR")

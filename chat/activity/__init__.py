@@ -1,0 +1,1 @@
+"""Says what goes on in sessions, and streams what changes (docs/decisions/0073)."""

@@ -1,0 +1,70 @@
+"""Says what goes on in each session: a turn, a question to a person, a summary that is due."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from chat.approvals.waiting import Questions, WaitingSessions
+from sessions_app.list_query import State
+from sessions_app.session import SessionMetadata
+from sessions_app.store.repository import SessionRepository
+
+Asked = Mapping[str, Questions]
+
+
+class States:
+    """The states of all sessions at one moment.
+
+    Args:
+        running: The sessions with a turn that runs.
+        asked: What sessions ask people.
+        waiting: Says whether they still do.
+    """
+
+    def __init__(self, running: AbstractSet[str], asked: Asked, waiting: WaitingSessions) -> None:
+        self._running = running
+        self._asked = asked
+        self._waiting = waiting
+
+    def of(self, metadata: SessionMetadata) -> State:
+        """Return the state of a session.
+
+        A question counts before the turn that waits for its answer, and also without one: the turn
+        may have been suspended. A summary is due only where nothing else goes on.
+        """
+        session_id = metadata.session_id
+        asked = self._asked.get(session_id)
+        if asked is not None and self._waiting.asks(metadata, asked):
+            return "awaiting_approval"
+        if session_id in self._running:
+            return "running"
+        return "idle" if metadata.summary_due is None else "due"
+
+
+class StateReader:
+    """Reads the states of sessions, of turns in any process. All calls block.
+
+    Args:
+        repository: The sessions and their claims.
+        waiting: The sessions that ask something.
+    """
+
+    def __init__(self, repository: SessionRepository, waiting: WaitingSessions) -> None:
+        self._repository = repository
+        self._waiting = waiting
+
+    def all(self) -> States:
+        """Return the states of all sessions, for little: claims and questions are few."""
+        running = {claim.session_id for claim in self._repository.claims() if claim.alive}
+        return States(running, self._waiting.all(), self._waiting)
+
+    def of(self, metadata: SessionMetadata) -> State:
+        """Return the state of one session.
+
+        Raises:
+            SessionNotFound: It is gone.
+        """
+        session_id = metadata.session_id
+        claim = self._repository.claim_of(session_id)
+        running = {session_id} if claim is not None and claim.alive else set()
+        asked = self._waiting.of(session_id)
+        return States(running, {session_id: asked} if asked else {}, self._waiting).of(metadata)

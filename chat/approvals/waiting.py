@@ -1,0 +1,94 @@
+"""Finds the sessions that wait for an approval, for little however many there are."""
+
+import threading
+from collections.abc import Hashable, Mapping, Sequence
+
+from chat.approvals.confirmation import Confirmation
+from chat.approvals.store import ConfirmationStore
+from sessions_app.calls import open_calls
+from sessions_app.errors import SessionError
+from sessions_app.session import Session, SessionMetadata
+from sessions_app.store.repository import SessionReader
+
+Questions = Sequence[Confirmation]
+
+
+class WaitingSessions:
+    """Knows which sessions ask something, and reads again only what changed. All calls block.
+
+    Safe to use from several threads.
+
+    Args:
+        store: The questions.
+        sessions: The sessions: a message that asked may have been edited away since.
+    """
+
+    def __init__(self, store: ConfirmationStore, sessions: SessionReader) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[Hashable, Questions]] = {}
+        self._checked: dict[str, tuple[str, Questions, bool]] = {}
+
+    def all(self) -> Mapping[str, Questions]:
+        """Return the questions that can be answered now, by their sessions."""
+        stamps = self._store.stamps()
+        known = self._known
+        current: dict[str, tuple[Hashable, Questions]] = {}
+        found: dict[str, Questions] = {}
+        for session_id, stamp in stamps.items():
+            before = known.get(session_id)
+            if before is None or before[0] != stamp:
+                before = stamp, self._store.pending(session_id)
+            current[session_id] = before
+            if before[1]:
+                found[session_id] = before[1]
+        self._known = current
+        open_ones = self._store.still_open([each for asked in found.values() for each in asked])
+        still_open = {each.confirmation_id for each in open_ones}
+        with self._lock:
+            for session_id in self._checked.keys() - found.keys():
+                del self._checked[session_id]
+        return {
+            session_id: asked
+            for session_id, asked in found.items()
+            if any(each.confirmation_id in still_open for each in asked)
+        }
+
+    def of(self, session_id: str) -> Questions:
+        """Return the questions of one session that can be answered now."""
+        return self._store.pending(session_id)
+
+    def asks(self, metadata: SessionMetadata, asked: Questions) -> bool:
+        """Return whether a session still has what asked these questions.
+
+        It is read for that only if it has changed since, and once for each change.
+        """
+        if not asked:
+            return False
+        if metadata.updated_at <= min(each.created_at for each in asked):
+            return True
+        session_id = metadata.session_id
+        checked = self._checked.get(session_id)
+        if checked is None or checked[:2] != (metadata.updated_at, asked):
+            checked = metadata.updated_at, asked, self._reads_as_asking(session_id, asked)
+            with self._lock:
+                self._checked[session_id] = checked
+        return checked[2]
+
+    def _reads_as_asking(self, session_id: str, asked: Questions) -> bool:
+        try:
+            session = self._sessions.load(session_id)
+        except SessionError:  # gone just now, or it can't be read: nobody can answer
+            return False
+        return any(still_asked(session, each) for each in asked)
+
+
+def still_asked(session: Session, asked: Confirmation) -> bool:
+    """Return whether the message that asked is still there: it may have been edited away.
+
+    An agent's message is in the agent's session; it asks while a call of an agent is open.
+    """
+    if asked.agent_name is not None:
+        return bool(open_calls(session.messages))
+    return any(message.message_id == asked.message_id for message in session.messages)
