@@ -34,8 +34,8 @@ class AttachedFiles:
     def load(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Mapping[str, bytes]]:
         """Return the messages with texts in them, and the bytes of other attachments. Blocks.
 
-        What the model does not take, and what is gone, is only mentioned: a conversation goes on
-        after its model has changed.
+        What the model does not take, and what is gone or cut off, is only mentioned: a conversation
+        goes on after its model has changed.
         """
         files: dict[str, bytes] = {}
         return [self._loaded(message, files) for message in messages], files
@@ -56,6 +56,8 @@ class AttachedFiles:
         try:
             data = self.read(attachment.id)
         except AttachmentNotFound:
+            return mention(attachment, left_out=True)
+        if len(data) != attachment.size:  # damaged since it was kept: none is sent in half
             return mention(attachment, left_out=True)
         if attachment.media_type == TEXT:
             return named_block(attachment.name, data.decode("utf-8", "replace"))

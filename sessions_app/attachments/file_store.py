@@ -14,7 +14,7 @@ import msgspec
 
 from sessions_app.attachments.media_type import TEXT, image_size, image_type
 from sessions_app.attachments.received import ReceivedFile
-from sessions_app.attachments.store import StoredFile
+from sessions_app.attachments.store import ListedFile, StoredFile
 from sessions_app.errors import AttachmentNotFound, StorageError
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
@@ -79,6 +79,17 @@ class FileAttachmentStore:
                 left -= len(piece)
             return b"".join(pieces)
 
+    def list(self) -> Iterator[ListedFile]:
+        """Yield all files, in no order."""
+        with typed_errors():
+            for name, status in self._files():
+                yield ListedFile(f"sha256:{name}", status.st_size, status.st_mtime)
+
+    def unfinished(self, *, older_than_seconds: float) -> int:
+        """Return how many uploads left something half-written so long ago."""
+        with typed_errors():
+            return len(list(self._left_since(time.time() - older_than_seconds)))
+
     def renew(self, attachment_ids: Collection[str]) -> None:
         """Count files as used now, because a message is about to refer to them."""
         if not attachment_ids:
@@ -94,8 +105,9 @@ class FileAttachmentStore:
         """Remove the files that were not used for so long and that nobody refers to."""
         newest = time.time() - older_than_seconds
         with typed_errors():
-            _remove_old(f"{self._directory}/{INCOMING}", newest)
-            old = list(self._unused_since(newest))
+            for left in self._left_since(newest):
+                Path(left).unlink(missing_ok=True)
+            old = [name for name, status in self._files() if status.st_mtime <= newest]
             kept = referenced() if old else None
             if kept is None:
                 return 0
@@ -131,17 +143,20 @@ class FileAttachmentStore:
                 return True
         return False
 
-    def _unused_since(self, newest: float) -> Iterator[str]:
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the names of all files, and what the disk knows of them."""
         for folder in _entries(self._directory):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
-            for entry in _entries(folder.path):
-                if ID.fullmatch(f"sha256:{entry.name}") is None:
-                    continue
-                with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode) and status.st_mtime <= newest:
-                        yield entry.name
+            for entry, status in _regular_files(folder.path):
+                if ID.fullmatch(f"sha256:{entry.name}"):
+                    yield entry.name, status
+
+    def _left_since(self, newest: float) -> Iterator[str]:
+        """Yield the paths of what uploads left that were killed half-way."""
+        for entry, status in _regular_files(f"{self._directory}/{INCOMING}"):
+            if not entry.name.endswith(".lock") and status.st_mtime <= newest:
+                yield entry.path
 
     @contextlib.contextmanager
     def _opened(self, attachment_id: str) -> Iterator[int]:
@@ -156,7 +171,8 @@ class FileAttachmentStore:
                     raise AttachmentNotFound(attachment_id) from error
                 raise
             try:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or not status.st_size:  # nothing empty is kept
                     raise AttachmentNotFound(attachment_id)
                 yield descriptor
             finally:
@@ -220,11 +236,9 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _remove_old(directory: str, newest: float) -> None:
-    """Remove what uploads left that were killed half-way."""
+def _regular_files(directory: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
     for entry in _entries(directory):
         with contextlib.suppress(FileNotFoundError):
             status = entry.stat(follow_symlinks=False)
-            is_left = not entry.name.endswith(".lock") and status.st_mtime <= newest
-            if is_left and stat.S_ISREG(status.st_mode):
-                Path(entry.path).unlink()
+            if stat.S_ISREG(status.st_mode):
+                yield entry, status

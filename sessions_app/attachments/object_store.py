@@ -6,7 +6,7 @@ looks whether it is there; a sweep moves it to ``swept/<64 hex>``, and then look
 marked. One of the two sees the other (docs/decisions/0072).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from io import BytesIO, FileIO
 from mmap import ACCESS_READ, mmap
 from tempfile import TemporaryFile
@@ -16,11 +16,11 @@ import msgspec
 from sessions_app.attachments.file_store import ID
 from sessions_app.attachments.media_type import HEAD_BYTES, TEXT, image_size, image_type
 from sessions_app.attachments.received import ReceivedFile
-from sessions_app.attachments.store import StoredFile
+from sessions_app.attachments.store import ListedFile, StoredFile
 from sessions_app.errors import AttachmentNotFound, StorageUnavailable
 from sessions_app.store.atomic import typed_errors
 from sessions_app.store.objects.documents import put_whole
-from sessions_app.store.objects.store import ObjectExists, ObjectMissing, ObjectStore
+from sessions_app.store.objects.store import ListedObject, ObjectExists, ObjectMissing, ObjectStore
 
 _HEADER_BYTES = 256 * 1024
 """Enough for the size that an image declares; a JPEG may have some segments before it."""
@@ -67,6 +67,16 @@ class ObjectAttachmentStore:
             except ObjectMissing as error:
                 raise AttachmentNotFound(attachment_id) from error
         return self._part(attachment_id, start, length)[0]
+
+    def list(self) -> Iterator[ListedFile]:
+        """Yield all files, in no order."""
+        for folder, name, item in self._objects():
+            if folder == name[:2]:
+                yield ListedFile(f"sha256:{name}", item.size, item.modified_at)
+
+    def unfinished(self, *, older_than_seconds: float) -> int:  # noqa: ARG002 - the port's
+        """Return 0: what is half-written has no name."""
+        return 0
 
     def renew(self, attachment_ids: Collection[str]) -> None:
         """Count files as used now, because a message is about to refer to them."""
@@ -148,15 +158,19 @@ class ObjectAttachmentStore:
         files: dict[str, float] = {}
         used: dict[str, float] = {}
         swept: dict[str, float] = {}
+        for folder, name, item in self._objects():
+            times = {_USED: used, _SWEPT: swept, name[:2]: files}.get(folder)
+            if times is not None:
+                times[name] = item.modified_at
+        return files, used, swept
+
+    def _objects(self) -> Iterator[tuple[str, str, ListedObject]]:
+        """Yield the objects that are named by a digest, each after its folder and its name."""
         for page in self._store.list():
             for item in page:
                 folder, _, name = item.key.rpartition("/")
-                if ID.fullmatch(f"sha256:{name}") is None:
-                    continue
-                times = {_USED: used, _SWEPT: swept, name[:2]: files}.get(folder)
-                if times is not None:
-                    times[name] = item.modified_at
-        return files, used, swept
+                if ID.fullmatch(f"sha256:{name}"):
+                    yield folder, name, item
 
     def _part(self, attachment_id: str, start: int, length: int | None) -> tuple[bytes, int]:
         """Return bytes of a file, and its size."""

@@ -1,6 +1,7 @@
 """Takes, finds and reads attachments for whoever runs in an event loop."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from functools import partial
 from typing import TypeVar
@@ -14,6 +15,10 @@ Result = TypeVar("Result")
 
 PIECE_BYTES = 128 * 1024
 """Bytes that are handed to a thread, or read in one, at once."""
+
+
+class AttachmentDamaged(Exception):
+    """The bytes of a file are not what its id says; ``mochi-server doctor`` tells more."""
 
 
 class AttachmentService:
@@ -115,6 +120,29 @@ class AttachmentService:
             start += wanted
             left = None if left is None else left - wanted
 
+    async def whole(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Yield all bytes in pieces, the last one only if they are what the id says.
+
+        Raises:
+            AttachmentNotFound: There is no such file.
+            AttachmentDamaged: These are other bytes.
+        """
+        digest, start = hashlib.sha256(), 0
+
+        def read() -> bytes:
+            piece = self.store.read(attachment.id, start, PIECE_BYTES)
+            digest.update(piece)
+            return piece
+
+        while start < attachment.size:
+            piece = await asyncio.to_thread(read)
+            start += PIECE_BYTES
+            is_last = start >= attachment.size
+            whole = _id_of(digest) == attachment.id if is_last else len(piece) == PIECE_BYTES
+            if not whole:
+                raise AttachmentDamaged(attachment.id)
+            yield piece
+
 
 def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: int) -> Attachment:
     """Keep bytes that are there as a whole, as ``AttachmentService.keep`` does. Blocks."""
@@ -126,6 +154,10 @@ def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: in
         writer.abandon()
         raise
     return attachment_of(stored, name)
+
+
+def _id_of(digest: "hashlib._Hash") -> str:
+    return f"sha256:{digest.hexdigest()}"
 
 
 def attachment_of(stored: StoredFile, name: str | None) -> Attachment:

@@ -4,7 +4,7 @@ A file is written once and never changed. Who refers to it is said by sessions a
 and repeated uploads share one file, and a file that nobody refers to is removed some time later.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 import msgspec
@@ -28,6 +28,20 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     width: int | None = None
     height: int | None = None
     is_new: bool = False
+
+
+class ListedFile(msgspec.Struct, frozen=True):
+    """A file as listings show it; whether it is whole is not looked at.
+
+    Attributes:
+        id: Its id.
+        size: In bytes.
+        written_at: When it was written or used last, by the store's clock.
+    """
+
+    id: str
+    size: int
+    written_at: float
 
 
 class AttachmentWriter(Protocol):
@@ -63,6 +77,12 @@ class AttachmentStore(Protocol):
 
     def read(self, attachment_id: str, start: int = 0, length: int | None = None) -> bytes:
         """Return bytes of a file, fewer than ``length`` only at its end."""
+
+    def list(self) -> Iterator[ListedFile]:
+        """Yield all files, in no order."""
+
+    def unfinished(self, *, older_than_seconds: float) -> int:
+        """Return how many uploads left something half-written so long ago; a sweep removes it."""
 
     def renew(self, attachment_ids: Collection[str]) -> None:
         """Count files as used now, because a message is about to refer to them."""

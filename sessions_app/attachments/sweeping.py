@@ -1,11 +1,11 @@
 """Removes attachments that no session refers to any more."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from sessions_app.attachments.references import attachments_in
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import SessionCorrupt, SessionNotFound
-from sessions_app.messages import AssistantMessage, Message
 from sessions_app.store.repository import SessionRepository
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -68,7 +68,8 @@ def _ids_of(repository: SessionRepository) -> set[str] | None:
         listed = {metadata.session_id for metadata in listing.sessions} - seen
         for session_id in listed:
             try:
-                found.update(ids_in(repository.load(session_id).messages))
+                messages = repository.load(session_id).messages
+                found.update(attachment.id for attachment in attachments_in(messages))
             except SessionNotFound:
                 continue
             except SessionCorrupt:
@@ -77,13 +78,3 @@ def _ids_of(repository: SessionRepository) -> set[str] | None:
         if listed <= seen:
             return found
     return None
-
-
-def ids_in(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the ids of attachments in messages, and in the answers that they replaced."""
-    for message in messages:
-        for attachment in message.attachments:
-            yield attachment.id
-        if isinstance(message, AssistantMessage):
-            for variant in message.variants:
-                yield from ids_in(variant)

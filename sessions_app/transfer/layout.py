@@ -9,10 +9,11 @@ Names are compared with these two patterns and are never used as paths.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from sessions_app.attachments.references import attachments_in
 from sessions_app.ids_and_clock import SESSION_ID
-from sessions_app.messages import AssistantMessage, Attachment, Message
+from sessions_app.messages import Attachment
 from sessions_app.session import Session
 
 ID_PREFIX = "sha256:"
@@ -46,12 +47,4 @@ def attachment_named(name: str) -> str | None:
 
 def attachments_of(session: Session) -> Sequence[Attachment]:
     """Return the references of a session's messages and of their variants, each file once."""
-    return tuple({each.id: each for each in _references(session.messages)}.values())
-
-
-def _references(messages: Sequence[Message]) -> Iterator[Attachment]:
-    for message in messages:
-        yield from message.attachments
-        if isinstance(message, AssistantMessage):
-            for variant in message.variants:
-                yield from _references(variant)
+    return tuple({each.id: each for each in attachments_in(session.messages)}.values())

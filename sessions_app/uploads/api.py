@@ -125,9 +125,8 @@ async def download_attachment(
         if span is None:
             return _out_of_range(found.size)
         whole = len(span) == found.size
-        response = StreamingHttpResponse(
-            service.pieces(found.id, span.start, len(span)), status=200 if whole else 206
-        )
+        pieces = service.whole(found) if whole else service.pieces(found.id, span.start, len(span))
+        response = StreamingHttpResponse(pieces, status=200 if whole else 206)
         response["Content-Length"] = str(len(span))
         if not whole:
             response["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{found.size}"

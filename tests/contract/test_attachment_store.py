@@ -198,6 +198,15 @@ def test_what_is_being_written_is_not_there_yet(store: AttachmentStore) -> None:
     assert kept(store, PICTURE).is_new
 
 
+def test_files_are_listed_with_their_sizes(store: AttachmentStore) -> None:
+    assert list(store.list()) == []
+    picture, text = kept(store, PICTURE), kept(store, b"a text")
+    store.renew([text.id])
+    listed = {file.id: file.size for file in store.list()}
+    assert listed == {picture.id: len(PICTURE), text.id: 6}
+    assert store.unfinished(older_than_seconds=0) == 0
+
+
 def test_a_sweep_removes_what_nobody_refers_to(store: AttachmentStore) -> None:
     used, unused = kept(store, PICTURE), kept(store, b"a text")
     assert store.sweep(lambda: {used.id}, older_than_seconds=0) == 1

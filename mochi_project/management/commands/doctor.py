@@ -15,6 +15,7 @@ from mochi_project.background.lock import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import names_at_start, variable_warnings
+from mochi_project.management.attachment_findings import attachments_finding
 from mochi_project.management.findings import Finding
 from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand
@@ -91,6 +92,7 @@ def _data(services: Services) -> Iterator[Finding]:
             yield Finding("file system", "note", f"{note}.")
     yield from _trust(settings)
     yield _counted("sessions", lambda: _sessions(services))
+    yield _counted("attachments", lambda: attachments_finding(services))
     yield _counted("turns", lambda: _turns(settings))
     yield _counted("system prompts", lambda: _prompts(services))
     yield _agents(settings)

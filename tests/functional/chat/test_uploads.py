@@ -155,6 +155,16 @@ def test_a_file_is_downloaded_whole_and_in_parts(chat):
     assert (head.status_code, head.headers["content-length"]) == (200, str(len(PICTURE)))
 
 
+def test_a_damaged_file_is_cut_off_instead_of_served_whole(chat, server):
+    data = images.png(padding=300_000, width=5)
+    kept = upload(chat, data).json()
+    name = kept["id"].removeprefix("sha256:")
+    (server.data_dir / "attachments" / name[:2] / name).write_bytes(data[:-1] + b"?")
+    with pytest.raises(httpx.RemoteProtocolError):
+        chat.http.get(f"/attachments/{kept['id']}")
+    assert upload(chat, PICTURE).status_code in {200, 201}
+
+
 @pytest.mark.parametrize(
     "page", [b"<script>alert(1)</script>", b"<svg xmlns='http://www.w3.org/2000/svg'/>"]
 )

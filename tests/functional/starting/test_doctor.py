@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from sessions_app.attachments.file_store import FileAttachmentStore
+from sessions_app.attachments.service import keep
+
 ROOT = Path(__file__).parents[3]
 DOCTOR = (sys.executable, str(ROOT / "manage.py"), "doctor")
 Run = Callable[..., Any]
@@ -55,6 +58,22 @@ def test_broken_files_are_counted_and_named(run: Run, tmp_path: Path) -> None:
     assert "0199f3a2b4c50000abcd.lines.broken" in left["detail"]
     assert "wait for sessions that are not in" in left["detail"]
     assert "9876543210" in left["detail"]
+
+
+def test_images_and_files_are_compared_with_their_names(run: Run, tmp_path: Path) -> None:
+    services = {"MOCHI_TEST_MODE": "true", "MOCHI_DATA_DIR": str(tmp_path)}
+    kept = [
+        keep(FileAttachmentStore(tmp_path / "attachments"), data, name=None, max_bytes=100)
+        for data in (b"whole", b"damaged")
+    ]
+    doctored = findings(run([*DOCTOR, "--json"], **services))["attachments"]
+    assert (doctored["state"], doctored["detail"][:7]) == ("ok", "2 files")
+    damaged = kept[1].id.removeprefix("sha256:")
+    (tmp_path / "attachments" / damaged[:2] / damaged).write_bytes(b"tampered")
+    doctored = findings(run([*DOCTOR, "--json"], **services))["attachments"]
+    assert doctored["state"] == "note"
+    assert kept[1].id in doctored["detail"]
+    assert kept[0].id not in doctored["detail"]
 
 
 def test_a_table_crops_no_name_of_a_file(run: Run, tmp_path: Path) -> None:

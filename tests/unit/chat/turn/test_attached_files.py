@@ -1,5 +1,7 @@
 """What a model gets of attachments: bytes, texts, or a mention."""
 
+import msgspec
+
 from chat.turn.attached_files import AttachedFiles, have_attachments, named_block
 from sessions_app.errors import AttachmentNotFound
 from sessions_app.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
@@ -50,6 +52,13 @@ def test_fences_in_a_text_do_not_end_its_block() -> None:
 def test_what_a_model_does_not_take_is_mentioned() -> None:
     contents, files = loaded(said("Read:", PAPER, CAT), blind=True)
     assert contents == ["Read:\n\n[file paper.pdf left out]\n\n[image cat.png left out]"]
+    assert files == {}
+
+
+def test_what_is_cut_off_is_mentioned_and_not_sent_in_half() -> None:
+    cut = [msgspec.structs.replace(each, size=each.size + 1) for each in (CAT, NOTES)]
+    contents, files = loaded(said("Look!", *cut))
+    assert contents == ["Look!\n\n[image cat.png left out]\n\n[file notes.md left out]"]
     assert files == {}
 
 

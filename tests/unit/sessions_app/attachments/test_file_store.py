@@ -48,6 +48,14 @@ def test_a_file_that_was_cut_off_is_replaced_when_it_is_sent_again(
     assert store.read(again.id) == DATA
 
 
+def test_a_file_that_was_emptied_is_not_there(store: FileAttachmentStore, tmp_path: Path) -> None:
+    attachment_id = kept(store).id
+    os.truncate(tmp_path / DIGEST[:2] / DIGEST, 0)
+    for ask in (store.stat, store.read):
+        with pytest.raises(AttachmentNotFound):
+            ask(attachment_id)
+
+
 def test_a_link_is_not_followed_and_is_replaced_when_its_file_is_sent_again(
     store: FileAttachmentStore, tmp_path: Path
 ) -> None:
@@ -103,6 +111,8 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_to_be_seen(
     (left,) = (tmp_path / INCOMING).iterdir()
     with pytest.raises(AttachmentNotFound):
         store.stat(f"sha256:{DIGEST}")
+    assert store.unfinished(older_than_seconds=3600) == 0
     os.utime(left, (1, 1))
+    assert store.unfinished(older_than_seconds=3600) == 1
     store.sweep(lambda: None, older_than_seconds=3600)
     assert not left.exists()

@@ -3,13 +3,13 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from sessions_app.attachments.file_store import FileAttachmentStore, FileAttachmentWriter
-from sessions_app.attachments.service import PIECE_BYTES, AttachmentService
+from sessions_app.attachments.service import PIECE_BYTES, AttachmentDamaged, AttachmentService
 from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, ValidationFailed
 from tests.unit.sessions_app.attachments import images
 
@@ -65,6 +65,35 @@ async def test_a_range_is_read_in_pieces(
     assert max(map(len, pieces)) <= PIECE_BYTES
     end = None if length is None else start + length
     assert b"".join(pieces) == PICTURE[start:end]
+
+
+async def test_all_bytes_are_read_in_pieces(service: AttachmentService) -> None:
+    found = await service.keep(PICTURE, name=None)
+    pieces = [piece async for piece in service.whole(found)]
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    assert b"".join(pieces) == PICTURE
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-1] + b"?"])
+async def test_the_end_of_a_damaged_file_is_not_given(
+    service: AttachmentService, folder: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    found = await service.keep(PICTURE, name=None)
+
+    def spoil() -> None:
+        (path,) = folder.glob(f"??/{found.id.removeprefix('sha256:')}")
+        path.write_bytes(damage(PICTURE))
+
+    await asyncio.to_thread(spoil)
+    read: list[bytes] = []
+
+    async def read_all() -> None:
+        async for piece in service.whole(found):
+            read.append(piece)  # noqa: PERF401 - what came before the error
+
+    with pytest.raises(AttachmentDamaged):
+        await read_all()
+    assert sum(map(len, read)) < len(PICTURE) - 1
 
 
 async def test_what_is_not_there_is_not_found(service: AttachmentService) -> None:

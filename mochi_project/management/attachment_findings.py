@@ -1,0 +1,48 @@
+"""Checks for ``mochi-server doctor`` whether images and files are there, and whole."""
+
+from collections.abc import Iterator, Sequence
+
+from mochi_project.management.findings import Finding
+from mochi_project.screen_text import printable
+from mochi_project.wiring.services import Services
+from mochi_project.wiring.storage import build_agent_storage
+from sessions_app.attachments.checking import AttachmentReport, check_attachments
+
+_MOST_NAMED = 5
+
+
+def attachments_finding(services: Services) -> Finding:
+    """Report what is damaged, gone, or left half-written; the newest files and sessions are read.
+
+    Raises:
+        StorageError: The store can't be asked.
+    """
+    agents = build_agent_storage(services.settings, services.stores.cluster)
+    repositories = [services.sessions.repository, agents.repository]
+    report = check_attachments(services.attachments.store, repositories)
+    notes = "; ".join(_notes(report))
+    if notes:
+        return Finding("attachments", "note", printable(notes))
+    counted = f"{report.files} files with {report.size:,} bytes"
+    return Finding("attachments", "ok", f"{counted}; the newest {report.hashed} are whole")
+
+
+def _notes(report: AttachmentReport) -> Iterator[str]:
+    if report.damaged:
+        yield (
+            "damaged, so that models and clients do not get them whole (remove their files and "
+            f"send them again, or restore them): {_named(report.damaged)}"
+        )
+    if report.missing:
+        missing = [f"{id_} (session {session})" for id_, session in report.missing.items()]
+        yield f"not there although messages have them (send them again): {_named(missing)}"
+    if report.unfinished:
+        yield (
+            f"{report.unfinished} uploads were broken off and left half a file, which is removed "
+            "after a day"
+        )
+
+
+def _named(items: Sequence[str]) -> str:
+    more = len(items) - _MOST_NAMED
+    return ", ".join(items[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
