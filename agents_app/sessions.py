@@ -23,31 +23,22 @@ def agent_of(metadata: SessionMetadata) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def sessions_of(called_by: str, chats: SessionManager) -> Sequence[str]:
-    """Return the ids of the agents' sessions that the calls of a session made. Blocks."""
-    return [
-        found.session_id
-        for found in chats.list().sessions
-        if isinstance(call := found.extra.get(CALLED_BY), Mapping)
-        and call.get("session_id") == called_by
-    ]
+def sessions_by_caller(chats: SessionManager) -> Mapping[str, Sequence[str]]:
+    """Return the ids of the agents' sessions, by the session whose calls made them. Blocks."""
+    found: dict[str, list[str]] = {}
+    for metadata in chats.list().sessions:
+        call = metadata.extra.get(CALLED_BY)
+        caller = call.get("session_id") if isinstance(call, Mapping) else None
+        if isinstance(caller, str):
+            found.setdefault(caller, []).append(metadata.session_id)
+    return found
 
 
-def delete_with_agents(session_id: str, sessions: SessionManager, chats: SessionManager) -> int:
-    """Delete a session and the agents' sessions that its calls made; return how many. Blocks.
+def delete_chats(found: Sequence[str], chats: SessionManager) -> int:
+    """Delete agents' sessions; return how many. Blocks.
 
     One in which an agent works for another session just now is kept.
-
-    Raises:
-        SessionNotFound: There is no such session.
-        SessionBusy: A turn is running in it.
     """
-    found = sessions_of(session_id, chats)
-    sessions.delete(session_id)
-    return _delete(found, chats)
-
-
-def _delete(found: Sequence[str], chats: SessionManager) -> int:
     deleted = 0
     for chat_id in found:
         with suppress(SessionBusy, SessionNotFound):
@@ -60,7 +51,7 @@ def forget_agents_of(session: Session, chats: SessionManager) -> None:
     """Delete the agents' sessions that the calls of a session made, if it called any. Blocks."""
     answers = (each for each in session.messages if isinstance(each, AssistantMessage))
     if any(call.name == AGENT_TOOL for answer in answers for call in answer.tool_calls):
-        _delete(sessions_of(session.session_id, chats), chats)
+        delete_chats(sessions_by_caller(chats).get(session.session_id, ()), chats)
 
 
 class AgentSessions:

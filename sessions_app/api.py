@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
 from agents_app.missing import missing_agents, missing_tools
-from agents_app.sessions import delete_with_agents
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import ValidationFailed
@@ -18,10 +17,12 @@ from sessions_app.format.to_json import (
     session_detail,
     session_overview,
 )
+from sessions_app.http.deletion_schemas import DeletionsOut
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.list_params import SessionListParams, metadata_filters
 from sessions_app.http.list_schemas import SessionListOut
 from sessions_app.http.request_schemas import (
+    DeleteIn,
     ForkIn,
     SessionCreateIn,
     SessionUpdateIn,
@@ -117,6 +118,38 @@ async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpRes
     return await answer(work, status=201)
 
 
+# Before the routes of one session, whose path fits, too.
+@router.post(
+    "/sessions/delete",
+    response={200: DeletionsOut, (422,): ENVELOPE},
+    summary="Delete several sessions",
+    description=(
+        "Says of each what became of it: `deleted`, `not_found` (it was not there), `busy` (a turn "
+        "runs on it) or `failed`, both with the `error`. Doing it twice is doing it once. With "
+        "`force` running turns are cancelled first."
+    ),
+    operation_id="delete_sessions",
+)
+async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any]:
+    """Remove several sessions."""
+    removed = await get_services().deletion.delete_many(
+        body.session_ids, force=body.force, agents=body.agents
+    )
+    return {
+        "results": [
+            {
+                "session_id": each.session_id,
+                "outcome": each.outcome,
+                "error": {"code": each.error.code, "message": each.error.message}
+                if each.error
+                else None,
+            }
+            for each in removed
+        ],
+        "deleted": sum(each.outcome == "deleted" for each in removed),
+    }
+
+
 @router.get(
     "/sessions/{session_id}",
     response={200: SessionDetailOut, (404, 500, 503): ENVELOPE},
@@ -142,8 +175,10 @@ async def get_session(request: HttpRequest, session_id: str) -> HttpResponseBase
     response={204: None, (404, 409, 422, 500): ENVELOPE},
     summary="Delete a session",
     description=(
-        "Removes its file for good, also one that can't be read. 409 while a turn runs. With "
-        "`?agents=true` the sessions of agents that it called go, too."
+        "Removes its file for good, also one that can't be read. 409 while a turn runs; with "
+        "`?force=true` that turn is cancelled first, wherever it runs, also while it waits for an "
+        "approval (409 if it has not ended within 30 seconds). With `?agents=true` the sessions of "
+        "agents that it called go, too."
     ),
     operation_id="delete_session",
 )
@@ -151,14 +186,10 @@ async def delete_session(
     request: HttpRequest,
     session_id: str,
     agents: Annotated[bool, Query(description="Whether agents' sessions go with it")] = False,
+    force: Annotated[bool, Query(description="Whether a running turn is cancelled first")] = False,
 ) -> Status[None]:
     """Remove a session."""
-    services = get_services()
-    if agents:
-        chats = services.agent_chats
-        await asyncio.to_thread(delete_with_agents, session_id, services.sessions, chats)
-    else:
-        await asyncio.to_thread(services.sessions.delete, session_id)
+    await get_services().deletion.delete(session_id, force=force, agents=agents)
     return Status(204, None)
 
 

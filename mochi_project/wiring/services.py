@@ -12,6 +12,7 @@ from functools import partial
 from django.conf import settings as django_settings
 
 from agents_app.catalogue import AgentCatalogue
+from agents_app.deletion import SessionDeletion
 from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
@@ -95,6 +96,11 @@ class Services:
     def given_files(self) -> FileKeeper:
         """Return what keeps the images and files of OpenAI's protocols."""
         return build_file_keeper(self.settings, self.attachments)
+
+    @property
+    def deletion(self) -> SessionDeletion:
+        """Return what deletes sessions, with what runs on them."""
+        return SessionDeletion(self.sessions, self.agent_chats, self.turns)
 
     async def conversations(self, session_id: str) -> Conversations:
         """Return what reaches the session with this id and its turns, saved or not."""

@@ -17,6 +17,10 @@ from sessions_app.session import (
 )
 from sessions_app.text_rules import MAX_PROMPT_LENGTH
 
+MOST_DELETED = 1000
+"""Sessions that one request deletes."""
+MOST_ID_CHARACTERS = 100
+
 _PROMPT = "You are a helpful assistant."
 _TOOLS: dict[str, Any] = {
     "tools": ["add_numbers", "get_current_time"],
@@ -216,3 +220,15 @@ class ForkIn(BaseModel):
         None, description="The last message that is copied; all of them unless given"
     )
     title: Title | None = Field(None, description="As the original's unless given")
+
+
+class DeleteIn(BaseModel):
+    """The sessions to delete."""
+
+    model_config = _request({"session_ids": ["a1b2c3d4e5", "0f9e8d7c6b"], "force": False})
+
+    session_ids: list[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)]] = Field(
+        min_length=1, max_length=MOST_DELETED, description="Which"
+    )
+    force: bool = Field(default=False, description="Whether running turns are cancelled first")
+    agents: bool = Field(default=False, description="Whether agents' sessions go with them")

@@ -1,7 +1,8 @@
 """``mochi-server sessions``: list, show, export, import, delete, check and copy sessions."""
 
+import asyncio
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.core.management.base import CommandError
 from rich.markdown import Markdown
 from rich.table import Column, Table
 
-from agents_app.sessions import delete_with_agents
+from agents_app.deletion import Deletion
 from mochi_project.management.copy_report import CopyReport
 from mochi_project.management.import_report import ImportReport, missing_sentence
 from mochi_project.management.reports import ReportCommand
@@ -52,13 +53,17 @@ class Command(ReportCommand):
             "import", help="take in sessions of a zip file that export --with-attachments wrote"
         )
         taking.add_argument("file", metavar="FILE", type=Path, help="the zip file")
-        delete = actions.add_parser("delete", help="delete a session for good, after asking")
+        delete = actions.add_parser("delete", help="delete sessions for good, after asking")
+        delete.add_argument("session_ids", metavar="session_id", nargs="+")
         delete.add_argument("--yes", action="store_true", help="do not ask")
         delete.add_argument(
             "--agents", action="store_true", help="delete the sessions of agents it called, too"
         )
+        delete.add_argument(
+            "--force", action="store_true", help="cancel turns that run on them first"
+        )
         check = actions.add_parser("check", help="read every session whole; fails if one is broken")
-        for action in (show, export, delete):
+        for action in (show, export):
             action.add_argument("session_id")
         copy = actions.add_parser(
             "copy", help="copy all that is kept to an object store or back, while no server runs"
@@ -168,17 +173,31 @@ class Command(ReportCommand):
             raise CommandError(printable(fault))
 
     def _delete(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
-        session_id = options["session_id"]
+        named = list(dict.fromkeys(options["session_ids"]))
         if not options["yes"]:
-            self._ask_person(sessions, session_id)
-        if options["agents"]:
-            delete_with_agents(session_id, sessions, get_services().agent_chats)
+            self._ask_person(sessions, named)
+        deletion = get_services().deletion
+        how = {"force": options["force"], "agents": options["agents"]}
+        if len(named) == 1:
+            asyncio.run(deletion.delete(named[0], **how))
+            if options["json"]:
+                self.print_json({"deleted": named[0]})
+            else:
+                self.stdout.write(f"Session {named[0]} is deleted.")
+            return
+        self._report(asyncio.run(deletion.delete_many(named, **how)), as_json=options["json"])
+
+    def _report(self, removed: Sequence[Deletion], *, as_json: bool) -> None:
+        """Say what became of several sessions; one that was not there is as good as deleted."""
+        if as_json:
+            self.print_json({each.session_id: each.outcome for each in removed})
         else:
-            sessions.delete(session_id)
-        if options["json"]:
-            self.print_json({"deleted": session_id})
-        else:
-            self.stdout.write(f"Session {session_id} is deleted.")
+            for each in removed:
+                said = "is deleted" if each.outcome == "deleted" else "is not there"
+                said = f"stays: {each.error.message}" if each.error else f"{said}."
+                self.stdout.write(printable(f"Session {each.session_id} {said}"))
+        if left := sum(each.error is not None for each in removed):
+            raise CommandError(f"{left} of {len(removed)} sessions could not be deleted.")
 
     def _copy(self, options: Mapping[str, Any]) -> None:
         try:  # no other command needs the libraries of object stores, which are an extra
@@ -204,9 +223,11 @@ class Command(ReportCommand):
         if fault := report.fault():
             raise CommandError(printable(fault))
 
-    def _ask_person(self, sessions: SessionManager, session_id: str) -> None:
-        count = len(sessions.get(session_id).messages)
-        what = f"session {session_id} with {count} {'message' if count == 1 else 'messages'}"
+    def _ask_person(self, sessions: SessionManager, named: Sequence[str]) -> None:
+        what = f"{len(named)} sessions"
+        if len(named) == 1:
+            count = len(sessions.get(named[0]).messages)
+            what = f"session {named[0]} with {count} {'message' if count == 1 else 'messages'}"
         question = f"Delete {what} for good?"
         if not self.confirm(question, unasked=f"This would delete {what}"):
             raise CommandError("Not deleted.")

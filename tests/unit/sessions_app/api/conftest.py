@@ -10,10 +10,12 @@ import pytest
 from django.test import AsyncClient
 from pydantic import BaseModel
 
+from agents_app.deletion import SessionDeletion
 from agents_app.errors import AgentInvalid
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
+from chat.errors import NoActiveTurn
 from chat.summaries.service import SummaryService
 from mochi_project.wiring.services import install_services
 from models_app.catalogue import ModelCatalogue
@@ -77,6 +79,19 @@ class Tools:
         return ToolListing(tools={"add_numbers": tool}, groups=groups, invalid=[invalid])
 
 
+class Turns:
+    """Turns on sessions, which end at once when they are cancelled."""
+
+    def __init__(self, manager: SessionManager) -> None:
+        self._repository = manager.repository
+
+    async def cancel(self, session_id: str, turn_id: str | None = None) -> None:
+        claim = await asyncio.to_thread(self._repository.claim_of, session_id)
+        if claim is None:
+            raise NoActiveTurn(session_id)
+        await asyncio.to_thread(self._repository.release, session_id, claim.turn_id)
+
+
 @pytest.fixture
 def provider() -> Provider:
     return Provider()
@@ -136,6 +151,7 @@ def client(
                 ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
             ),
         ),
+        deletion=SessionDeletion(manager, chats, Turns(manager)),
     )
     install_services(services)
     yield AsyncClient()

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app.http import schemas
+from sessions_app.http import deletion_schemas, schemas
 from sessions_app.http.list_schemas import SessionListOut
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata
-from tests.unit.sessions_app.api.conftest import JSON, NOW, URL, refused, shaped
+from tests.claims import claim_session
+from tests.unit.sessions_app.api.conftest import JSON, NOW, UNKNOWN_ID, URL, refused, shaped
 
 
 async def test_patch_changes_what_is_given_and_nothing_else(client: AsyncClient, talk: str) -> None:
@@ -176,6 +177,42 @@ async def test_a_deleted_session_is_gone_and_its_journals_are_told(
     assert (answer.status_code, answer.content) == (204, b"")
     assert deleted == [talk]
     refused(await client.get(f"{URL}/{talk}"), 404, "SESSION_NOT_FOUND")
+
+
+async def test_a_session_with_a_running_turn_is_deleted_when_that_is_forced(
+    client: AsyncClient, talk: str, manager: SessionManager
+) -> None:
+    await asyncio.to_thread(claim_session, manager.repository, talk, "t1")
+    refused(await client.delete(f"{URL}/{talk}"), 409, "SESSION_BUSY")
+    refused(await client.delete(f"{URL}/{talk}?force=false"), 409, "SESSION_BUSY")
+    assert (await client.delete(f"{URL}/{talk}?force=true")).status_code == 204
+    refused(await client.delete(f"{URL}/{talk}?force=true"), 404, "SESSION_NOT_FOUND")
+
+
+async def test_several_sessions_are_deleted_at_once(
+    client: AsyncClient, talk: str, manager: SessionManager
+) -> None:
+    other = (await asyncio.to_thread(manager.create, "qwen3:14b")).session_id
+    await asyncio.to_thread(claim_session, manager.repository, other, "t1")
+    named = {"session_ids": [talk, other, UNKNOWN_ID]}
+    answer = await client.post(f"{URL}/delete", named, content_type=JSON)
+    body = shaped(answer, 200, deletion_schemas.DeletionsOut)
+    assert [each["outcome"] for each in body["results"]] == ["deleted", "busy", "not_found"]
+    assert [each["error"] and each["error"]["code"] for each in body["results"]] == [
+        *(None, "SESSION_BUSY", None)
+    ]
+    assert body["deleted"] == 1
+    answer = await client.post(f"{URL}/delete", {**named, "force": True}, content_type=JSON)
+    body = shaped(answer, 200, deletion_schemas.DeletionsOut)
+    assert [each["outcome"] for each in body["results"]] == ["not_found", "deleted", "not_found"]
+
+
+@pytest.mark.parametrize("ids", [[], ["a1b2c3d4e5"] * 1001, ["x" * 101], "a1b2c3d4e5", [1]])
+async def test_what_names_no_sessions_or_too_many_deletes_none(
+    client: AsyncClient, talk: str, ids: object
+) -> None:
+    answer = await client.post(f"{URL}/delete", {"session_ids": ids}, content_type=JSON)
+    assert refused(answer, 422, "VALIDATION_ERROR")["field"].startswith("session_ids")
 
 
 @pytest.mark.parametrize(("query", "kept"), [("", 1), ("?agents=false", 1), ("?agents=true", 0)])

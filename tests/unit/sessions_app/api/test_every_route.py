@@ -105,6 +105,7 @@ def test_every_route_is_documented() -> None:
         "create_session",
         "get_session",
         "delete_session",
+        "delete_sessions",
         "update_session",
         "list_messages",
         "edit_message",

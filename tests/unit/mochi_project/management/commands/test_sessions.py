@@ -1,5 +1,6 @@
 """``manage.py sessions``: for people, and with ``--json`` for scripts."""
 
+import asyncio
 import json
 import os
 import pty
@@ -12,21 +13,36 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from agents_app.deletion import SessionDeletion
 from mochi_project.wiring.services import install_services
 from sessions_app.errors import SessionNotFound
 from sessions_app.list_query import SessionPage
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, append_messages
+from tests.claims import claim_session
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
+
+
+class Turns:
+    """Turns on sessions, which end at once when they are cancelled."""
+
+    def __init__(self, manager: SessionManager) -> None:
+        self._repository = manager.repository
+
+    async def cancel(self, session_id: str, turn_id: str | None = None) -> None:
+        claim = await asyncio.to_thread(self._repository.claim_of, session_id)
+        assert claim is not None
+        await asyncio.to_thread(self._repository.release, session_id, claim.turn_id)
 
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[SessionManager]:
     manager = SessionManager(sessions_dir=tmp_path / "chat_sessions")
     chats = SessionManager(sessions_dir=tmp_path / "agent_chats")
-    services: Any = SimpleNamespace(sessions=manager, agent_chats=chats)
+    deletion = SessionDeletion(manager, chats, Turns(manager))
+    services: Any = SimpleNamespace(sessions=manager, agent_chats=chats, deletion=deletion)
     install_services(services)
     yield manager
     install_services(None)
@@ -128,6 +144,21 @@ def test_agents_sessions_go_with_their_session_when_asked(
     )
     run("delete", talk, "--yes", *flags)
     assert len(chats.list().sessions) == kept
+
+
+def test_several_sessions_are_deleted_with_what_runs_on_them_when_told_so(
+    manager: SessionManager, talk: str
+) -> None:
+    busy = manager.create("qwen3:14b").session_id
+    claim_session(manager.repository, busy, "t1")
+    with pytest.raises(CommandError, match="1 of 3 sessions could not be deleted"):
+        run("delete", talk, busy, "ffffffffff", "--yes")
+    assert [each.session_id for each in manager.list_sessions()] == [busy]
+
+    told = json.loads(run("delete", talk, busy, "--yes", "--force", "--json"))
+
+    assert told == {talk: "not_found", busy: "deleted"}
+    assert not manager.list_sessions()
 
 
 def test_a_person_is_asked_before_a_session_is_deleted(

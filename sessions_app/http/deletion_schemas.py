@@ -1,0 +1,39 @@
+"""Declares the answer of the route that deletes several sessions."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class DeletionErrorOut(BaseModel):
+    """Why a session is still there."""
+
+    code: str
+    message: str
+
+
+class DeletionOut(BaseModel):
+    """The outcome for a session that was to be deleted."""
+
+    session_id: str
+    outcome: Literal["deleted", "not_found", "busy", "failed"]
+    error: DeletionErrorOut | None = Field(description="Why it is still there")
+
+
+class DeletionsOut(BaseModel):
+    """The outcomes, in the order of the request."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "results": [
+                    {"session_id": "a1b2c3d4e5", "outcome": "deleted", "error": None},
+                    {"session_id": "0f9e8d7c6b", "outcome": "not_found", "error": None},
+                ],
+                "deleted": 1,
+            }
+        }
+    )
+
+    results: list[DeletionOut]
+    deleted: int = Field(description="How many this request deleted")

@@ -1,0 +1,121 @@
+"""Sessions are deleted with what runs on them, through any worker, and from a shell."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CONFIRM = "tool_call_confirmation_required"
+TOOL = '''
+"""A tool that is never run."""
+
+__all__ = ["note"]
+
+
+def note(text: str) -> str:
+    """Write a line down.
+
+    Args:
+        text: The line.
+    """
+    return text
+'''
+
+
+@pytest.fixture(scope="module")
+def server(start_once):
+    """Return a server of two web processes, with a tool that needs approval."""
+    server = start_once("--workers", "2")
+    tools = server.data_dir / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "notes.py").write_text(TOOL)
+    return server
+
+
+@pytest.fixture
+def at_each_worker(server):
+    """Return a client of each of the two web processes."""
+    return [server.chat_with(worker) for worker in server.web_processes]
+
+
+def until(events, name):
+    for event in events:
+        if event.name == name:
+            return event
+    raise AssertionError(f"no {name}")
+
+
+def code_of(answer) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+@pytest.mark.parametrize("waits", ["for its model", "for an approval"])
+def test_a_session_is_deleted_with_its_turn_through_another_worker(
+    server, at_each_worker, script, waits
+):
+    owner, other = at_each_worker
+    owner.wait_for_tool("note")
+    session_id = owner.new_session(tool_settings={"tools": ["note"]})
+    if waits == "for its model":
+        message, sign = script("Half of it", stall_seconds=600, stall_after=1), "content_delta"
+    else:
+        call = {"tool_call": [{"name": "note", "args": {"text": "x"}}]}
+        message, sign = script(call, "Never.", per_request=True), CONFIRM
+    with owner.stream(session_id, message=message) as events:
+        until(events, sign)
+        url = f"/sessions/{session_id}"
+        assert code_of(other.http.delete(url)) == (409, "SESSION_BUSY")
+
+        assert other.http.delete(url, params={"force": "true"}).status_code == 204
+
+        assert [event.name for event in events][-2:] == ["cancelled", "done"]
+    for client in at_each_worker:
+        assert code_of(client.http.get(url)) == (404, "SESSION_NOT_FOUND")
+        answer = client.http.get(f"/chat/{session_id}/confirmations")
+        assert answer.status_code == 404 or answer.json()["confirmations"] == []
+    assert not (server.data_dir / "chat_sessions" / f"{session_id}.json").exists()
+
+
+def test_of_several_sessions_each_worker_tells_what_became_of_them(at_each_worker, script):
+    owner, other = at_each_worker
+    idle, running = owner.new_session(), owner.new_session()
+    body: dict[str, Any] = {"session_ids": [idle, running, "ffffffffff"]}
+    message = script("Half of it", stall_seconds=600, stall_after=1)
+    with owner.stream(running, message=message) as events:
+        until(events, "content_delta")
+        told = other.http.post("/sessions/delete", json=body).json()
+        assert [each["outcome"] for each in told["results"]] == ["deleted", "busy", "not_found"]
+        told = other.http.post("/sessions/delete", json={**body, "force": True}).json()
+        assert [each["outcome"] for each in told["results"]] == [
+            *("not_found", "deleted", "not_found")
+        ]
+        assert [event.name for event in events][-2:] == ["cancelled", "done"]
+
+
+def test_a_shell_deletes_sessions_with_the_turns_that_a_server_runs(server, chat, script):
+    idle, running = chat.new_session(), chat.new_session()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MOCHI_")}
+    environment |= {"MOCHI_DATA_DIR": str(server.data_dir), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "mochi_server", "sessions", "delete", idle, running]
+    message = script("Half of it", stall_seconds=600, stall_after=1)
+    with chat.stream(running, message=message) as events:
+        until(events, "content_delta")
+        ended = subprocess.run(
+            [*command, "--yes", "--force"],
+            env=environment,
+            cwd=server.data_dir,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert [event.name for event in events][-2:] == ["cancelled", "done"]
+    assert ended.stdout.splitlines() == [
+        f"Session {idle} is deleted.",
+        f"Session {running} is deleted.",
+    ]
