@@ -1,4 +1,4 @@
-"""Maps paths to views: the API, the files of its docs page, an envelope for every other path."""
+"""Maps paths to views: the API, its docs page, the chat page, an envelope for every other path."""
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -13,6 +13,7 @@ if not hasattr(settings, "MOCHI"):  # `include("mochi_project.urls")`
 from mochi_project.api import api
 from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
+from mochi_project.http.playground import file_view, index_view
 
 urlpatterns = [
     path("api/v1/docs/static/<str:name>", asset_view, name="docs-asset"),
@@ -21,6 +22,8 @@ urlpatterns = [
     URLResolver(
         RoutePattern("v1/"), "mochi_project.openai_api", app_name="ninja", namespace="openai"
     ),
+    path("", index_view, name="chat-page"),
+    path("<str:name>", file_view, name="chat-page-file"),
     # A route, not only ``handler404``: that one is reached by an exception and through a thread.
     re_path(r"", unknown_path_view),
 ]

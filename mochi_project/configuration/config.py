@@ -226,6 +226,10 @@ class MochiSettings(BaseModel):
     )
     insecure_no_auth: bool = Field(False, description="Listen beyond loopback without a token")
 
+    playground: bool | None = Field(
+        None, description="Serve the chat page at `/`; unless set, in test mode and on loopback"
+    )
+
     test_mode: bool = Field(False, description="Answer from a scripted model, offline")
     test_words_per_second: float = Field(
         50, ge=0, description="Pace of the scripted model; 0 is unpaced"
@@ -356,6 +360,13 @@ class MochiSettings(BaseModel):
     def is_loopback(self) -> bool:
         """Return whether only this machine can reach the server."""
         return self.unix_socket is not None or is_loopback(self.host)
+
+    @property
+    def serves_playground(self) -> bool:
+        """Return whether the chat page is served at ``/``."""
+        if self.playground is None:
+            return self.test_mode or self.is_loopback
+        return self.playground
 
     def _resolve(self, path: Path) -> Path:
         return (self.resolved_data_dir / path).resolve()

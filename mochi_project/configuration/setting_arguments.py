@@ -77,6 +77,7 @@ class SettingArguments(TypedDict, total=False):
     trusted_proxies: Sequence[str]
     root_path: str
     insecure_no_auth: bool
+    playground: bool | None
     test_mode: bool
     test_words_per_second: float
     test_model_url: str

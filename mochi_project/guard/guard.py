@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import orjson
 
 from dialects_app.openai.errors import speaks_openai
+from mochi_project import chat_page
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.errors import messages
@@ -30,9 +31,12 @@ from mochi_project.memory.large_bodies import leave_large_body
 
 MAX_HEAD_BYTES = 64 * 1024
 
-TOKEN_FREE_PATHS = frozenset(
-    {"/api/v1/health", "/api/v1/health/ready", "/api/v1/docs", "/api/v1/openapi.json"}
-)
+TOKEN_FREE_PATHS = chat_page.PATHS | {
+    "/api/v1/health",
+    "/api/v1/health/ready",
+    "/api/v1/docs",
+    "/api/v1/openapi.json",
+}
 UPLOAD_PATH = "/api/v1/attachments"
 FORM_BYTES = 64 * 1024
 """Of a form around an upload: its headers and fields."""

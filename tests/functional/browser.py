@@ -5,8 +5,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,28 +67,38 @@ class Tab:
         return [event["params"] for event in self.events if event["method"] == method]
 
 
-@asynccontextmanager
-async def opened_tab(folder: Path) -> AsyncIterator[Tab]:
-    """Start a browser whose profile is in a folder; yield a page whose network, console and log
-    are watched."""
+@contextmanager
+def running_browser(folder: Path) -> Iterator[Path]:
+    """Start a browser whose profile is in a folder; yield the profile, for :func:`tab_of`."""
     assert CHROMIUM is not None, "CI has to install Chromium"
     profile = folder / "profile"
-    process = await asyncio.to_thread(
-        subprocess.Popen,
+    process = subprocess.Popen(
         [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        async with _page_of(profile) as page:
-            yield page
+        yield profile
     finally:
         process.terminate()
-        await asyncio.to_thread(process.wait, timeout=20)
+        process.wait(timeout=20)
 
 
 @asynccontextmanager
-async def _page_of(profile: Path) -> AsyncIterator[Tab]:
+async def opened_tab(folder: Path) -> AsyncIterator[Tab]:
+    """Start a browser of its own for one page, as :func:`running_browser` and :func:`tab_of`."""
+    browser = running_browser(folder)
+    profile = await asyncio.to_thread(browser.__enter__)
+    try:
+        async with tab_of(profile) as tab:
+            yield tab
+    finally:
+        await asyncio.to_thread(browser.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def tab_of(profile: Path) -> AsyncIterator[Tab]:
+    """Open a page in a running browser; its network, console and log are watched."""
     port_file = profile / "DevToolsActivePort"
     async with asyncio.timeout(30):
         while not (await asyncio.to_thread(_text_of, port_file)).count("\n"):
@@ -102,6 +112,7 @@ async def _page_of(profile: Path) -> AsyncIterator[Tab]:
             for domain in ("Network", "Runtime", "Log", "Page"):
                 await page.call(f"{domain}.enable")
             yield page
+        await Tab(whole).call("Target.closeTarget", targetId=target)
 
 
 def _text_of(file: Path) -> str:

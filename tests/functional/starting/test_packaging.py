@@ -62,6 +62,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert all(f"{package}/py.typed" in names for package in PACKAGES)
     assert "License-Expression: MIT" in metadata
     assert "mochi-server = mochi_project.cli:main" in scripts
+    assert "mochi_project/chat-page/index.html" in names
     for command in ("runserver", "doctor"):
         assert f"mochi_project/management/commands/{command}.py" in names
 

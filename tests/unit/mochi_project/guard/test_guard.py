@@ -248,10 +248,13 @@ async def test_a_key_of_another_name_is_none(app: App) -> None:
         ("/api/v1/docs/", 401),
         ("/api/v1/docs/sessions", 401),
         ("//api/v1/health", 401),
-        ("/", 401),
+        ("/", 200),
+        ("/app.js", 200),
+        ("/app.js/", 401),
+        ("//", 401),
     ],
 )
-async def test_health_and_docs_need_no_token_and_nothing_else(
+async def test_health_docs_and_the_chat_page_need_no_token_and_nothing_else(
     app: App, path: str, status: int
 ) -> None:
     assert (await ask(Guard(app, settings(), token=TOKEN), path=path)).status == status

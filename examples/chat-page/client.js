@@ -1,0 +1,152 @@
+// Calls the server's API: requests, uploads, and streams that survive a lost connection.
+
+const API = new URL("api/v1/", document.baseURI);
+const ATTEMPTS = 6;
+
+/** An error in the server's words. */
+export class ApiError extends Error {
+  constructor(status, { code, message, details }) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.retryable = details?.retryable ?? false;
+  }
+}
+
+/** What is asked for the token of a server that wants one; returns it, or null to give up. */
+export const access = { askForToken: async () => null };
+
+/** Send a request and return the response; it is a POST if there is a body. */
+export async function request(path, { body, method, headers, signal, raw } = {}) {
+  for (;;) {
+    const token = sessionStorage.getItem("token");
+    const response = await fetch(new URL(path, API), {
+      method: method ?? (body === undefined && raw === undefined ? "GET" : "POST"),
+      headers: {
+        ...(body !== undefined && { "Content-Type": "application/json" }),
+        ...(token && { Authorization: `Bearer ${token}` }),
+        ...headers,
+      },
+      body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
+      signal,
+    });
+    if (response.ok) return response;
+    const { error } = await response.json();
+    if (error.code === "UNAUTHENTICATED") {
+      const given = await access.askForToken(Boolean(token));
+      if (given) {
+        sessionStorage.setItem("token", given);
+        continue;
+      }
+    }
+    throw new ApiError(response.status, error);
+  }
+}
+
+/** Send a request and return the JSON of the answer, or null where there is none. */
+export async function call(path, options) {
+  const response = await request(path, options);
+  return response.status === 204 ? null : response.json();
+}
+
+/** Upload a file; return the reference that a message can have. */
+export async function upload(file) {
+  const form = new FormData();
+  form.append("file", file, file.name);
+  return call("attachments", { raw: form });
+}
+
+/** Return an address that an <img> can show although the server wants a token. */
+export async function attachmentUrl(id) {
+  const response = await request(`attachments/${encodeURIComponent(id)}`);
+  return URL.createObjectURL(await response.blob());
+}
+
+/**
+ * Start a turn and yield its events, each once and in order, whatever the network does.
+ * The turn is detached: it goes on without this page, until it is done or stopped.
+ */
+export function chat(sessionId, body, signal) {
+  const key = crypto.randomUUID();
+  const path = `chat/${sessionId}/stream`;
+  const start = () =>
+    request(path, {
+      body: { ...body, detached: true },
+      headers: { "Idempotency-Key": key },
+      signal,
+    });
+  return eventsOfTurn(path, start, signal);
+}
+
+/** Yield the events of the running turn, from its first on; of none where nothing runs. */
+export function follow(sessionId, signal) {
+  const path = `chat/${sessionId}/stream`;
+  return eventsOfTurn(path, () => request(path, { signal }), signal);
+}
+
+async function* eventsOfTurn(path, start, signal) {
+  let last;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const response = last
+        ? await request(`${path}?after=${encodeURIComponent(last)}`, { signal })
+        : await start();
+      if (response.status === 204) return;
+      for await (const event of parsed(response)) {
+        last = event.id;
+        attempt = 1;
+        yield event;
+        if (event.event === "done") return;
+      }
+    } catch (error) {
+      if (error instanceof ApiError || signal?.aborted || attempt === ATTEMPTS) throw error;
+    }
+    await pause(Math.min(100 * 2 ** attempt, 5000));
+  }
+}
+
+/** Yield what changes in the list of sessions, for as long as the page is open. */
+export async function* changes(signal) {
+  let last;
+  for (let attempt = 1; !signal?.aborted; attempt++) {
+    try {
+      const headers = last ? { "Last-Event-ID": last } : {};
+      for await (const event of parsed(await request("events", { headers, signal }))) {
+        last = event.id ?? last;
+        attempt = 1;
+        yield event;
+      }
+    } catch (error) {
+      if (error instanceof ApiError && !error.retryable) throw error;
+    }
+    await pause(Math.min(200 * 2 ** attempt, 5000));
+  }
+}
+
+/** Yield the events of a stream: https://html.spec.whatwg.org/multipage/server-sent-events.html */
+async function* parsed(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split(/\r?\n\r?\n/);
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const fields = {};
+        for (const line of block.split(/\r?\n/)) {
+          const [, name, text] = /^([a-z]+): ?(.*)$/.exec(line) ?? [];
+          if (name) fields[name] = name === "data" && fields.data ? `${fields.data}\n${text}` : text;
+        }
+        if (fields.data) yield { ...fields, data: JSON.parse(fields.data) };
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // closes the connection when the caller leaves the loop
+  }
+}
+
+function pause(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}

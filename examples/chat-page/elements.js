@@ -1,0 +1,32 @@
+// Makes elements. Text becomes text nodes, so nothing that a model says can become markup.
+
+/** Return a new element; a property that begins with `on` is a listener, others are attributes. */
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child != null));
+  return made;
+}
+
+/** Return a link if its address is one that can only be visited, else its text. */
+export function link(address, ...children) {
+  let url = null;
+  try {
+    url = new URL(address);
+  } catch {
+    // No address, or a relative one: of this page nothing is worth linking.
+  }
+  if (!url || !["http:", "https:", "mailto:"].includes(url.protocol)) {
+    return element("span", {}, ...children);
+  }
+  return element("a", { href: url.href, rel: "noopener noreferrer", target: "_blank" }, ...children);
+}
+
+/** Return a button with a text and what it does. */
+export function button(text, onclick, properties = {}) {
+  return element("button", { type: "button", onclick, ...properties }, text);
+}

