@@ -10,20 +10,16 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
-from chat.approvals.confirmation import Confirmation
 from chat.errors import TurnCrashed
-from chat.http.context_schemas import ContextOut, SummarizeIn, SummaryOut
+from chat.http.approval_schemas import ConfirmationOut
+from chat.http.context_schemas import ContextOut
 from chat.http.context_view import context_of
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.openapi import STREAM
 from chat.http.schemas import (
-    ApprovalDecisionOut,
     CancelOut,
     ChatIn,
     ChatOut,
-    ConfirmationOut,
-    ConfirmationsOut,
-    ConfirmToolIn,
     OpenChatIn,
     OpenChatOut,
     StatusOut,
@@ -165,44 +161,6 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
 
 
 @router.get(
-    "/chat/{session_id}/confirmations",
-    operation_id="list_confirmations",
-    summary="What waits for an approval",
-    response={200: ConfirmationsOut, (404, 500): ENVELOPE},
-)
-async def list_confirmations(request: HttpRequest, session_id: str) -> ConfirmationsOut:
-    """List the tool calls of the session that wait for an approval, oldest first."""
-    pending = await get_services().confirmations.pending(session_id)
-    return ConfirmationsOut(confirmations=[_confirmation(asked) for asked in pending])
-
-
-@router.post(
-    "/chat/{session_id}/confirm-tool",
-    operation_id="confirm_tool",
-    summary="Approve or deny a tool call",
-    response={200: ApprovalDecisionOut, (404, 408, 409, 422, 500, 507): ENVELOPE},
-)
-async def confirm_tool(
-    request: HttpRequest, session_id: str, body: ConfirmToolIn
-) -> ApprovalDecisionOut:
-    """Answer a call that waits, once, from any connection and any worker.
-
-    With `arguments` the tool runs with these instead of the model's. 408
-    `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
-    """
-    confirmation, decision = await get_services().confirmations.decide(
-        session_id, body.confirmation_id, approved=body.approved, arguments=body.arguments
-    )
-    return ApprovalDecisionOut(
-        confirmation_id=confirmation.confirmation_id,
-        approved=decision.approved,
-        tool_name=confirmation.tool_name,
-        arguments=dict(decision.arguments),
-        decided_at=decision.decided_at,
-    )
-
-
-@router.get(
     "/chat/{session_id}/stream",
     operation_id="reattach",
     summary="Pick a stream up again",
@@ -274,30 +232,6 @@ async def get_session_context(request: HttpRequest, session_id: str) -> HttpResp
     return await answer_by_reading(lambda: _context(session_id, model, offered.specs))
 
 
-@router.get(
-    "/sessions/{session_id}/summary",
-    operation_id="get_session_summary",
-    summary="Summary of a session",
-    response={200: SummaryOut, (404, 500): ENVELOPE},
-)
-async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryOut:
-    """Return what the conversation is about; 404 `SUMMARY_NOT_FOUND` while there is no summary."""
-    made = await get_services().summaries.get(session_id)
-    return SummaryOut.model_validate(msgspec.structs.asdict(made))
-
-
-@router.post(
-    "/sessions/{session_id}/summarize",
-    operation_id="summarize_session",
-    summary="Summarize a session now",
-    response={200: SummaryOut, **ERRORS},
-)
-async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
-    """Write the summary and wait for it; 409 while a turn runs on the session."""
-    made = await get_services().summaries.summarize(session_id, body.model)
-    return SummaryOut.model_validate(msgspec.structs.asdict(made))
-
-
 def _context(session_id: str, model: ModelInfo | None, tools: Sequence[ToolSpec]) -> dict[str, Any]:
     services = get_services()
     session = services.sessions.get(session_id)
@@ -314,10 +248,6 @@ def _may_grow(model: ModelInfo | None) -> bool:
     """Return whether the window of a session with this model may grow by itself."""
     allowed = get_services().settings.dynamic_context_window_enabled
     return allowed and (model is None or model.takes_window)
-
-
-def _confirmation(asked: Confirmation) -> ConfirmationOut:
-    return ConfirmationOut.model_validate(msgspec.structs.asdict(asked))
 
 
 def _position(event_id: str | None) -> tuple[str, int] | None:
@@ -376,7 +306,7 @@ def _reply(session_id: str, outcome: Outcome) -> ChatOut | Status[SuspendedOut]:
     if outcome.error is not None:
         raise outcome.error
     if outcome.state is State.SUSPENDED:
-        asked = [_confirmation(confirmation) for confirmation in outcome.confirmations]
+        asked = [ConfirmationOut.of(each) for each in outcome.confirmations]
         suspended = {
             "session_id": session_id,
             "pending_confirmations": asked,

@@ -9,6 +9,8 @@ from ninja.openapi.schema import OpenAPISchema
 
 from agents_app.api import router as agents_router
 from chat.api import router as chat_router
+from chat.approvals.api import router as approvals_router
+from chat.summaries.api import router as summaries_router
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
@@ -90,6 +92,8 @@ async def ready_route(request: HttpRequest) -> ReadyOut:
 # Django tries paths in this order: a first token waits for those before its route.
 for _router in (
     chat_router,
+    approvals_router,
+    summaries_router,
     sessions_router,
     editing_router,
     archive_router,

@@ -1,0 +1,53 @@
+"""Serves the routes of approvals: what waits for one, and the answer to it."""
+
+from django.http import HttpRequest
+from ninja import Router
+
+from chat.http.approval_schemas import (
+    ApprovalDecisionOut,
+    ConfirmationOut,
+    ConfirmationsOut,
+    ConfirmToolIn,
+)
+from mochi_project.wiring.services import get_services
+from sessions_app.http.error_schemas import ENVELOPE
+
+router = Router(tags=["chat"])
+
+
+@router.get(
+    "/chat/{session_id}/confirmations",
+    operation_id="list_confirmations",
+    summary="What waits for an approval",
+    response={200: ConfirmationsOut, (404, 500): ENVELOPE},
+)
+async def list_confirmations(request: HttpRequest, session_id: str) -> ConfirmationsOut:
+    """List the tool calls of the session that wait for an approval, oldest first."""
+    pending = await get_services().confirmations.pending(session_id)
+    return ConfirmationsOut(confirmations=[ConfirmationOut.of(asked) for asked in pending])
+
+
+@router.post(
+    "/chat/{session_id}/confirm-tool",
+    operation_id="confirm_tool",
+    summary="Approve or deny a tool call",
+    response={200: ApprovalDecisionOut, (404, 408, 409, 422, 500, 507): ENVELOPE},
+)
+async def confirm_tool(
+    request: HttpRequest, session_id: str, body: ConfirmToolIn
+) -> ApprovalDecisionOut:
+    """Answer a call that waits, once, from any connection and any worker.
+
+    With `arguments` the tool runs with these instead of the model's. 408
+    `TOOL_CONFIRMATION_TIMEOUT`: too late, the call was denied. 409: it was answered before.
+    """
+    confirmation, decision = await get_services().confirmations.decide(
+        session_id, body.confirmation_id, approved=body.approved, arguments=body.arguments
+    )
+    return ApprovalDecisionOut(
+        confirmation_id=confirmation.confirmation_id,
+        approved=decision.approved,
+        tool_name=confirmation.tool_name,
+        arguments=dict(decision.arguments),
+        decided_at=decision.decided_at,
+    )

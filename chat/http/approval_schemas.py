@@ -1,0 +1,92 @@
+"""Declares the bodies of the approvals' routes."""
+
+from typing import Any, Literal, Self
+
+import msgspec
+from ninja import Schema
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
+
+from chat.approvals.confirmation import Confirmation
+
+
+class ConfirmationOut(Schema):
+    """A call that waits until a person approves or denies it."""
+
+    confirmation_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    call_index: int
+    tool_call_id: str
+    message_id: str = Field(description="The assistant's message that asks for the call.")
+    agent_name: str | None = Field(None, description="The agent that asks, if it is one.")
+    reason: Literal["tool_changed"] | None = Field(
+        None, description="Why it is asked whatever the policies say, if so."
+    )
+    created_at: str
+    expires_at: str = Field(description="When no answer becomes a no.")
+
+    @classmethod
+    def of(cls, asked: Confirmation) -> Self:
+        """Return a question as clients get it."""
+        return cls.model_validate(msgspec.structs.asdict(asked))
+
+
+CONFIRMATION: dict[str, JsonValue] = {
+    "confirmation_id": "conf_6f1ed002ab5595859014ebf0951522d9",
+    "tool_name": "delete_file",
+    "arguments": {"path": "/tmp/test.txt"},  # noqa: S108 - the specification's example
+    "call_index": 0,
+    "tool_call_id": "call_1",
+    "message_id": "f1e2d3c4b5",
+    "created_at": "2026-01-15T10:35:00.000000+00:00",
+    "expires_at": "2026-01-15T10:40:00.000000+00:00",
+}
+
+
+class ConfirmationsOut(Schema):
+    """The calls of a session that wait for an approval, oldest first."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"confirmations": [CONFIRMATION]}})
+
+    confirmations: list[ConfirmationOut]
+
+
+class ConfirmToolIn(BaseModel):
+    """The answer to a call that waits for approval."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"confirmation_id": CONFIRMATION["confirmation_id"], "approved": True}
+        },
+    )
+
+    confirmation_id: str = Field(
+        max_length=100, json_schema_extra={"pattern": "^conf_[0-9a-f]{32}$"}
+    )
+    approved: StrictBool = Field(description="true or false; nothing else counts as an approval.")
+    arguments: dict[str, Any] | None = Field(
+        None, description="What the tool shall run with instead of the model's arguments."
+    )
+
+
+class ApprovalDecisionOut(Schema):
+    """A call was approved or denied."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "confirmation_id": CONFIRMATION["confirmation_id"],
+                "approved": True,
+                "tool_name": "delete_file",
+                "arguments": {"path": "/tmp/test.txt"},  # noqa: S108 - as above
+                "decided_at": "2026-01-15T10:35:07.000000+00:00",
+            }
+        }
+    )
+
+    confirmation_id: str
+    approved: bool
+    tool_name: str
+    arguments: dict[str, Any]
+    decided_at: str

@@ -1,0 +1,35 @@
+"""Serves the routes of a session's summary: reads it, has it written."""
+
+import msgspec
+from django.http import HttpRequest
+from ninja import Router
+
+from chat.http.context_schemas import SummarizeIn, SummaryOut
+from mochi_project.wiring.services import get_services
+from sessions_app.http.error_schemas import ENVELOPE
+
+router = Router(tags=["chat"])
+
+
+@router.get(
+    "/sessions/{session_id}/summary",
+    operation_id="get_session_summary",
+    summary="Summary of a session",
+    response={200: SummaryOut, (404, 500): ENVELOPE},
+)
+async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryOut:
+    """Return what the conversation is about; 404 `SUMMARY_NOT_FOUND` while there is no summary."""
+    made = await get_services().summaries.get(session_id)
+    return SummaryOut.model_validate(msgspec.structs.asdict(made))
+
+
+@router.post(
+    "/sessions/{session_id}/summarize",
+    operation_id="summarize_session",
+    summary="Summarize a session now",
+    response={200: SummaryOut, (404, 409, 422, 500, 502, 503, 507): ENVELOPE},
+)
+async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
+    """Write the summary and wait for it; 409 while a turn runs on the session."""
+    made = await get_services().summaries.summarize(session_id, body.model)
+    return SummaryOut.model_validate(msgspec.structs.asdict(made))
