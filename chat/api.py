@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Header, Query, Router, Status
 
+from chat.approvals.schemas import ConfirmationOut
 from chat.errors import TurnCrashed
-from chat.http.approval_schemas import ConfirmationOut
 from chat.http.context_schemas import ContextOut
 from chat.http.context_view import context_of
 from chat.http.event_stream import EventStream, EventStreamBody

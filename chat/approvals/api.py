@@ -3,7 +3,7 @@
 from django.http import HttpRequest
 from ninja import Router
 
-from chat.http.approval_schemas import (
+from chat.approvals.schemas import (
     ApprovalDecisionOut,
     ConfirmationOut,
     ConfirmationsOut,

@@ -1,11 +1,9 @@
-"""Declares the bodies of the routes about a session's context and its summary."""
+"""Declares the body of the route about a session's context."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StringConstraints
-
-ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+from pydantic import ConfigDict, Field
 
 
 class ContextAttachmentOut(Schema):
@@ -140,31 +138,3 @@ class ContextOut(Schema):
         description="Whether the next request leaves out more first. Without a summary, `messages` "
         "and `left_out` are what comes of it; with one, what is there before the model is asked"
     )
-
-
-class SummarizeIn(Schema):
-    """The model that shall write the summary."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"model": "qwen3:14b"}})
-
-    model: ModelName | None = Field(
-        None, description="Remembered for later summaries; absent leaves it to the session"
-    )
-
-
-class SummaryOut(Schema):
-    """The summary of a conversation."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "summary": "The user asked about asynchronous Python.",
-                "topics": ["python", "asyncio"],
-                "model_used": "qwen3:14b",
-            }
-        }
-    )
-
-    summary: str
-    topics: list[str]
-    model_used: str

@@ -12,7 +12,7 @@ from pydantic import (
     StrictBool,
 )
 
-from chat.http.approval_schemas import CONFIRMATION, ConfirmationOut
+from chat.approvals.schemas import CONFIRMATION, ConfirmationOut
 from models_app.language_model import ThinkLevel
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.schemas import AttachmentOut, UsageOut

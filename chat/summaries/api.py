@@ -4,7 +4,7 @@ import msgspec
 from django.http import HttpRequest
 from ninja import Router
 
-from chat.http.context_schemas import SummarizeIn, SummaryOut
+from chat.summaries.schemas import SummarizeIn, SummaryOut
 from mochi_project.wiring.services import get_services
 from sessions_app.http.error_schemas import ENVELOPE
 
