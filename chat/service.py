@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from chat.approvals.service import ConfirmationService
+from chat.creation import SessionCreation
 from chat.live_turn import LiveTurn, abandon
 from chat.registry import TurnRegistry
 from chat.remote.remote_turns import RemoteTurns
@@ -32,7 +33,6 @@ from sessions_app.store.repository import SessionRepository
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
-
 
 Announce = Callable[[str, str], None]
 """Takes in the session and the turn that is about to begin."""
@@ -117,6 +117,9 @@ class ChatService:
         ephemeral: Those that end with their turn.
         keys: The keys of both.
         default_model: The model of a new session for which none is named.
+
+    Attributes:
+        creation: Creates sessions under the same keys, without a turn.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class ChatService:
         self._saved = saved
         self._ephemeral = ephemeral
         self._keys = keys
+        self.creation = SessionCreation(keys, saved.repository)
 
     async def conversations(self, session_id: str) -> Conversations:
         """Return where this session is, saved or not; one that is unknown counts as saved."""

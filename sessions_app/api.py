@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, get_args
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Query, Router, Status
+from ninja import Header, Query, Router, Status
 
 from agents_app.missing import missing_agents, missing_tools
 from mochi_project.http.large_json import answer, answer_by_reading
 from mochi_project.wiring.services import get_services
-from sessions_app.errors import ValidationFailed
+from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.format.to_json import (
     many_sessions,
     session_detail,
@@ -34,9 +35,19 @@ from sessions_app.http.schemas import (
     SessionSavedOut,
     SystemPromptOut,
 )
-from sessions_app.session import ContextStrategy
+from sessions_app.session import ContextStrategy, Session
 
 router = Router(tags=["sessions"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the same session, however often they are sent.",
+    ),
+]
 
 
 @router.get(
@@ -86,36 +97,34 @@ async def list_sessions(
         "With only `system_prompt_source_file`, that prompt file's text is loaded. A model that "
         "its provider does not know is 404; when the provider can't be reached, the session is "
         "made all the same. Tools, groups and agents that are not there are kept, too, and told in "
-        "`warnings`; an agent that is there must be valid (422 `AGENT_INVALID`)."
+        "`warnings`; an agent that is there must be valid (422 `AGENT_INVALID`). With an "
+        "`Idempotency-Key`, the same body gets the same session, as it is by then; another body is "
+        "422, and 404 says that the session was deleted."
     ),
     operation_id="create_session",
 )
-async def create_session(request: HttpRequest, body: SessionCreateIn) -> HttpResponseBase:
-    """Make a new session."""
-    await get_services().models.look_up(body.model)
-    _check_options(body.options, body.model)
-    warnings = await _check_names(body)
-    prompt = body.system_prompt
-    if prompt is None and body.system_prompt_source_file is not None:
-        prompt = await _prompt_text(body.system_prompt_source_file)
-    sessions = get_services().sessions
+async def create_session(
+    request: HttpRequest, body: SessionCreateIn, idempotency_key: IdempotencyKey = None
+) -> HttpResponseBase:
+    """Make a new session, or find the one of the key."""
+    if idempotency_key is None:
+        warnings = await _check_new(body)
+        session = await _make(body)
+    else:
+        warnings = None
 
-    def work() -> dict[str, Any]:
-        session = sessions.create(
-            body.model,
-            system_prompt=prompt,
-            system_prompt_source_file=body.system_prompt_source_file,
-            tool_settings=body.tool_settings.to_value() if body.tool_settings else None,
-            agent_settings=body.agent_settings.to_value() if body.agent_settings else None,
-            options=body.options,
-            summary_model=body.summary_model,
-            context_strategy=body.context_strategy,
-            title=body.title,
-            metadata=body.metadata,
-        )
-        return {**session_overview(session), "warnings": warnings}
+        async def make(session_id: str) -> Session:
+            nonlocal warnings
+            warnings = await _check_new(body)
+            return await _make(body, session_id)
 
-    return await answer(work, status=201)
+        asked = body.model_dump(mode="json", exclude_defaults=True)
+        session = await get_services().chat.creation.create(idempotency_key, asked, make)
+        if warnings is None:  # the session is there, whatever is not there any more
+            with suppress(MochiError):
+                warnings = await _check_names(body)
+    overview = {**session_overview(session), "warnings": warnings or ()}
+    return await answer(lambda: overview, status=201)
 
 
 # Before the routes of one session, whose path fits, too.
@@ -281,6 +290,33 @@ async def fork_session(request: HttpRequest, session_id: str, body: ForkIn) -> H
             sessions.fork(session_id, message_index=body.message_index, title=body.title)
         ),
         status=201,
+    )
+
+
+async def _check_new(body: SessionCreateIn) -> Sequence[str]:
+    """Refuse what a new session can't have; warn of what is not there."""
+    await get_services().models.look_up(body.model)
+    _check_options(body.options, body.model)
+    return await _check_names(body)
+
+
+async def _make(body: SessionCreateIn, session_id: str | None = None) -> Session:
+    prompt = body.system_prompt
+    if prompt is None and body.system_prompt_source_file is not None:
+        prompt = await _prompt_text(body.system_prompt_source_file)
+    return await asyncio.to_thread(
+        get_services().sessions.create,
+        body.model,
+        system_prompt=prompt,
+        system_prompt_source_file=body.system_prompt_source_file,
+        tool_settings=body.tool_settings.to_value() if body.tool_settings else None,
+        agent_settings=body.agent_settings.to_value() if body.agent_settings else None,
+        options=body.options,
+        summary_model=body.summary_model,
+        context_strategy=body.context_strategy,
+        title=body.title,
+        metadata=body.metadata,
+        session_id=session_id,
     )
 
 

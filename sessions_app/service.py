@@ -78,13 +78,14 @@ class SessionManager(MessageEditor):
         context_strategy: str | None = None,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
     ) -> Session:
         """Make a new session.
 
         Args:
             model: The model that shall answer, e.g. ``qwen3:14b``. Not asked whether it exists.
             system_prompt: The text of the system prompt, if there shall be one.
-            system_prompt_source_file: Name of the prompt file that the text came from, as a label.
+            system_prompt_source_file: The prompt file that the text came from, as a label.
             tool_settings: Tools offered to the model; none unless given.
             agent_settings: Agents offered to the model; none unless given.
             options: Sampling options (temperature, seed, ...).
@@ -92,15 +93,16 @@ class SessionManager(MessageEditor):
             context_strategy: How a history that is too long is made to fit; None: the server's way.
             title: How it is called in lists; the server finds a title unless given.
             metadata: Whatever the client wants to remember of it: 16 keys, 4 KiB.
+            session_id: Its id, ten hexadecimal digits in lower case; one is drawn unless given.
 
         Raises:
-            ValidationFailed: A text is blank, the prompt or the title is too long, or a value can't
-                be saved as JSON.
+            SessionExists: The given id is taken.
+            ValidationFailed: A text is blank or too long, or a value can't be saved as JSON.
             StorageFull: No space is left.
         """
         now = utc_now()
         session = make_session(
-            new_session_id(),
+            session_id or new_session_id(),
             model,
             now=now,
             summary_model=summary_model,
@@ -111,21 +113,22 @@ class SessionManager(MessageEditor):
             **labels_of(title, metadata),
         )
         if system_prompt is not None:
-            require_prompt(system_prompt, field="system_prompt")
-            prompt = system_message(system_prompt, system_prompt_source_file, now)
-            session = set_system_prompt(session, prompt, now=now)
-        return self.keep_new(session)
+            session = _prompted(session, system_prompt, system_prompt_source_file, now=now)
+        return self.keep_new(session, any_id=session_id is None)
 
-    def keep_new(self, session: Session) -> Session:
+    def keep_new(self, session: Session, *, any_id: bool = True) -> Session:
         """Keep a new session, under another id if its own is taken; return it.
 
         Raises:
+            SessionExists: Its id is taken, and ``any_id`` is false.
             StorageFull: No space is left.
         """
         while True:
             try:
                 self.repository.create(session)
             except SessionExists:
+                if not any_id:
+                    raise
                 metadata = msgspec.structs.replace(session.metadata, session_id=new_session_id())
                 session = msgspec.structs.replace(session, metadata=metadata)
             else:
@@ -214,3 +217,8 @@ class SessionManager(MessageEditor):
         """Return a session as text: JSON as in its file (format 1.3), or Markdown to read."""
         session = self.get(session_id)
         return to_markdown(session) if format == "markdown" else encode(session).decode()
+
+
+def _prompted(session: Session, text: str, source_file: str | None, *, now: str) -> Session:
+    require_prompt(text, field="system_prompt")
+    return set_system_prompt(session, system_message(text, source_file, now), now=now)

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.functional.conftest import MODEL
 
 ROOT = Path(__file__).parents[3]
 CONFIRM = "tool_call_confirmation_required"
@@ -119,3 +122,21 @@ def test_a_shell_deletes_sessions_with_the_turns_that_a_server_runs(server, chat
         f"Session {idle} is deleted.",
         f"Session {running} is deleted.",
     ]
+
+
+def test_one_key_is_one_session_at_all_workers(at_each_worker):
+    body = {"model": MODEL, "title": "Once"}
+    key = {"Idempotency-Key": "one session"}
+
+    def create(client):
+        answer = client.http.post("/sessions", json=body, headers=key)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["session_id"]
+
+    with ThreadPoolExecutor(8) as pool:
+        [session_id] = set(pool.map(create, at_each_worker * 8))
+    assert create(at_each_worker[1]) == session_id
+    listed = at_each_worker[0].http.get("/sessions", params={"q": "Once"}).json()
+    assert [each["session_id"] for each in listed["sessions"]] == [session_id]
+    other = at_each_worker[0].http.post("/sessions", json={"model": MODEL}, headers=key)
+    assert code_of(other) == (422, "VALIDATION_ERROR")

@@ -15,6 +15,7 @@ from agents_app.errors import AgentInvalid
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
+from chat.creation import SessionCreation
 from chat.errors import NoActiveTurn
 from chat.summaries.service import SummaryService
 from mochi_project.wiring.services import install_services
@@ -27,7 +28,7 @@ from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.messages import ToolSpec
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-from tests.contract.memory_storage import MemoryRecords
+from tests.contract.memory_storage import MemoryKeys, MemoryRecords
 from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
 
 URL = "/api/v1/sessions"
@@ -151,6 +152,7 @@ def client(
                 ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
             ),
         ),
+        chat=SimpleNamespace(creation=SessionCreation(MemoryKeys(), manager.repository)),
         deletion=SessionDeletion(manager, chats, Turns(manager)),
     )
     install_services(services)

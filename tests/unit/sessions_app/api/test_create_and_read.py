@@ -237,6 +237,42 @@ async def test_an_option_that_only_other_providers_have_is_for_their_models(
         assert "no option of Ollama" in answer.json()["error"]["message"]
 
 
+async def test_the_same_key_and_body_get_the_same_session_as_it_is_by_then(
+    client: AsyncClient, provider: Provider
+) -> None:
+    body = {"model": "qwen3:14b", "tool_settings": {"tools": ["no_such_tool"]}}
+    key = {"idempotency-key": "k"}
+    first = shaped(
+        await client.post(URL, body, content_type=JSON, headers=key), 201, schemas.SessionSavedOut
+    )
+    again = await client.post(URL, body, content_type=JSON, headers=key)
+    assert shaped(again, 201, schemas.SessionSavedOut) == first
+    assert first["warnings"]
+
+    await client.patch(f"{URL}/{first['session_id']}", {"title": "Sea"}, content_type=JSON)
+    provider.reachable = False
+    again = await client.post(URL, body, content_type=JSON, headers=key)
+    later = shaped(again, 201, schemas.SessionSavedOut)
+    assert (later["session_id"], later["title"]) == (first["session_id"], "Sea")
+    assert (await client.get(URL)).json()["total"] == 1
+
+
+async def test_a_key_is_for_one_body_and_is_free_after_a_refusal(client: AsyncClient) -> None:
+    key = {"idempotency-key": "k"}
+    body = {"model": "no-such-model"}
+    answer = await client.post(URL, body, content_type=JSON, headers=key)
+    refused(answer, 404, "MODEL_NOT_FOUND")
+    body = {"model": "qwen3:14b"}
+    created = await client.post(URL, body, content_type=JSON, headers=key)
+    assert created.status_code == 201
+    body["title"] = "Sea"
+    refused(await client.post(URL, body, content_type=JSON, headers=key), 422, "VALIDATION_ERROR")
+    await client.delete(f"{URL}/{created.json()['session_id']}")
+    del body["title"]
+    answer = await client.post(URL, body, content_type=JSON, headers=key)
+    refused(answer, 404, "SESSION_NOT_FOUND")
+
+
 # --- Read --------------------------------------------------------------------------------------
 
 

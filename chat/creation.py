@@ -1,0 +1,139 @@
+"""Creates sessions once for each ``Idempotency-Key``, in whichever process its requests arrive.
+
+The key is taken first, and records the id that the session will have before there is one. So a
+process that dies anywhere in between leaves no second session behind: who sends the request again
+finds the session, or makes it under the same id.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
+from sessions_app.errors import SessionExists, SessionNotFound, StorageError
+from sessions_app.ids_and_clock import new_session_id
+from sessions_app.session import Session
+from sessions_app.store.repository import SessionReader
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.02
+
+PLANNED = "planned"
+MADE = "made"
+"""Stand in the place of a turn's id, before the session is made and after. One that was made is not
+made again when it was deleted."""
+
+Make = Callable[[str], Awaitable[Session]]
+"""Makes and keeps the session with this id; ``SessionExists`` when the id is taken."""
+
+
+class SessionCreation:
+    """Creates sessions for requests that have a key.
+
+    Args:
+        keys: The keys, which chat requests share.
+        repository: Where the sessions are kept.
+    """
+
+    def __init__(self, keys: IdempotencyKeys, repository: SessionReader) -> None:
+        self._keys = keys
+        self._repository = repository
+
+    async def create(self, key: str, asked: object, make: Make) -> Session:
+        """Return the session that the key stands for, which is made if there is none.
+
+        When the caller is cancelled meanwhile, the session is made all the same.
+
+        Args:
+            key: The ``Idempotency-Key``.
+            asked: What the client sent, by which the key knows its request again.
+            make: Makes the session; what it raises frees the key.
+
+        Raises:
+            KeyReused: The key stands for another request.
+            SessionNotFound: The session was deleted.
+            MochiError: What ``make`` raises.
+        """
+        fingerprint = fingerprint_of("create_session", asked)
+        planned: str | None = None
+        while True:
+            taken = await self._take(key, fingerprint, planned, make)
+            if isinstance(taken, Session):
+                return taken
+            if await asyncio.to_thread(self._keys.is_held, key, taken):
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            current = await asyncio.to_thread(self._keys.find, key)
+            if current != taken:
+                continue  # it became known just before it was let go
+            if taken.session_id is not None and (found := await self._find(taken)) is not None:
+                return found
+            planned = taken.session_id
+            await asyncio.to_thread(self._keys.drop, key, taken)
+
+    async def _find(self, record: KeyRecord) -> Session | None:
+        """Return the session of a key; None if its process died before it was made.
+
+        Raises:
+            SessionNotFound: It was made, and deleted since.
+        """
+        session_id = record.session_id or ""
+        try:
+            return await asyncio.to_thread(self._repository.load, session_id)
+        except SessionNotFound:
+            if record.turn_id == MADE:
+                raise
+            if await asyncio.to_thread(self._repository.deleted_at, session_id) is not None:
+                raise
+            return None
+
+    async def _take(
+        self, key: str, fingerprint: str, planned: str | None, make: Make
+    ) -> Session | KeyRecord:
+        """Make the session under the key, or return what the key stands for already."""
+
+        async def take() -> Session | KeyRecord:
+            taken = await asyncio.to_thread(self._keys.take, key, fingerprint)
+            return taken if isinstance(taken, KeyRecord) else await self._make(taken, planned, make)
+
+        taking = asyncio.create_task(take())
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(_retrieve)
+            raise
+
+    async def _make(self, held: HeldKey, planned: str | None, make: Make) -> Session:
+        """Make the session that the key was taken for; a request that fails frees the key."""
+        try:
+            session = await self._make_planned(held, planned, make)
+        except BaseException:
+            try:
+                await asyncio.to_thread(held.drop)
+            except (OSError, StorageError) as error:
+                # Nobody holds it any more, so the next request with this key frees it.
+                logger.warning("a key could not be freed", extra={"reason": str(error)})
+            raise
+        try:
+            await asyncio.to_thread(held.keep, session.session_id, MADE)
+        except (OSError, StorageError) as error:  # the session is there, and found by its id
+            logger.warning("a key could not be kept", extra={"reason": str(error)})
+        await asyncio.to_thread(held.release)
+        return session
+
+    async def _make_planned(self, held: HeldKey, planned: str | None, make: Make) -> Session:
+        while True:
+            session_id = planned or new_session_id()
+            await asyncio.to_thread(held.keep, session_id, PLANNED)
+            try:
+                return await make(session_id)
+            except SessionExists:
+                if planned is not None:  # a write of the process that died has arrived since
+                    return await asyncio.to_thread(self._repository.load, planned)
+
+
+def _retrieve(task: asyncio.Task[Session | KeyRecord]) -> None:
+    """Take note of an error that its caller did not wait for."""
+    if not task.cancelled():
+        task.exception()
