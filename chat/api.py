@@ -270,7 +270,7 @@ async def _asked(body: ChatIn, session_id: str | None, model: str | None = None)
         most = services.settings.max_attachments
         attachments = await resolve(services.attachments, body.attachments, max_count=most)
     turn = TurnRequest(
-        message=body.message or "" if attachments else body.message,
+        message=body.message,
         attachments=attachments,
         think=body.think,
         selected_tools=body.selected_tools,

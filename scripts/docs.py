@@ -362,6 +362,8 @@ def _schema_in_words(schema: Mapping[str, Any]) -> str:
         return " or ".join(_schema_in_words(one) for one in schema["anyOf"])
     if "$ref" in schema:
         return f"`{schema['$ref'].rsplit('/', 1)[1]}`"
+    if "oneOf" in schema and "title" in schema:
+        return f"`{schema['title']}`"
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":

@@ -1,29 +1,25 @@
 """Declares the bodies of the chat routes."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from ninja import Schema
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
+    model_validator,
 )
+from pydantic.config import JsonDict
 
 from chat.approvals.schemas import CONFIRMATION, ConfirmationOut
 from models_app.language_model import ThinkLevel
+from sessions_app.errors import ValidationFailed
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.schemas import AttachmentOut, UsageOut
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 from sessions_app.session import MODEL_NAME_LENGTH
-
-
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise ValueError("must not be blank; leave it out to continue from the last user message")
-    return value
 
 
 def _thinkable(value: Any) -> Any:
@@ -33,11 +29,16 @@ def _thinkable(value: Any) -> Any:
     raise ValueError(f"must be true, false or one of {', '.join(get_args(ThinkLevel))}")
 
 
-# "pattern" is what the validator enforces, for clients to know.
-MessageText = Annotated[
-    str, AfterValidator(_not_blank), Field(json_schema_extra={"pattern": NOT_BLANK_PATTERN})
-]
 ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
+
+
+# What the validator enforces, for clients to know.
+_NOT_BLANK: JsonDict = {
+    "anyOf": [
+        {"properties": {"message": {"pattern": NOT_BLANK_PATTERN}}},
+        {"properties": {"attachments": {"minItems": 1}}, "required": ["attachments"]},
+    ]
+}
 
 
 # What comes in is no Schema of Ninja's: that validates twice where further fields are forbidden.
@@ -48,16 +49,24 @@ class ChatIn(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
-            "example": {"message": "What is the capital of France?", "think": False}
+            "example": {
+                "message": "What does the file say?",
+                "attachments": [{"data": "SGVsbG8h", "name": "hello.txt"}],
+                "think": False,
+            },
+            "allOf": [_NOT_BLANK],
         },
     )
 
-    message: MessageText | None = Field(
-        None, description="What the user says; absent or null regenerates or resumes."
+    message: str | None = Field(
+        None,
+        description="What the user says; absent or null regenerates or resumes. Blank only with "
+        "attachments.",
     )
     attachments: list[AttachmentIn] = Field(
         default_factory=list,
-        description="Images and files of the message; with them, it may be left out.",
+        description="Images and files of the message, which may then be left out: each an id, "
+        '`{"id", "name"}`, or `{"data": base64, "name"}`.',
     )
     think: Annotated[StrictBool | ThinkLevel | None, BeforeValidator(_thinkable)] = Field(
         None, description="Whether, or how hard, a thinking model reasons before it answers."
@@ -69,6 +78,19 @@ class ChatIn(BaseModel):
         default=False, description="Whether the turn goes on when its client leaves."
     )
 
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        is_blank = not (self.message or "").strip()
+        if is_blank and self.attachments:
+            self.message = ""
+        elif is_blank and self.message is not None:
+            raise ValidationFailed(
+                "message must not be blank without attachments; leave it out to continue from the "
+                "last user message",
+                field="message",
+            )
+        return self
+
 
 class OpenChatIn(ChatIn):
     """A chat request that names its session, or makes one."""
@@ -79,6 +101,7 @@ class OpenChatIn(ChatIn):
             "example": {"model": "qwen3:14b", "message": "Hello!"},
             # A message alone is enough where MOCHI_DEFAULT_MODEL is set.
             "anyOf": [given("session_id"), given("message"), given("attachments")],
+            "allOf": [_NOT_BLANK],
         },
     )
 

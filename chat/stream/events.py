@@ -35,13 +35,17 @@ class AttachedFile(Attachment, frozen=True, kw_only=True, gc=False, forbid_unkno
 
 
 class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn has begun; always the first event. The first answer will be ``message_id``."""
+    """The turn has begun; always the first event. The first answer will be ``message_id``.
+
+    ``attachments`` are the images and files of the message that came with the request.
+    """
 
     event: ClassVar[str] = "turn_started"
     turn_id: str
     session_id: str
     model: str
     message_id: str | UnsetType = UNSET
+    attachments: tuple[AttachedFile, ...] | UnsetType = UNSET
 
 
 class ContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

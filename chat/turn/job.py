@@ -4,16 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from chat.context.compaction import ContextRules, RequestCompactor
 from chat.context.history import Continuation
 from chat.context.plan import ContextPlan
 from chat.context.window import WindowChoice
-from chat.stream.events import TurnStarted
+from chat.stream.events import AttachedFile, TurnStarted
 from chat.turn.attached_files import AttachedFiles
 from chat.turn.phases import Phases
 from models_app.language_model import LanguageModel, Purpose, Think
-from sessions_app.messages import NO_EXTRA, Message
+from sessions_app.messages import NO_EXTRA, Message, UserMessage
 from sessions_app.session import Session
 from tools_app.available_tools import NO_AVAILABLE_TOOLS, AvailableTools
 
@@ -72,10 +73,13 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def first_event(self) -> TurnStarted:
         """The event that its stream begins with."""
+        said = self.messages[-1] if self.messages else None
+        files = said.attachments if isinstance(said, UserMessage) else ()
         return TurnStarted(
             turn_id=self.turn_id,
             session_id=self.session.session_id,
             model=self.session.metadata.model,
+            attachments=AttachedFile.of(files) if files else UNSET,
         )
 
     def compactor(self, now: Callable[[], str]) -> RequestCompactor:

@@ -10,12 +10,11 @@ from dialects_app.openai.files import (
     InlineSource,
     RemoteSource,
     StoredSource,
-    decode,
-    id_of,
     refuse_file,
 )
+from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
 from sessions_app.attachments.media_type import HEAD_BYTES, IMAGES, image_type
-from sessions_app.attachments.service import AttachmentService, attachment_of
+from sessions_app.attachments.service import AttachmentService, keep_pieces
 from sessions_app.errors import (
     AttachmentNotFound,
     AttachmentTooLarge,
@@ -123,29 +122,16 @@ class FileKeeper:
         """Keep a file that came in base64. Blocks."""
         store, max_bytes = self._attachments.store, self._attachments.max_bytes
         try:
-            pieces = decode(source, max_bytes=max_bytes)
-        except ValueError as error:
+            pieces = decode_base64(source.text, begin=source.begin, max_bytes=max_bytes)
+        except InvalidBase64 as error:
             raise ValidationFailed(
-                f"It is no base64: {error}.",
+                str(error),
                 field=file.path,
                 **({"problem": "invalid_base64_image"} if file.is_image else {}),
             ) from error
         if file.is_image and pieces and image_type(pieces[0][:HEAD_BYTES]) not in IMAGES:
             _refuse_type(file)
-        attachment_id = id_of(pieces)
-        try:
-            stored = store.stat(attachment_id)
-            store.renew([attachment_id])
-        except AttachmentNotFound:
-            writer = store.begin(max_bytes=max_bytes)
-            try:
-                for piece in pieces:
-                    writer.write(piece)
-                stored = writer.finish()
-            except BaseException:
-                writer.abandon()
-                raise
-        return attachment_of(stored, file.name)
+        return keep_pieces(store, pieces, name=file.name, max_bytes=max_bytes)
 
     async def _fetched(self, files: Sequence[GivenFile]) -> Mapping[str, Attachment]:
         """Return what was fetched, by its URLs; each is fetched once."""

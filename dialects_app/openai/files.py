@@ -5,25 +5,18 @@ says of the type is not read: the bytes tell it. Until the bytes are kept, a mes
 file by where its part stands in the request.
 """
 
-import binascii
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from sessions_app.errors import AttachmentTooLarge, ValidationFailed
+from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64
+from sessions_app.errors import ValidationFailed
 from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
 
 FILE_PARTS = frozenset({"image_url", "file", "input_image", "input_file"})
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
-
-_LONGEST_HEADER = 512
-"""Characters before the comma of a data URL."""
-
-_PIECE = 1 << 20
-"""Characters that are decoded at once; other threads get their turn between two pieces."""
 
 
 class StoredSource(msgspec.Struct, frozen=True):
@@ -131,42 +124,11 @@ def _source(
 
 
 def _begin_of_base64(url: str, path: str, *, is_image: bool) -> int:
-    comma = url.find(",", 0, _LONGEST_HEADER)
-    if comma < 0 or not url[:comma].lower().endswith(";base64"):
-        refuse_file(
-            path,
-            "A data URL looks like 'data:image/png;base64,' and then its base64.",
-            problem="invalid_base64_image" if is_image else None,
-        )
-    return comma + 1
-
-
-def decode(source: InlineSource, *, max_bytes: int) -> Sequence[bytes]:
-    """Return the bytes of a file, in pieces.
-
-    Raises:
-        AttachmentTooLarge: There are too many.
-        ValueError: It is no base64.
-    """
-    text, begin = source.text, source.begin
-    end = len(text)
-    if (end - begin) // 4 * 3 - 2 > max_bytes:
-        raise AttachmentTooLarge(max_bytes)
-    pieces = []
-    for at in range(begin, end, _PIECE):
-        piece = text[at : at + _PIECE]
-        if at + _PIECE < end and piece[-1] == "=":
-            raise binascii.Error("Excess data after padding")
-        pieces.append(binascii.a2b_base64(piece.encode("ascii"), strict_mode=True))
-    return pieces
-
-
-def id_of(pieces: Sequence[bytes]) -> str:
-    """Return the id of an attachment with these bytes."""
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return f"sha256:{digest.hexdigest()}"
+    try:
+        return begin_of_base64(url)
+    except InvalidBase64 as error:
+        problem = "invalid_base64_image" if is_image else None
+        refuse_file(path, str(error), problem=problem)
 
 
 def with_files(

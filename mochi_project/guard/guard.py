@@ -153,6 +153,8 @@ class Guard:
             return
         except ClientLeft:
             return
+        if has_body and (body := StreamedBody.of(scope)) is not None:
+            send = body.closing(send)
         adding = AddingHeaders(extra, send)
         try:
             await self._app(scope, receive, adding)

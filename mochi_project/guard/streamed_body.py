@@ -1,10 +1,10 @@
 """Hands a request's body to its view while it arrives: for uploads, which no memory shall hold."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from typing import Any, Self
 
-from mochi_project.asgi_types import Message, Receive
+from mochi_project.asgi_types import Message, Receive, Send
 from mochi_project.errors import messages
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft, check_encoding
@@ -108,6 +108,17 @@ class StreamedBody:
         except (TimeoutError, Refused, ClientLeft):
             return
         self._ended.set()
+
+    def closing(self, send: Send) -> Send:
+        """Wrap ASGI ``send``; an answer before the body's end says that it is the last one."""
+
+        def sending(message: Message) -> Awaitable[None]:
+            if message["type"] == "http.response.start" and not self._ended.is_set():
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            return send(message)
+
+        return sending
 
     async def _next(self) -> Message:
         try:

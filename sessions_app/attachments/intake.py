@@ -17,9 +17,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inline(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the request itself brings, and what to call it."""
+    """A file that the request itself brings, and what to call it.
 
-    data: bytes
+    Attributes:
+        data: Its bytes, or base64 of them, which may be a data URL.
+        name: What to call it; the last part counts.
+    """
+
+    data: bytes | str
     name: str | None = None
 
 
@@ -56,11 +61,16 @@ async def resolve(
     found = []
     for number, one in enumerate(given):
         try:
-            if isinstance(one, Inline):
-                found.append(await service.keep(one.data, name=one.name))
-            else:
-                found.append(await service.refer(one.id, name=one.name))
+            found.append(await _kept(service, one))
         except (AttachmentNotFound, AttachmentTooLarge, ValidationFailed) as error:
             error.details["field"] = f"{field}.{number}"
             raise
     return tuple(found)
+
+
+async def _kept(service: AttachmentService, given: GivenAttachment) -> Attachment:
+    if isinstance(given, Reference):
+        return await service.refer(given.id, name=given.name)
+    if isinstance(given.data, str):
+        return await service.keep_base64(given.data, name=given.name)
+    return await service.keep(given.data, name=given.name)

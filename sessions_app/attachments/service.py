@@ -2,12 +2,19 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from sessions_app.attachments.base64_text import (
+    InvalidBase64,
+    begin_of_base64,
+    decode_base64,
+    id_of,
+)
 from sessions_app.attachments.names import checked_name
 from sessions_app.attachments.store import AttachmentStore, AttachmentWriter, StoredFile
+from sessions_app.errors import AttachmentNotFound, ValidationFailed
 from sessions_app.messages import Attachment
 from sessions_app.shielding import to_the_end
 
@@ -80,6 +87,25 @@ class AttachmentService:
         """
         return await asyncio.to_thread(keep, self.store, data, name=name, max_bytes=self.max_bytes)
 
+    async def keep_base64(self, text: str, *, name: str | None) -> Attachment:
+        """Keep what is there in base64, which may be a data URL; it is decoded in a thread.
+
+        Raises:
+            AttachmentTooLarge: There is more than ``max_bytes``.
+            ValidationFailed: It is no base64, empty, of no type that is known, or an impossible
+                image.
+        """
+
+        def kept() -> Attachment:
+            try:
+                begin = begin_of_base64(text)
+                pieces = decode_base64(text, begin=begin, max_bytes=self.max_bytes)
+            except InvalidBase64 as error:
+                raise ValidationFailed(str(error), field="attachment") from error
+            return keep_pieces(self.store, pieces, name=name, max_bytes=self.max_bytes)
+
+        return await asyncio.to_thread(kept)
+
     async def look_up(self, attachment_id: str, *, name: str | None = None) -> Attachment:
         """Return an attachment by its id.
 
@@ -146,14 +172,39 @@ class AttachmentService:
 
 def keep(store: AttachmentStore, data: bytes, *, name: str | None, max_bytes: int) -> Attachment:
     """Keep bytes that are there as a whole, as ``AttachmentService.keep`` does. Blocks."""
+    return attachment_of(_written(store, [data], max_bytes), name)
+
+
+def keep_pieces(
+    store: AttachmentStore, pieces: Sequence[bytes], *, name: str | None, max_bytes: int
+) -> Attachment:
+    """Keep bytes that may well be there already, as those of a history that is sent again. Blocks.
+
+    Raises:
+        AttachmentTooLarge: There is more than ``max_bytes``.
+        ValidationFailed: It is empty, of no type that is known, or an impossible image.
+        StorageError: The store can't be asked, or takes nothing more.
+    """
+    attachment_id = id_of(pieces)
+    try:
+        stored = store.stat(attachment_id)
+        store.renew([attachment_id])
+    except AttachmentNotFound:
+        stored = None
+    if stored is None or stored.size != sum(map(len, pieces)):
+        stored = _written(store, pieces, max_bytes)
+    return attachment_of(stored, name)
+
+
+def _written(store: AttachmentStore, pieces: Sequence[bytes], max_bytes: int) -> StoredFile:
     writer = store.begin(max_bytes=max_bytes)
     try:
-        writer.write(data)
-        stored = writer.finish()
+        for piece in pieces:
+            writer.write(piece)
+        return writer.finish()
     except BaseException:
         writer.abandon()
         raise
-    return attachment_of(stored, name)
 
 
 def _id_of(digest: "hashlib._Hash") -> str:

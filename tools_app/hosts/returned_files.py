@@ -6,11 +6,10 @@ Pillow's images can (``_repr_png_``, which notebooks call); a mapping ``{"type":
 ``name``. A list or a tuple may mix them with anything else.
 """
 
-import binascii
-from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
 from sessions_app.attachments.media_type import HEAD_BYTES, image_type
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import clean_name, file_name, mention
@@ -89,7 +88,7 @@ def _file_of(value: Mapping[Any, Any]) -> tuple[bytes, str] | None:
     if kind != "image" or not isinstance(data, str):
         return None
     try:
-        decoded = b64decode("".join(data.split()), validate=True)
-    except (binascii.Error, ValueError):
+        decoded = b"".join(decode_base64(data))
+    except InvalidBase64:
         return None
     return (decoded, name) if image_type(decoded[:HEAD_BYTES]) else None

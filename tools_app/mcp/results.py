@@ -3,19 +3,16 @@
 Importing this module imports the SDK's types.
 """
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator, Sequence
 
 import mcp_types as types
 import msgspec
 
+from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.mcp.remote import RemoteResult
 from tools_app.output_limit import cut
 from tools_app.toolset import ToolFile
-
-_WHITE = str.maketrans("", "", " \t\r\n")
 
 
 def has_bytes(result: types.CallToolResult) -> bool:
@@ -69,8 +66,8 @@ def _parts(
 def _taken(base64: str, kind: str, name: str, tool_name: str, files: list[ToolFile]) -> str:
     """Add the file and return its mention; one that can't be decoded is described."""
     try:
-        data = b64decode(base64.translate(_WHITE), validate=True)
-    except (binascii.Error, ValueError):  # the latter: characters that are not ASCII
+        data = b"".join(decode_base64(base64))
+    except InvalidBase64:
         return f"[{kind}, not valid Base64]"
     file = ToolFile(name=name or file_name(tool_name, len(files) + 1, data), data=data)
     files.append(file)

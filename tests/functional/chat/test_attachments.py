@@ -34,8 +34,21 @@ def test_a_model_gets_the_images_of_a_message_and_of_the_ones_before(chat):
     assert (cat["id"], cat["name"], cat["media_type"]) == (ID, "cat.png", "image/png")
     assert (cat["width"], cat["height"], cat["size"]) == (2, 1, len(PICTURE))
     assert len(chat.http.get(f"/sessions/{session_id}/export").content) < 5000
-    assert LINE in answer(chat, session_id, attachments=[ID])
-    assert chat.messages(session_id)[2]["content"] == ""
+    for message in ({}, {"message": ""}, {"message": " \n"}):
+        assert LINE in answer(chat, session_id, **message, attachments=[ID])
+        assert chat.messages(session_id)[-2]["content"] == ""
+
+
+def test_the_first_event_tells_what_became_of_the_files_that_came_with_the_request(chat):
+    session_id = chat.new_session(model=SEEING)
+    with chat.stream(session_id, attachments=[inline(PICTURE, "cat.png")]) as events:
+        [cat] = next(events).data["attachments"]
+        assert (cat["id"], cat["name"], cat["size"]) == (ID, "cat.png", len(PICTURE))
+        list(events)
+    assert chat.messages(session_id)[0]["attachments"] == [cat]
+    with chat.stream(session_id, message="And now?") as events:
+        assert "attachments" not in next(events).data
+        list(events)
 
 
 def test_an_answer_is_made_again_with_its_images(chat):
@@ -98,6 +111,8 @@ def test_images_of_old_messages_are_left_out_before_any_message_is(chat):
     ("attachments", "status", "field"),
     [
         ([{"data": "%%%"}], 422, "attachments.0"),
+        ([{"data": "data:text/plain,x"}], 422, "attachments.0"),
+        ([{"data": "%%%"}] * 21, 422, "attachments"),
         (["sha256:" + "0" * 64], 404, "attachments.0"),
         ([inline(b"\x00\x01")], 422, "attachments.0"),
         ([inline(b"")], 422, "attachments.0"),

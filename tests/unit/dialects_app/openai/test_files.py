@@ -1,7 +1,5 @@
 """Which images and files the parts of messages give, and what is no part that does."""
 
-import base64
-
 import pytest
 
 from dialects_app.openai.files import (
@@ -9,11 +7,9 @@ from dialects_app.openai.files import (
     InlineSource,
     RemoteSource,
     StoredSource,
-    decode,
     given_file,
-    id_of,
 )
-from sessions_app.errors import AttachmentTooLarge, ValidationFailed
+from sessions_app.errors import ValidationFailed
 
 DATA = "data:image/png;base64,aGVsbG8="
 FILE_ID = f"sha256:{'ab' * 32}"
@@ -82,32 +78,6 @@ def test_a_part_that_gives_no_file_is_refused_by_its_path(part, field, problem):
         given_file(part, "p")
     assert refusal.value.details.get("field") == field
     assert refusal.value.details.get("problem") == problem
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 786_431, 786_432, 786_433, 2_000_000])
-def test_base64_is_decoded_piece_by_piece(size):
-    data = bytes(range(256)) * (size // 256 + 1)
-    data = data[:size]
-    pieces = decode(InlineSource("data:x," + base64.b64encode(data).decode(), 7), max_bytes=size)
-    assert b"".join(pieces) == data
-    assert id_of(pieces) == id_of([data])
-
-
-@pytest.mark.parametrize("text", ["a", "aGVsbG8", "aGVs bG8=", "aGVsbG8=aGVs", "aGVsbö8=", "aG-_"])
-def test_rubbish_is_no_base64(text):
-    with pytest.raises(ValueError, match=r"."):
-        decode(InlineSource(text), max_bytes=100)
-
-
-def test_padding_between_two_pieces_is_no_base64():
-    text = "A" * ((1 << 20) - 1) + "=" + "AAAA"
-    with pytest.raises(ValueError, match="padding"):
-        decode(InlineSource(text), max_bytes=1 << 30)
-
-
-def test_more_than_is_taken_is_not_decoded():
-    with pytest.raises(AttachmentTooLarge):
-        decode(InlineSource("?" * 4000), max_bytes=2000)
 
 
 def test_a_message_refers_to_a_file_by_its_place_until_it_is_kept():

@@ -1,5 +1,8 @@
 """What a request says of attachments becomes references."""
 
+import asyncio
+import base64
+import os
 from pathlib import Path
 
 import pytest
@@ -31,9 +34,33 @@ async def test_files_and_bytes_become_references(service: AttachmentService) -> 
     assert await service.read(found[1].id) == b"a text"
 
 
+async def test_base64_becomes_a_reference_as_a_data_url_too(service: AttachmentService) -> None:
+    text = base64.b64encode(PICTURE).decode()
+    given = [Inline(data=text), Inline(data=f"data:x/y;base64,{text}"), Inline(data=PICTURE)]
+    first, *others = await resolve(service, given, max_count=3)
+    assert others == [first, first]
+    assert await service.read(first.id) == PICTURE
+
+
+async def test_a_damaged_file_is_replaced_when_it_is_sent_again(
+    service: AttachmentService, tmp_path: Path
+) -> None:
+    given = [Inline(data=base64.b64encode(PICTURE).decode())]
+    (kept,) = await resolve(service, given, max_count=1)
+    (path,) = await asyncio.to_thread(lambda: list(tmp_path.glob("??/*")))
+    await asyncio.to_thread(os.truncate, path, len(PICTURE) - 1)
+    assert await resolve(service, given, max_count=1) == (kept,)
+    assert await service.read(kept.id) == PICTURE
+
+
 @pytest.mark.parametrize(
     ("given", "code", "field"),
     [
+        ([Inline(data="%")] * 4, "VALIDATION_ERROR", "attachments"),
+        ([Inline(data="%")], "VALIDATION_ERROR", "attachments.0"),
+        ([Inline(data="data:text/plain,x")], "VALIDATION_ERROR", "attachments.0"),
+        ([Inline(data="")], "VALIDATION_ERROR", "attachments.0"),
+        ([Inline(data="A" * 2000)], "ATTACHMENT_TOO_LARGE", "attachments.0"),
         ([Inline(data=b"a")] * 4, "VALIDATION_ERROR", "attachments"),
         ([Inline(data=b"a"), UNKNOWN], "ATTACHMENT_NOT_FOUND", "attachments.1"),
         ([Reference(id="../x")], "ATTACHMENT_NOT_FOUND", "attachments.0"),
