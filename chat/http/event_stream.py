@@ -55,7 +55,7 @@ class EventStreamBody:
                 raise StopAsyncIteration
             self._ahead = ()
             chunk = self._project(events) if events else self._projector.heartbeat
-            if not self._has_begun:
+            if events and not self._has_begun:
                 chunk = self._begin(chunk)
             if chunk:
                 return chunk

@@ -9,7 +9,6 @@ from chat.http.sse import EVENT_ID_PATTERN
 from chat.stream.events import EVENTS
 
 _EXAMPLE = """retry: 2000
-
 id: 0199f3a2b4c51f2e3d4c:1
 event: turn_started
 data: {"turn_id":"0199f3a2b4c51f2e3d4c","session_id":"a1b2c3d4e5","model":"qwen3:14b"}

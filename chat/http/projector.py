@@ -22,7 +22,7 @@ class Projector(Protocol):
 
     @property
     def opening(self) -> bytes:
-        """Return what is sent before the first events; may be empty."""
+        """Return what is sent right before the first events, after any heartbeat; may be empty."""
 
     @property
     def heartbeat(self) -> bytes:

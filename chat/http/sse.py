@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from chat.stream.numbered_event import NumberedEvent
 
-RETRY = b"retry: 2000\n\n"
+RETRY = b"retry: 2000\n"
+"""A field of the first event's block: in a block of its own some clients take it for an event."""
+
 HEARTBEAT = b": keep-alive\n\n"
 
 EVENT_ID_PATTERN = "^([0-9A-Za-z]+:[0-9]{1,12})?$"

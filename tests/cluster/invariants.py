@@ -65,7 +65,7 @@ def frames_of(chat: Chat, session_id: str, after: str | None = None) -> bytes | 
     assert answer.status_code in {200, 204}, answer.text
     if answer.status_code == 204:
         return None
-    frames = answer.content.split(b"\n\n")
+    frames = answer.content.replace(b"retry: 2000\n", b"").split(b"\n\n")
     return b"".join(frame + b"\n\n" for frame in frames if frame.startswith(b"id: "))
 
 

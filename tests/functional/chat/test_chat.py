@@ -83,7 +83,7 @@ def test_the_stream_has_the_headers_that_keep_it_a_stream(chat):
         assert headers["x-accel-buffering"] == "no"
         assert headers["x-content-type-options"] == "nosniff"
         assert "content-length" not in headers
-        assert answer.read().startswith(b"retry: 2000\n\nid: ")
+        assert answer.read().startswith(b"retry: 2000\nid: ")
 
 
 def test_thinking_comes_apart_and_first(chat, server, script):

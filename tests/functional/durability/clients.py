@@ -102,6 +102,7 @@ class FaultyServerClient:
                     received += chunk
                     while b"\n\n" in received:
                         frame, _, received = received.partition(b"\n\n")
+                        frame = frame.removeprefix(b"retry: 2000\n")
                         if frame.startswith(b"id: "):
                             _, name, data = frame.decode().split("\n")
                             event = name[7:], json.loads(data[6:])

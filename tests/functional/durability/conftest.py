@@ -163,7 +163,7 @@ def frames() -> Callable[[Any, str, str | None], bytes | None]:
 
 def events_of(received: bytes) -> bytes:
     """Return the frames of events in what was received, byte for byte."""
-    frames = received.split(b"\n\n")
+    frames = received.replace(b"retry: 2000\n", b"").split(b"\n\n")
     assert frames.pop() == b""
     return b"".join(frame + b"\n\n" for frame in frames if frame.startswith(b"id: "))
 

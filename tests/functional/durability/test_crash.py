@@ -42,7 +42,8 @@ class Seen:
 
     @property
     def events(self):
-        whole = self.received[: self.received.rfind(b"\n\n")].decode().split("\n\n")
+        received = self.received.replace(b"retry: 2000\n", b"")
+        whole = received[: received.rfind(b"\n\n")].decode().split("\n\n")
         lines = [frame.split("\n") for frame in whole if frame.startswith("id: ")]
         return [(name[7:], json.loads(data[6:])) for _, name, data in lines]
 

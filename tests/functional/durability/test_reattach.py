@@ -17,8 +17,8 @@ def listen(chat, session_id, message, **body):
     """Run a turn to its end and return its stream, byte for byte, without the retry field."""
     answer = chat.http.post(f"/chat/{session_id}/stream", json={"message": message, **body})
     assert answer.status_code == 200, answer.text
-    assert answer.content.startswith(b"retry: 2000\n\n")
-    return answer.content.removeprefix(b"retry: 2000\n\n")
+    assert answer.content.startswith(b"retry: 2000\n")
+    return answer.content.removeprefix(b"retry: 2000\n")
 
 
 def cuts_of(stream):
@@ -88,7 +88,7 @@ def test_a_running_turn_is_picked_up_anywhere_by_many_from_every_worker(start, l
         chunks = answer.iter_bytes()
         stream = next(chunks)
         readers = [pool.submit(pick_up, number) for number in range(9)]
-        stream = (stream + b"".join(chunks)).removeprefix(b"retry: 2000\n\n")
+        stream = (stream + b"".join(chunks)).removeprefix(b"retry: 2000\n")
         for reader in readers:
             assert reader.result(timeout=30) == stream
     for worker in server.web_processes:
@@ -104,7 +104,7 @@ def read_some(answer, count):
         if received.count(b"\n\n") > count:
             break
     whole = received[: received.rfind(b"\n\n") + 2]
-    return whole.removeprefix(b"retry: 2000\n\n").replace(b": keep-alive\n\n", b"")
+    return whole.removeprefix(b"retry: 2000\n").replace(b": keep-alive\n\n", b"")
 
 
 def test_whoever_attached_keeps_the_turn_alive_when_its_first_client_leaves(start, script):

@@ -95,7 +95,11 @@ def test_nothing_that_a_tool_says_is_taken_for_an_event(chat, script):
         raw = answer.read()
     assert raw.isascii()
     assert b"\r" not in raw
-    frames = [frame.split(b"\n") for frame in raw.split(b"\n\n") if frame.startswith(b"id: ")]
+    frames = [
+        frame.split(b"\n")
+        for frame in raw.removeprefix(b"retry: 2000\n").split(b"\n\n")
+        if frame.startswith(b"id: ")
+    ]
     events = [(lines[1].removeprefix(b"event: ").decode(), lines[2:]) for lines in frames]
     names = [name for name, _ in events]
     assert (names.count("done"), names[-1]) == (1, "done")

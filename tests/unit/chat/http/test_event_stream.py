@@ -148,10 +148,41 @@ async def test_without_a_projector_the_events_are_sent_as_they_are() -> None:
     body = EventStreamBody(listener, listener.close)
     data = b'event: content_delta\ndata: {"content":"x","role":"assistant"}\n\n'
     assert [chunk async for chunk in body] == [
-        b"retry: 2000\n\nid: t1:1\n" + data,
+        b"retry: 2000\nid: t1:1\n" + data,
         b": keep-alive\n\n",
         b"id: t1:2\n" + data,
     ]
+
+
+def messages_of(stream: bytes) -> list[dict[str, str]]:
+    """Read a stream as ``@microsoft/fetch-event-source`` does: each empty line ends a message."""
+    messages, message = [], {"data": ""}
+    for line in stream.decode().split("\n")[:-1]:
+        if not line:
+            messages.append(message)
+            message = {"data": ""}
+        elif not line.startswith(":"):
+            field, _, value = line.partition(": ")
+            message[field] = value
+    return messages
+
+
+async def test_the_time_to_reconnect_is_a_field_of_the_first_event() -> None:
+    listener = Scripted([text(1)], [text(2)], None)
+    body = EventStreamBody(listener, listener.close)
+    messages = messages_of(b"".join([chunk async for chunk in body]))
+    assert [(each["data"] != "", each.get("retry")) for each in messages] == [
+        (True, "2000"),
+        (True, None),
+    ]
+
+
+async def test_a_heartbeat_before_the_first_event_does_not_take_its_fields() -> None:
+    listener = Scripted((), [text(1)], None)
+    body = EventStreamBody(listener, listener.close)
+    first, second = [chunk async for chunk in body]
+    assert first == b": keep-alive\n\n"
+    assert second.startswith(b"retry: 2000\nid: t1:1\n")
 
 
 async def test_a_body_that_is_closed_in_a_thread_leaves_its_turn() -> None:

@@ -232,7 +232,7 @@ async def test_a_delivery_begins_with_the_time_to_reconnect(turn_stream):
     body = EventStreamBody(turn_stream.subscribe(after=0), lambda: None)
     chunks = [chunk async for chunk in body]
     assert len(chunks) == 1
-    assert chunks[0].startswith(b"retry: 2000\n\nid: t1:1\n")
+    assert chunks[0].startswith(b"retry: 2000\nid: t1:1\n")
 
 
 async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
