@@ -1,13 +1,14 @@
-"""Says what was taken in of an archive of sessions, and what was not."""
+"""Says what an import took in, and what it did not."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from mochi_project.management.copy_report import listed
 from sessions_app.messages import Attachment
-from sessions_app.transfer.taking import Outcome, Taken
+from sessions_app.transfer.report import ImportSummary
+from sessions_app.transfer.taking import Outcome
 
+SHOWN = 50
+"""Sessions and problems that are named on the screen."""
 _WORDS: Mapping[Outcome, str] = {
     "imported": "imported",
     "same": "there already",
@@ -16,64 +17,70 @@ _WORDS: Mapping[Outcome, str] = {
 
 
 class ImportReport:
-    """Tells what became of each session, and names what is not whole.
+    """Tells people what became of each session, and names what is not whole.
 
     Args:
-        left_out: The names of what the archive holds beside sessions and their attachments.
+        summary: What is told.
     """
 
-    def __init__(self, left_out: Sequence[str] = ()) -> None:
-        self._left_out = left_out
-        self._taken: list[Taken] = []
-
-    def add(self, taken: Taken) -> None:
-        """Take in what became of a session."""
-        self._taken.append(taken)
-
-    def as_json(self, *, attachments_added: int) -> Mapping[str, Any]:
-        """Return the report for scripts."""
-        return {
-            "sessions": [
-                {
-                    "session_id": taken.session_id,
-                    "outcome": taken.outcome,
-                    "messages": taken.messages,
-                    "attachments": taken.attachments,
-                    "missing": [{"id": each.id, "name": each.name} for each in taken.missing],
-                }
-                for taken in self._taken
-            ],
-            "attachments_added": attachments_added,
-            "left_out": list(self._left_out),
-        }
+    def __init__(self, summary: ImportSummary) -> None:
+        self._summary = summary
 
     def lines(self) -> Iterator[str]:
-        """Yield the report for people."""
-        for taken in self._taken:
+        """Yield the report, without what is wrong."""
+        summary = self._summary
+        for taken in summary.taken[:SHOWN]:
             what = f"{_counted(taken.messages, 'message')}"
             if taken.attachments:
                 what += f", {_counted(taken.attachments, 'attachment')}"
             if taken.outcome == "different":
                 what = "one with this id is here that differs, and stays"
             yield f"{_WORDS[taken.outcome]:14}{taken.session_id}: {what}"
-        if self._left_out:
-            yield f"not of a session, left out: {listed(self._left_out)}"
+        if summary.total > SHOWN:
+            yield f"... and {_counted(summary.total - SHOWN, 'more session')}"
+        for problem in summary.problems[:SHOWN]:
+            yield f"not taken in  {problem.place}: {problem.reason}"
+        if summary.broken > SHOWN:
+            yield f"... and {summary.broken - SHOWN} more that were not taken in"
+        if summary.left_out:
+            yield f"not of a session, left out: {listed(summary.left_out)}"
+        if summary.files_left_out:
+            lost = _counted(summary.files_left_out, "image or file", "images and files")
+            yield f"{lost} not in the export or of no type that is kept; messages mention them"
+        if summary.total > 1 or summary.empty or summary.dry_run:
+            yield self._counts()
+
+    def _counts(self) -> str:
+        summary = self._summary
+        imported = _counted(summary.counts["imported"], "session")
+        parts = [f"{imported} {'would be imported' if summary.dry_run else 'imported'}"]
+        if summary.branches:
+            parts[0] += f", {summary.branches} of them other branches"
+        parts += [f"{count} there already" for count in [summary.counts["same"]] if count]
+        parts += [f"{count} left" for count in [summary.counts["different"]] if count]
+        parts += [f"{count} without messages" for count in [summary.empty] if count]
+        return "; ".join(parts)
 
     def broken_off(self) -> str:
         """Return what an import that broke off had taken in by then."""
-        if not self._taken:
+        if not self._summary.total:
             return "Nothing was taken in."
-        return f"{_counted(len(self._taken), 'session')} had been taken in before, the rest not."
+        taken = _counted(self._summary.total, "session")
+        return f"{taken} had been taken in before, the rest not."
 
     def fault(self) -> str | None:
         """Return why not everything was taken in; None if it was."""
-        outcomes = Counter(taken.outcome for taken in self._taken)
+        summary = self._summary
         faults = []
-        if different := outcomes["different"]:
+        if different := summary.counts["different"]:
             faults.append(f"{_counted(different, 'session')} left: nothing is overwritten.")
-        missing = {each.id: each for taken in self._taken for each in taken.missing}
-        if missing:
-            faults.append(missing_sentence(tuple(missing.values()), "The file lacks"))
+        if summary.missing:
+            faults.append(missing_sentence(tuple(summary.missing.values()), "The file lacks"))
+        if summary.broken:
+            first = summary.problems[0]
+            what = _counted(summary.broken, "entry was", "entries were")
+            begin = "" if summary.broken == 1 else ", the first of them"
+            faults.append(f"{what} not taken in{begin}: {first.place}: {first.reason}.")
         return " ".join(faults) or None
 
 
@@ -82,5 +89,5 @@ def missing_sentence(missing: Sequence[Attachment], verb: str) -> str:
     return f"{verb} {listed([f'{each.name} ({each.id})' for each in missing])}."
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _counted(number: int, what: str, many: str = "") -> str:
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"

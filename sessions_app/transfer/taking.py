@@ -1,7 +1,7 @@
 """Takes the sessions of an archive in, with their attachments. Nothing is overwritten."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -33,6 +33,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
         messages: How many messages it has.
         attachments: How many different attachments its messages refer to.
         missing: Those of them that neither the archive nor the store has.
+        left_out: The names of files that an export speaks of and does not have.
+        is_branch: Whether it is another branch of a conversation than the one that is shown.
     """
 
     session_id: str
@@ -40,20 +42,44 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     attachments: int = 0
     missing: Sequence[Attachment] = ()
+    left_out: Sequence[str] = ()
+    is_branch: bool = False
 
 
-class ArchiveImport:
-    """Takes the sessions of one archive in. Calls block.
+class AttachmentSource(Protocol):
+    """Holds attachments that come with sessions."""
+
+    @property
+    def attachment_ids(self) -> Collection[str]:
+        """The attachments that it holds."""
+
+    def pieces(self, attachment_id: str) -> Iterator[bytes]:
+        """Yield the bytes of one of them."""
+
+
+class NoAttachments:
+    """Holds no attachments: those that sessions refer to are there already, or missing."""
+
+    attachment_ids: Collection[str] = ()
+
+    def pieces(self, attachment_id: str) -> Iterator[bytes]:
+        """Raise ``AttachmentNotFound``."""
+        raise AttachmentNotFound(attachment_id)
+
+
+class SessionTaking:
+    """Takes sessions of this server's kind in, one by one. Calls block.
 
     Doing it twice is doing it once. A session comes after its attachments, so one that breaks off
     leaves no session without them; what it stored for nothing is swept like any upload that no
     message refers to.
 
     Args:
-        archive: The archive.
-        sessions: Where its sessions go.
+        sessions: Where they go.
         store: Where their attachments go.
+        source: Where their attachments come from.
         max_attachment_bytes: The largest attachment that may be kept.
+        dry_run: Whether nothing is written, and only said what would be.
 
     Attributes:
         attachments_added: How many attachments were not kept before.
@@ -61,34 +87,35 @@ class ArchiveImport:
 
     def __init__(
         self,
-        archive: SessionArchive,
         sessions: SessionManager,
         store: AttachmentStore,
+        source: AttachmentSource,
         *,
         max_attachment_bytes: int,
+        dry_run: bool = False,
     ) -> None:
-        self._archive = archive
         self._sessions = sessions
         self._store = store
+        self._source = source
         self._max_attachment_bytes = max_attachment_bytes
+        self._dry_run = dry_run
         self._kept: dict[str, StoredFile | None] = {}
         self.attachments_added = 0
 
-    def run(self) -> Iterator[Taken]:
-        """Take one session in after the other, and yield what becomes of each.
+    def take(self, session: Session) -> Taken:
+        """Take a session in, and return what became of it.
 
         Raises:
             ValidationFailed: An attachment is not what a message says of it.
             StorageError: There is no room, or the store can't be asked.
         """
-        for session_id in self._archive.session_ids:
-            yield self._take(self._archive.session(session_id))
-
-    def _take(self, session: Session) -> Taken:
         outcome = self._compared(session)
         if outcome == "different":
             return _taken(session, outcome)
         references = attachments_of(session)
+        if self._dry_run:
+            lost = tuple(each for each in references if not self._is_there(each.id))
+            return _taken(session, outcome or "imported", len(references), lost)
         kept = {each.id: self._keep(each.id) for each in references}
         _check(session, references, kept)
         self._store.renew([id_ for id_, file in kept.items() if file is not None])
@@ -110,6 +137,15 @@ class ArchiveImport:
             return "different"
         return "same" if encode(there) == encode(session) else "different"
 
+    def _is_there(self, attachment_id: str) -> bool:
+        if attachment_id in self._source.attachment_ids:
+            return True
+        try:
+            self._store.stat(attachment_id)
+        except AttachmentNotFound:
+            return False
+        return True
+
     def _keep(self, attachment_id: str) -> StoredFile | None:
         """Have an attachment in the store; None where there is none of this id."""
         if attachment_id not in self._kept:
@@ -120,18 +156,88 @@ class ArchiveImport:
         return self._kept[attachment_id]
 
     def _write(self, attachment_id: str) -> StoredFile | None:
-        if attachment_id not in self._archive.attachment_ids:
+        if attachment_id not in self._source.attachment_ids:
             return None
-        writer = self._store.begin(max_bytes=self._max_attachment_bytes)
-        try:
-            for piece in self._archive.pieces(attachment_id):
-                writer.write(piece)
-            file = writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+        pieces = self._source.pieces(attachment_id)
+        file = write_pieces(self._store, pieces, max_bytes=self._max_attachment_bytes)
         self.attachments_added += file.is_new
         return file
+
+
+class ArchiveImport:
+    """Takes the sessions of one archive in. Calls block.
+
+    Args:
+        archive: The archive.
+        sessions: Where its sessions go.
+        store: Where their attachments go.
+        max_attachment_bytes: The largest attachment that may be kept.
+        dry_run: Whether nothing is written, and only said what would be.
+    """
+
+    def __init__(
+        self,
+        archive: SessionArchive,
+        sessions: SessionManager,
+        store: AttachmentStore,
+        *,
+        max_attachment_bytes: int,
+        dry_run: bool = False,
+    ) -> None:
+        self._archive = archive
+        self._done = 0
+        self._taking = SessionTaking(
+            sessions,
+            store,
+            archive,
+            max_attachment_bytes=max_attachment_bytes,
+            dry_run=dry_run,
+        )
+
+    @property
+    def attachments_added(self) -> int:
+        """Return how many attachments were not kept before."""
+        return self._taking.attachments_added
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """Return the names of what the archive holds beside sessions and their attachments."""
+        return self._archive.left_out
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return how many sessions were looked at, and how many there are."""
+        return self._done, len(self._archive.session_ids)
+
+    def run(self) -> Iterator[Taken]:
+        """Take one session in after the other, and yield what becomes of each.
+
+        Raises:
+            ValidationFailed: An attachment is not what a message says of it.
+            StorageError: There is no room, or the store can't be asked.
+        """
+        for session_id in self._archive.session_ids:
+            taken = self._taking.take(self._archive.session(session_id))
+            self._done += 1
+            yield taken
+
+
+def write_pieces(store: AttachmentStore, pieces: Iterable[bytes], *, max_bytes: int) -> StoredFile:
+    """Keep a file that is read in pieces. Blocks.
+
+    Raises:
+        AttachmentTooLarge: It has more than ``max_bytes``.
+        ValidationFailed: It is broken, or of no type that is known.
+        StorageError: There is no room.
+    """
+    writer = store.begin(max_bytes=max_bytes)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+        return writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 def _taken(

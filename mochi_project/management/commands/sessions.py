@@ -4,7 +4,7 @@ import asyncio
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from django.conf import settings as django_settings
 from django.core.management.base import CommandError
@@ -13,17 +13,15 @@ from rich.table import Column, Table
 
 from agents_app.deletion import Deletion
 from mochi_project.management.copy_report import CopyReport
+from mochi_project.management.import_command import FilesImport, add_import_arguments
 from mochi_project.management.import_report import ImportReport, missing_sentence
 from mochi_project.management.reports import ReportCommand
 from mochi_project.screen_text import printable
 from mochi_project.wiring.services import get_services
-from sessions_app.errors import MochiError
 from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import write_atomically
-from sessions_app.transfer.reading import Limits, SessionArchive
-from sessions_app.transfer.taking import ArchiveImport
 from sessions_app.transfer.writing import SessionExport
 
 
@@ -50,9 +48,9 @@ class Command(ReportCommand):
             help="write a zip file of the session and its images and files; needs --output",
         )
         taking = actions.add_parser(
-            "import", help="take in sessions of a zip file that export --with-attachments wrote"
+            "import", help="take in sessions that were exported here or by other programs"
         )
-        taking.add_argument("file", metavar="FILE", type=Path, help="the zip file")
+        add_import_arguments(taking)
         delete = actions.add_parser("delete", help="delete sessions for good, after asking")
         delete.add_argument("session_ids", metavar="session_id", nargs="+")
         delete.add_argument("--yes", action="store_true", help="do not ask")
@@ -151,25 +149,16 @@ class Command(ReportCommand):
             lacks = missing_sentence(export.missing, "It lacks what is not kept any more:")
             raise CommandError(printable(f"{options['output']} is written. {lacks}"))
 
-    def _import(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
-        attachments = get_services().attachments
-        most = attachments.max_bytes
-        with options["file"].open("rb") as file:
-            archive = SessionArchive(file, Limits(attachment_bytes=most))
-            work = ArchiveImport(archive, sessions, attachments.store, max_attachment_bytes=most)
-            report = ImportReport(archive.left_out)
-            fault = None
-            try:
-                for taken in work.run():
-                    report.add(taken)
-            except (MochiError, OSError) as error:
-                fault = f"{getattr(error, 'message', error)} {report.broken_off()}"
+    def _import(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:  # noqa: ARG002
+        work = FilesImport(get_services(), options, cast("IO[str]", self.stderr))
+        work.run()
+        report = ImportReport(work.summary)
         if options["json"]:
-            self.print_json(report.as_json(attachments_added=work.attachments_added))
+            self.print_json(work.summary.as_json())
         else:
             for line in report.lines():
                 self.stdout.write(printable(line))
-        if fault := fault or report.fault():
+        if fault := " ".join(filter(None, [*work.faults, report.fault()])):
             raise CommandError(printable(fault))
 
     def _delete(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:

@@ -15,8 +15,10 @@ SOURCE = "chatbot_ui"
 
 def recognises(entry: Mapping[str, Any]) -> bool:
     """Return whether this is a conversation of chatbot-ui."""
-    messages = objects(entry.get("messages"))
-    return bool(messages) and "role" in messages[0] and "conversationId" not in entry
+    if not isinstance(entry.get("messages"), list) or "conversationId" in entry:
+        return False
+    messages = objects(entry["messages"])
+    return "role" in messages[0] if messages else "name" in entry
 
 
 def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedConversation:  # noqa: ARG001 - it has one

@@ -1,48 +1,76 @@
 """An import says what came in, what was there, and what is missing."""
 
-from mochi_project.management.import_report import ImportReport
+from mochi_project.management.import_report import SHOWN, ImportReport
 from sessions_app.messages import Attachment
+from sessions_app.transfer.entries import Problem
+from sessions_app.transfer.report import ImportSummary
 from sessions_app.transfer.taking import Taken
 
 CAT = Attachment(id="sha256:9f", name="cat.png", media_type="image/png", size=3)
 
 
-def report() -> ImportReport:
-    report = ImportReport(["__MACOSX/x"])
-    report.add(Taken(session_id="a" * 10, outcome="imported", messages=2, attachments=1))
-    report.add(Taken(session_id="b" * 10, outcome="same", messages=1))
-    return report
+def summary() -> ImportSummary:
+    summary = ImportSummary()
+    summary.leave_out(["__MACOSX/x"])
+    summary.add(Taken(session_id="a" * 10, outcome="imported", messages=2, attachments=1))
+    summary.add(Taken(session_id="b" * 10, outcome="same", messages=1))
+    return summary
 
 
 def test_people_read_a_line_for_each_session() -> None:
-    assert list(report().lines()) == [
+    report = ImportReport(summary())
+    assert list(report.lines()) == [
         "imported      aaaaaaaaaa: 2 messages, 1 attachment",
         "there already bbbbbbbbbb: 1 message",
         "not of a session, left out: __MACOSX/x",
+        "1 session imported; 1 there already",
     ]
-    assert report().fault() is None
+    assert report.fault() is None
 
 
 def test_what_stays_and_what_is_missing_is_a_fault() -> None:
-    told = report()
+    told = summary()
     told.add(Taken(session_id="c" * 10, outcome="different", messages=3))
     told.add(
         Taken(session_id="d" * 10, outcome="imported", messages=1, attachments=1, missing=(CAT,))
     )
+    report = ImportReport(told)
     assert "left          cccccccccc: one with this id is here that differs, and stays" in list(
-        told.lines()
+        report.lines()
     )
-    assert told.fault() == (
+    assert report.fault() == (
         "1 session left: nothing is overwritten. The file lacks cat.png (sha256:9f)."
     )
 
 
-def test_scripts_read_the_same() -> None:
-    told = report()
-    told.add(
-        Taken(session_id="d" * 10, outcome="imported", messages=1, attachments=1, missing=(CAT,))
-    )
-    document = told.as_json(attachments_added=1)
-    assert [each["outcome"] for each in document["sessions"]] == ["imported", "same", "imported"]
-    assert document["sessions"][2]["missing"] == [{"id": "sha256:9f", "name": "cat.png"}]
-    assert (document["attachments_added"], document["left_out"]) == (1, ["__MACOSX/x"])
+def test_what_is_broken_is_named_with_its_place_and_what_is_empty_counted() -> None:
+    told = ImportSummary(dry_run=True)
+    told.add(Problem(place="x.json, entry 3", reason="it has no uuid"))
+    told.add(Problem(place="x.json, entry 4", reason="it has no messages", is_empty=True))
+    report = ImportReport(told)
+    assert list(report.lines()) == [
+        "not taken in  x.json, entry 3: it has no uuid",
+        "0 sessions would be imported; 1 without messages",
+    ]
+    assert report.fault() == "1 entry was not taken in: x.json, entry 3: it has no uuid."
+    assert report.broken_off() == "Nothing was taken in."
+
+
+def test_many_sessions_are_counted() -> None:
+    told = ImportSummary()
+    for number in range(SHOWN + 2):
+        told.add(
+            Taken(
+                session_id=f"{number:010}",
+                outcome="imported",
+                messages=1,
+                left_out=["a.png"],
+                is_branch=number == 1,
+            )
+        )
+        told.add(Problem(place=str(number), reason="odd"))
+    lines = list(ImportReport(told).lines())
+    assert lines[SHOWN] == "... and 2 more sessions"
+    assert lines[2 * SHOWN + 1] == "... and 2 more that were not taken in"
+    assert lines[-2].startswith("52 images and files not in the export")
+    assert lines[-1] == "52 sessions imported, 1 of them other branches"

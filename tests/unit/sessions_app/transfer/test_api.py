@@ -19,7 +19,8 @@ from mochi_project.wiring.services import install_services
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.transfer.api import PiecesFromThreads
-from sessions_app.transfer.reading import Limits, SessionArchive
+from sessions_app.transfer.bounded_zip import Limits
+from sessions_app.transfer.reading import SessionArchive
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import question, reference, session_of
 

@@ -10,8 +10,9 @@ import pytest
 from sessions_app.errors import ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.session import Session
+from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.layout import attachment_name, session_name
-from sessions_app.transfer.reading import Limits, SessionArchive
+from sessions_app.transfer.reading import SessionArchive
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,

@@ -12,7 +12,8 @@ from sessions_app.format.codec import encode
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from sessions_app.store.repository import Listing
-from sessions_app.transfer.reading import Limits, SessionArchive
+from sessions_app.transfer.bounded_zip import Limits
+from sessions_app.transfer.reading import SessionArchive
 from sessions_app.transfer.taking import ArchiveImport, Taken
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (

@@ -21,6 +21,7 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from sessions_app.transfer.layout import session_name
 from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.formats.exports import FOLDER
 from tests.unit.sessions_app.transfer.stores import question, reference, session_of
 
 CAT, DOG = png(), png(3, 3, padding=2000)
@@ -34,6 +35,7 @@ def use(tmp_path: Path) -> Iterator[Use]:
     def use(name: str, **values: Any) -> SessionManager:
         settings = MochiSettings(data_dir=tmp_path / name, **values)
         services: Any = SimpleNamespace(
+            settings=settings,
             sessions=SessionManager(settings.resolved_sessions_dir),
             attachments=AttachmentService(
                 build_attachments(settings, None), max_bytes=settings.max_attachment_bytes
@@ -86,6 +88,13 @@ def test_a_session_moves_with_its_attachments(
     assert kept(tmp_path / "here") == sorted([CAT, DOG])
     assert run("import", file).startswith("there already")
     assert json.loads(run("import", file, "--json")) == {
+        "dry_run": False,
+        "imported": 0,
+        "same": 1,
+        "different": 0,
+        "branches": 0,
+        "empty": 0,
+        "broken": 0,
         "sessions": [
             {
                 "session_id": session.session_id,
@@ -95,7 +104,9 @@ def test_a_session_moves_with_its_attachments(
                 "missing": [],
             }
         ],
+        "problems": [],
         "attachments_added": 0,
+        "attachments_left_out": 0,
         "left_out": [],
     }
 
@@ -205,3 +216,51 @@ def test_a_file_that_is_too_large_for_this_server_is_named(file: str, use: Use) 
     use("here", max_attachment_bytes=1024)
     with pytest.raises(CommandError, match=rf"{len(DOG):,} bytes; 1,024 are allowed"):
         run("import", file)
+
+
+def test_exports_of_other_programs_come_in_as_sessions(use: Use) -> None:
+    here = use("here")
+    files = [str(FOLDER / f"{source}.json") for source in ("librechat", "open_webui")]
+    tried = run("import", *files, "--branches", "--dry-run")
+    assert tried.endswith("4 sessions would be imported, 2 of them other branches\n")
+    assert not here.list_sessions()
+    assert run("import", *files, "--branches").endswith(
+        "4 sessions imported, 2 of them other branches\n"
+    )
+    assert {each.title for each in here.list_sessions()} == {"Trees", "Pinned weather"}
+    again = json.loads(run("import", *files, "--json", "--model", "other"))
+    assert (again["imported"], again["same"]) == (0, 2)
+    assert len(here.list_sessions()) == 4
+
+
+def test_what_an_export_lacks_is_said_and_the_rest_taken_in(use: Use) -> None:
+    here = use("here", default_model="m")
+    file = str(FOLDER / "chatgpt.json")
+    with pytest.raises(CommandError, match=r"1 entry was not taken in: chatgpt\.json, entry 2: "):
+        run("import", file)
+    with pytest.raises(CommandError, match="not the shape of an export of claude"):
+        run("import", file, "--from", "claude")
+    assert [each.title for each in here.list_sessions()] == ["Cats and numbers"]
+
+
+def test_a_broken_file_does_not_keep_others_out(use: Use, tmp_path: Path) -> None:
+    here = use("here", default_model="m")
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(b"PK")
+    with pytest.raises(CommandError, match=r"broken\.zip: The file is no zip file"):
+        run("import", str(broken), str(FOLDER / "claude.json"))
+    assert len(here.list_sessions()) == 2
+
+
+def test_a_terminal_shows_how_far_it_is(use: Use) -> None:
+    use("here", default_model="m")
+
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    call_command(
+        "sessions", "import", str(FOLDER / "claude.json"), stdout=StringIO(), stderr=screen
+    )
+    assert "claude.json" in screen.getvalue()

@@ -1,0 +1,79 @@
+"""Parses JSON that is nested deeper than parsers go that call themselves. Pure."""
+
+import re
+from typing import Any
+
+import msgspec
+
+DEEPEST = 100_000
+"""Values that may lie in each other."""
+
+_TOKEN = re.compile(
+    r'\s*+(?:([\[{])|([\]}])|([,:])|("(?:[^"\\]++|\\.)*+"|[^\s\[\]{},:"]++))', re.DOTALL
+)
+_CLOSING = {"[": "]", "{": "}"}
+
+
+class NotJson(ValueError):
+    """A text is no JSON, or nested too deep; the error says where."""
+
+
+def parse_deep(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    It is less strict about commas and colons than others are: texts come here that others found
+    nothing wrong with before they gave up.
+
+    Raises:
+        NotJson: It is no JSON, or nested too deep.
+    """
+    root: list[Any] = []
+    stack: list[Any] = []
+    holder: Any = root
+    key: str | None = None
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise NotJson(f"unexpected at character {at}")
+        at = token.end()
+        opening, closing, _, atom = token.groups()
+        if opening:
+            if len(stack) >= DEEPEST:
+                raise NotJson(f"nested deeper than {DEEPEST:,}")
+            value: Any = {} if opening == "{" else []
+            stack.append(holder)
+            _put(holder, key, value, at)
+            holder, key = value, None
+        elif closing:
+            if not stack or key is not None or isinstance(holder, dict) != (closing == "}"):
+                raise NotJson(f"unexpected {closing} at character {at}")
+            holder = stack.pop()
+        elif atom:
+            found = _atom(atom, at)
+            if isinstance(holder, dict) and key is None:
+                if not isinstance(found, str):
+                    raise NotJson(f"no key at character {at}")
+                key = found
+            else:
+                _put(holder, key, found, at)
+                key = None
+    if stack or len(root) != 1:
+        raise NotJson("it ends in the middle")
+    return root[0]
+
+
+def _put(holder: Any, key: str | None, value: object, at: int) -> None:
+    if isinstance(holder, list):
+        holder.append(value)
+    elif key is not None:
+        holder[key] = value
+    else:
+        raise NotJson(f"no key at character {at}")
+
+
+def _atom(text: str, at: int) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise NotJson(f"{error} at character {at}") from error

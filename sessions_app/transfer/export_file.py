@@ -1,0 +1,134 @@
+"""Reads the files that other programs export: JSON, lines of JSON, or a zip file with them."""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from sessions_app.errors import ValidationFailed
+from sessions_app.transfer.bounded_zip import PIECE_BYTES, BoundedZip, Limits
+from sessions_app.transfer.entries import Entry, Problem, entries
+from sessions_app.transfer.layout import session_named
+
+_MAGIC = b"PK"
+_CONVERSATIONS = re.compile(r"conversations(-\d+)?\.json")
+_JSON = (".json", ".jsonl", ".ndjson")
+_FILE_ID = re.compile(r"file-[A-Za-z0-9]+|file_[0-9a-f]+")
+
+
+def is_zip(file: BinaryIO) -> bool:
+    """Return whether a file begins as zip files do."""
+    file.seek(0)
+    begin = file.read(len(_MAGIC))
+    file.seek(0)
+    return begin == _MAGIC
+
+
+class ExportFile:
+    """A file of conversations. Calls block.
+
+    Args:
+        file: The file, which can be sought in.
+        name: What it is called in reports.
+        limits: Its bounds, if it is a zip file.
+
+    Attributes:
+        total_bytes: What there is to read.
+        bytes_read: What was read of it.
+
+    Raises:
+        ValidationFailed: It is a zip file that is broken, beyond a limit or without conversations.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, limits: Limits) -> None:
+        self._file = file
+        self._name = name
+        self._limits = limits
+        self._zip: BoundedZip | None = None
+        self._members: list[zipfile.ZipInfo] = []
+        self._others: dict[str, zipfile.ZipInfo | None] = {}
+        self.bytes_read = 0
+        if is_zip(file):
+            self._zip = BoundedZip(file, limits)
+            self._members = _conversations(self._zip.files)
+            if not self._members:
+                raise ValidationFailed("The file holds no conversations.")
+            self.total_bytes = sum(each.file_size for each in self._members)
+            self._others = _by_names(self._zip.files)
+        else:
+            self.total_bytes = file.seek(0, io.SEEK_END)
+            file.seek(0)
+
+    def entries(self) -> Iterator[Entry | Problem]:
+        """Yield the entries, one after the other, and what of the file is none."""
+        if self._zip is None:
+            yield from entries(self._plain(), self._name)
+            return
+        for member in self._members:
+            try:
+                yield from entries(self._unpacked(self._zip, member), member.filename)
+            except ValidationFailed as error:
+                yield Problem(place=member.filename, reason=error.message)
+
+    def holds(self, pointer: str) -> bool:
+        """Return whether a file that a conversation points to lies beside the conversations."""
+        return self._others.get(_base(pointer)) is not None
+
+    def pieces(self, pointer: str, *, most: int) -> Iterator[bytes]:
+        """Yield the bytes of a file that a conversation points to, and that it ``holds``.
+
+        Raises:
+            ValidationFailed: It is broken, or larger than ``most``.
+        """
+        found = self._others[_base(pointer)]
+        if found is not None and self._zip is not None:
+            yield from self._zip.pieces(found, most=most)
+
+    def name_of(self, pointer: str) -> str:
+        """Return what that file is called beside the conversations."""
+        found = self._others.get(_base(pointer))
+        return _base(found.filename) if found is not None else ""
+
+    def _plain(self) -> Iterator[bytes]:
+        while piece := self._file.read(PIECE_BYTES):
+            self.bytes_read += len(piece)
+            yield piece
+
+    def _unpacked(self, archive: BoundedZip, member: zipfile.ZipInfo) -> Iterator[bytes]:
+        for piece in archive.pieces(member, most=self._limits.total_bytes):
+            self.bytes_read += len(piece)
+            yield piece
+
+
+def holds_sessions(archive: BoundedZip) -> bool:
+    """Return whether a zip file holds sessions of this server, as their files."""
+    return any(session_named(each.filename) is not None for each in archive.files)
+
+
+def _conversations(files: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """Return the files that have conversations: by their names, or else all that may."""
+    named = [each for each in files if _CONVERSATIONS.fullmatch(_base(each.filename))]
+    found = named or [
+        each
+        for each in files
+        if each.filename.endswith(_JSON) and not each.filename.startswith("__MACOSX/")
+    ]
+    return sorted(found, key=lambda each: each.filename)
+
+
+def _by_names(files: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo | None]:
+    """Return what may be pointed to, by name and by the id a name begins with; None for two."""
+    names: dict[str, zipfile.ZipInfo | None] = {}
+    for each in files:
+        base = _base(each.filename)
+        names[base] = None if base in names else each
+    for each in files:
+        if found := _FILE_ID.match(_base(each.filename)):
+            names.setdefault(found[0], each)
+    return names
+
+
+def _base(name: str) -> str:
+    return PurePosixPath(name).name

@@ -1,0 +1,273 @@
+"""Takes conversations in that other programs exported, and sessions as lines of JSON.
+
+A conversation becomes the session whose id is made of where it was before (docs/decisions/0079):
+who imports it again, or goes on after a crash, finds it there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from sessions_app.attachments.service import attachment_of
+from sessions_app.attachments.store import AttachmentStore
+from sessions_app.errors import (
+    AttachmentTooLarge,
+    SessionCorrupt,
+    SessionExists,
+    SessionNotFound,
+    ValidationFailed,
+)
+from sessions_app.format.codec import encode
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import Attachment
+from sessions_app.service import SessionManager
+from sessions_app.session import Session
+from sessions_app.transfer.conversion import (
+    message_ids,
+    origin_of,
+    session_id_of,
+    session_of,
+)
+from sessions_app.transfer.entries import Entry, Problem
+from sessions_app.transfer.export_file import ExportFile
+from sessions_app.transfer.formats.conversation import (
+    Branch,
+    GivenFile,
+    ImportedConversation,
+    UnusableEntry,
+)
+from sessions_app.transfer.formats.recognition import Source, parse
+from sessions_app.transfer.taking import (
+    NoAttachments,
+    Outcome,
+    SessionTaking,
+    Taken,
+    write_pieces,
+)
+
+_ATTEMPTS = 20
+"""Ids to try for a conversation: with millions of sessions, the first one may be another's."""
+
+
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of an import: what of an export is taken in, and how.
+
+    Attributes:
+        source: The program that wrote it; ``auto`` for what it looks like.
+        all_branches: Whether branches become sessions that are not shown.
+        model: The model of all sessions, whatever the export says.
+        default_model: The model of sessions whose export names none.
+        dry_run: Whether nothing is written, and only said what would be.
+    """
+
+    source: Source = "auto"
+    all_branches: bool = False
+    model: str | None = None
+    default_model: str | None = None
+    dry_run: bool = False
+
+
+class ConversationImport:
+    """Takes the conversations of one file in. Calls block.
+
+    Args:
+        file: The file.
+        sessions: Where its conversations go.
+        store: Where their images and files go.
+        max_attachment_bytes: The largest image or file that may be kept.
+        options: What of it is taken in, and how.
+    """
+
+    def __init__(
+        self,
+        file: ExportFile,
+        sessions: SessionManager,
+        store: AttachmentStore,
+        *,
+        max_attachment_bytes: int,
+        options: ImportOptions,
+    ) -> None:
+        self._file = file
+        self._sessions = sessions
+        self._store = store
+        self._max_attachment_bytes = max_attachment_bytes
+        self._options = options
+        self._own = SessionTaking(
+            sessions,
+            store,
+            NoAttachments(),
+            max_attachment_bytes=max_attachment_bytes,
+            dry_run=options.dry_run,
+        )
+        self._kept: dict[str, Attachment | None] = {}
+        self._added = 0
+
+    @property
+    def attachments_added(self) -> int:
+        """Return how many images and files were not kept before."""
+        return self._added
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """Return nothing: what lies beside conversations belongs to them."""
+        return ()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return how many bytes of conversations were read, and how many there are."""
+        return self._file.bytes_read, self._file.total_bytes
+
+    def run(self) -> Iterator[Taken | Problem]:
+        """Take one conversation in after the other, and yield what becomes of each.
+
+        What is broken is passed over, and told.
+
+        Raises:
+            StorageError: There is no room, or the store can't be asked.
+        """
+        for entry in self._file.entries():
+            if isinstance(entry, Problem):
+                yield entry
+                continue
+            try:
+                yield from self._take(entry)
+            except UnusableEntry as error:
+                yield Problem(place=entry.place, reason=str(error))
+            except ValidationFailed as error:
+                yield Problem(place=entry.place, reason=error.message)
+
+    def _take(self, entry: Entry) -> Iterator[Taken | Problem]:
+        options = self._options
+        found = parse(entry.value, options.source, all_branches=options.all_branches)
+        if isinstance(found, Session):
+            yield self._own.take(found)
+            return
+        if not found.branches or not found.branches[0].messages:
+            yield Problem(place=entry.place, reason="it has no messages", is_empty=True)
+            return
+        model = options.model or found.model.strip() or options.default_model
+        if not model:
+            raise UnusableEntry("it names no model, and no other is given")
+        shown = self._take_branch(found, found.branches[0], model, forked_from=None)
+        yield shown
+        for branch in found.branches[1:]:
+            yield self._take_branch(found, branch, model, forked_from=shown.session_id)
+        if found.branches_left_out:
+            left_out = f"{found.branches_left_out:,} of its branches are too many"
+            yield Problem(place=entry.place, reason=left_out)
+
+    def _take_branch(
+        self,
+        conversation: ImportedConversation,
+        branch: Branch,
+        model: str,
+        *,
+        forked_from: str | None,
+    ) -> Taken:
+        for attempt in range(_ATTEMPTS):
+            session_id = session_id_of(conversation, branch, attempt)
+            outcome = self._compared(session_id, conversation, branch)
+            attachments: Mapping[GivenFile, Attachment] = {}
+            if outcome is None:
+                attachments = self._attachments(branch)
+                session = session_of(
+                    conversation,
+                    branch,
+                    attachments,
+                    session_id=session_id,
+                    model=model,
+                    now=utc_now(),
+                    forked_from=forked_from,
+                )
+                if not self._create(session, attachments):  # another process was faster
+                    outcome = self._compared(session_id, conversation, branch) or "taken"
+            if outcome == "taken":
+                continue
+            return Taken(
+                session_id=session_id,
+                outcome=outcome or "imported",
+                messages=len(branch.messages),
+                attachments=len({each.id for each in attachments.values()}),
+                left_out=[] if outcome else self._left_out(branch, attachments),
+                is_branch=bool(branch.leaf),
+            )
+        raise UnusableEntry("all ids that it may have are other sessions'")
+
+    def _compared(
+        self, session_id: str, conversation: ImportedConversation, branch: Branch
+    ) -> Outcome | Literal["taken"] | None:
+        """Compare a branch with the session of this id.
+
+        Returns:
+            None where there is none, ``taken`` where that is another conversation's.
+        """
+        try:
+            there = self._sessions.get(session_id)
+        except SessionNotFound:
+            return None
+        except SessionCorrupt:
+            return "different"
+        if there.metadata.imported_from != origin_of(conversation, branch):
+            return "taken"
+        known = {message.message_id for message in there.messages}
+        return "same" if known.issuperset(message_ids(conversation, branch)) else "different"
+
+    def _create(self, session: Session, attachments: Mapping[GivenFile, Attachment]) -> bool:
+        """Keep a session; return whether its id was free."""
+        if self._options.dry_run:
+            encode(session)
+            return True
+        self._store.renew({each.id for each in attachments.values()})
+        try:
+            self._sessions.repository.create(session)
+        except SessionExists:
+            return False
+        return True
+
+    def _left_out(
+        self, branch: Branch, attachments: Mapping[GivenFile, Attachment]
+    ) -> Sequence[str]:
+        return [
+            file.name
+            for message in branch.messages
+            for file in message.files
+            if file not in attachments and not (self._options.dry_run and self._is_there(file))
+        ]
+
+    def _is_there(self, file: GivenFile) -> bool:
+        return file.data is not None or (
+            file.pointer is not None and self._file.holds(file.pointer)
+        )
+
+    def _attachments(self, branch: Branch) -> Mapping[GivenFile, Attachment]:
+        """Keep the images and files of a branch, as far as the export has them."""
+        if self._options.dry_run:
+            return {}
+        kept = {
+            file: self._keep(file)
+            for message in branch.messages
+            for file in message.files
+            if message.role != "assistant" and self._is_there(file)
+        }
+        return {file: found for file, found in kept.items() if found is not None}
+
+    def _keep(self, file: GivenFile) -> Attachment | None:
+        """Keep one image or file; None for what is broken, too large, or of no type known here."""
+        name = file.name
+        if file.data is not None:
+            return self._write(iter((file.data,)), name)
+        pointer = file.pointer or ""
+        if pointer not in self._kept:
+            name = self._file.name_of(pointer) if name == pointer else name
+            pieces = self._file.pieces(pointer, most=self._max_attachment_bytes)
+            self._kept[pointer] = self._write(pieces, name)
+        return self._kept[pointer]
+
+    def _write(self, pieces: Iterator[bytes], name: str) -> Attachment | None:
+        try:
+            stored = write_pieces(self._store, pieces, max_bytes=self._max_attachment_bytes)
+        except (AttachmentTooLarge, ValidationFailed):
+            return None
+        self._added += stored.is_new
+        return attachment_of(stored, name)

@@ -1,0 +1,66 @@
+"""One way in: archives of this server and exports of others are told apart by what they hold."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from sessions_app.transfer.bounded_zip import Limits
+from sessions_app.transfer.formats.recognition import Source
+from sessions_app.transfer.importing import ConversationImport, ImportOptions
+from sessions_app.transfer.opening import open_import
+from sessions_app.transfer.taking import ArchiveImport
+from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.formats.exports import FOLDER
+from tests.unit.sessions_app.transfer.stores import (
+    MemoryStore,
+    archive_of,
+    manager_in,
+    question,
+    reference,
+    session_of,
+)
+
+CAT = png()
+
+
+def opened(
+    data: bytes, folder: Path, *, source: Source = "auto", dry_run: bool = False
+) -> ArchiveImport | ConversationImport:
+    return open_import(
+        io.BytesIO(data),
+        "f",
+        sessions=manager_in(folder),
+        store=MemoryStore(),
+        limits=Limits(attachment_bytes=1 << 20),
+        options=ImportOptions(source=source, dry_run=dry_run),
+    )
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> bytes:
+    store = MemoryStore()
+    store.keep(CAT)
+    return archive_of(session_of(manager_in(tmp_path / "there"), question(reference(CAT))), store)
+
+
+def test_archives_of_ours_are_taken_as_such(archive: bytes, tmp_path: Path) -> None:
+    work = opened(archive, tmp_path / "here")
+    assert isinstance(work, ArchiveImport)
+    assert work.progress == (0, 1)
+    assert [each.outcome for each in work.run()] == ["imported"]
+    assert work.progress == (1, 1)
+    assert work.attachments_added == 1
+
+
+def test_a_dry_run_of_an_archive_writes_nothing(archive: bytes, tmp_path: Path) -> None:
+    work = opened(archive, tmp_path / "here", dry_run=True)
+    (found,) = work.run()
+    assert isinstance(work, ArchiveImport)
+    assert (found.outcome, work.attachments_added) == ("imported", 0)
+    assert not manager_in(tmp_path / "here").list_sessions()
+
+
+def test_everything_else_is_an_export(tmp_path: Path) -> None:
+    data = (FOLDER / "claude.json").read_bytes()
+    assert isinstance(opened(data, tmp_path), ConversationImport)
