@@ -1,5 +1,6 @@
 """``mochi_server`` as a library: light, and without Django's settings."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,15 @@ from typing import Any
 
 import pytest
 
+from mochi_server.attachments import FileAttachmentStore
+from mochi_server.sessions import SessionManager, UserMessage
+from sessions_app.attachments.service import keep
+from sessions_app.session import append_messages
+from tests.functional.conftest import ROOT
+
 Run = Callable[..., Any]
+
+NOW = "2026-11-22T10:00:00.000000+00:00"
 
 HEAVY = ("django", "ninja", "pydantic", "uvicorn", "ollama", "httpx", "aiohttp", "structlog")
 
@@ -29,6 +38,7 @@ def test_importing_the_package_imports_nothing_heavy(run: Run) -> None:
     "statement",
     [
         "from mochi_server import create_app, __version__",
+        "from mochi_server.attachments import AttachmentService, FileAttachmentStore, resolve",
         "from mochi_server.context import DynamicContextWindowService, TruncateByTokens",
         "from mochi_server.constants import SUMMARY_UNSUPPORTED_MODELS",
         "from mochi_server.errors import AlreadyConfiguredError, ConfigurationError",
@@ -44,6 +54,31 @@ def test_the_public_imports_need_no_django_settings(run: Run, statement: str) ->
     code = f"{statement}\nfrom django.conf import settings\nprint(settings.configured)"
 
     assert python(run, code) == "False"
+
+
+def test_images_and_files_are_read_and_kept_beside_the_server(run: Run, tmp_path: Path) -> None:
+    example = re.search(
+        r"<!-- files -->\n```python\n(.*?)```\n",
+        (ROOT / "docs/embedding.md").read_text("utf-8"),
+        re.DOTALL,
+    )
+    assert example
+    store = FileAttachmentStore(tmp_path / "attachments")
+    attached = keep(store, b"Hello!", name="a.txt", max_bytes=10)
+    sessions = SessionManager(tmp_path / "chat_sessions")
+    asked = UserMessage(
+        content="?",
+        message_id="1",
+        timestamp=NOW,
+        attachments=(attached,),
+    )
+    session_id = sessions.create("m").session_id
+    sessions.change(session_id, lambda session: append_messages(session, asked, now=NOW))
+    code = example[1].replace("./my_data", str(tmp_path))
+
+    said = python(run, code)
+
+    assert said.splitlines() == ["a.txt text/plain b'Hello!'", "note.txt text/plain 5"]
 
 
 def test_the_same_settings_give_the_same_application(run: Run) -> None:
