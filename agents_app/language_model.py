@@ -117,14 +117,14 @@ class AgentLanguageModel:
         """
         agent = await self._usable(model)
         _, chosen = await self._choice.choose(agent, f"{AGENT_PREFIX}{model}")
-        info = _info(agent, sees=chosen is None or chosen.can_see)
+        info = _info(agent, chosen, sees=chosen is None or chosen.can_see)
         self._known.set(model, info)
         return info
 
     async def list_models(self) -> list[ModelInfo]:
         """Return the agents that can be used, by name; whether they see, as far as is known."""
         usable = [agent for agent in (await self._agents.list()).values() if agent.valid]
-        return [self.recall(agent.name) or _info(agent, sees=False) for agent in usable]
+        return [self.recall(agent.name) or _info(agent, None, sees=False) for agent in usable]
 
     async def _usable(self, name: str) -> AgentDefinition:
         try:
@@ -187,10 +187,11 @@ class AgentLanguageModel:
         return said, result.failure or (None if said.is_complete else "It gave no answer.")
 
 
-def _info(agent: AgentDefinition, *, sees: bool) -> ModelInfo:
+def _info(agent: AgentDefinition, chosen: ModelInfo | None, *, sees: bool) -> ModelInfo:
     return ModelInfo(
         name=f"{AGENT_PREFIX}{agent.name}",
         size_mb=0.0,
         capabilities=("completion", "vision") if sees else ("completion",),
         provider=PROVIDER,
+        files_of=chosen.files_of or chosen.provider if chosen else None,
     )

@@ -31,6 +31,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         modified_at: When it was last changed, in seconds since 1970; None if unknown.
         default_think: Whether to think, and with which effort, by default; a profile sets it.
         context_limit: The most tokens that a request may have, where a profile limits it.
+        files_of: The name of the provider whose types of files it takes, where it is not its own.
         system_prompt: What the provider adds to a conversation without a system prompt: a
             profile's.
     """
@@ -48,6 +49,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     default_think: Think = False
     context_limit: int | None = None
     system_prompt: str | None = None
+    files_of: str | None = None
 
     @property
     def takes_window(self) -> bool:
@@ -78,7 +80,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the model may be sent a file of this type; texts are read to it."""
         if media_type == TEXT:
             return True
-        return self.can_see and media_type in _TAKEN.get(self.provider, IMAGES_OF_MOST)
+        taken = _TAKEN.get(self.files_of or self.provider, IMAGES_OF_MOST)
+        return self.can_see and media_type in taken
 
     @property
     def can_call_tools(self) -> bool:

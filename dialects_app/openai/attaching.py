@@ -1,7 +1,9 @@
 """Keeps the images and files of a request, so that its messages can refer to them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import NoReturn, Protocol
 
@@ -12,6 +14,7 @@ from dialects_app.openai.files import (
     StoredSource,
     refuse_file,
 )
+from models_app.expiring_cache import ExpiringCache
 from sessions_app.attachments.base64_text import InvalidBase64, decode_base64
 from sessions_app.attachments.media_type import HEAD_BYTES, IMAGES, image_type
 from sessions_app.attachments.service import AttachmentService, keep_pieces
@@ -21,12 +24,21 @@ from sessions_app.errors import (
     MochiError,
     ValidationFailed,
 )
-from sessions_app.messages import Attachment, Message, ToolMessage, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    ToolMessage,
+    UserMessage,
+)
 
 MOST_REMOTE = 50
 """URLs of one request that are fetched: a history comes whole with each one."""
 
 MOST_AT_ONCE = 4
+KNOWN_SECONDS = 3600.0
+"""For how long a URL in the history of a request is not fetched again."""
+
 NO_FILES: Mapping[str, Attachment] = {}
 
 
@@ -60,6 +72,7 @@ class FileKeeper:
         attachments: Where they are kept.
         max_count: How many a message may have.
         fetcher: Fetches what is elsewhere; None refuses it.
+        clock: Seconds that never go back.
     """
 
     def __init__(
@@ -68,10 +81,12 @@ class FileKeeper:
         *,
         max_count: int,
         fetcher: FetchesFiles | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._attachments = attachments
         self._max_count = max_count
         self._fetcher = fetcher
+        self._known: ExpiringCache[str] = ExpiringCache(KNOWN_SECONDS, clock=clock)
 
     async def keep(
         self, messages: Sequence[Message], files: Sequence[GivenFile]
@@ -88,7 +103,7 @@ class FileKeeper:
         if not files:
             return NO_FILES
         self._refuse_too_many(messages)
-        fetched = await self._fetched(files)
+        fetched = await self._fetched(files, new=_new(messages))
         kept: dict[str, Attachment] = {}
         for file in files:
             with _named(file):
@@ -133,9 +148,20 @@ class FileKeeper:
             _refuse_type(file)
         return keep_pieces(store, pieces, name=file.name, max_bytes=max_bytes)
 
-    async def _fetched(self, files: Sequence[GivenFile]) -> Mapping[str, Attachment]:
-        """Return what was fetched, by its URLs; each is fetched once."""
-        remote = {file.source.url: file for file in files if isinstance(file.source, RemoteSource)}
+    async def _fetched(
+        self, files: Sequence[GivenFile], *, new: Collection[str]
+    ) -> Mapping[str, Attachment]:
+        """Return what was fetched, by its URLs; each is fetched once.
+
+        A history comes whole with each request. What it was shown with an earlier one is not
+        fetched again: it is what the model has answered.
+        """
+        remote: dict[str, GivenFile] = {}
+        for file in files:
+            if isinstance(file.source, RemoteSource) and (
+                file.source.url not in remote or file.path in new
+            ):
+                remote[file.source.url] = file
         if not remote:
             return NO_FILES
         fetcher, first = self._fetcher, next(iter(remote.values()))
@@ -153,7 +179,8 @@ class FileKeeper:
 
         async def fetch(url: str, file: GivenFile) -> None:
             async with turns:
-                fetched[url] = await self._fetch(fetcher, url, file)
+                known = None if file.path in new else await self._remembered(url, file)
+                fetched[url] = known or await self._fetch(fetcher, url, file)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -163,11 +190,21 @@ class FileKeeper:
             raise _first_of(errors) from None
         return fetched
 
+    async def _remembered(self, url: str, file: GivenFile) -> Attachment | None:
+        known = self._known.get(_digest(url))
+        if known is None:
+            return None
+        try:
+            return await self._attachments.refer(known, name=file.name)
+        except AttachmentNotFound:
+            return None
+
     async def _fetch(self, fetcher: FetchesFiles, url: str, file: GivenFile) -> Attachment:
         try:
             with _named(file):
                 async with fetcher.fetch(url, max_bytes=self._attachments.max_bytes) as pieces:
                     kept, _ = await self._attachments.receive(pieces, name=file.name)
+                self._known.set(_digest(url), kept.id)
                 return kept
         except (FetchRefused, FetchFailed) as error:
             is_refused = isinstance(error, FetchRefused)
@@ -177,6 +214,18 @@ class FileKeeper:
                 field=file.path,
                 **({"problem": problem} if file.is_image else {}),
             ) from error
+
+
+def _new(messages: Sequence[Message]) -> Collection[str]:
+    """Return the paths of the files that come after the last answer."""
+    answers = [at for at, each in enumerate(messages) if isinstance(each, AssistantMessage)]
+    said = messages[answers[-1] + 1 if answers else 0 :]
+    return {attachment.id for message in said for attachment in message.attachments}
+
+
+def _digest(url: str) -> str:
+    """Return what stands for a URL of any length."""
+    return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _first_of(errors: BaseExceptionGroup[MochiError]) -> MochiError:

@@ -22,6 +22,7 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama.language_model import OllamaLanguageModel
+from sessions_app.attachments.media_type import PDF, PNG
 from sessions_app.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from sessions_app.session import append_messages
 from sessions_app.store.file_repository import FileSessionRepository
@@ -58,12 +59,15 @@ class Models:
     def __init__(self, *names):
         self.names = names
         self.capabilities = ()
+        self.provider = "ollama"
         self.requests = []
 
     async def look_up(self, name):
         if name not in self.names:
             raise ModelNotFound(f"no {name}", model=name)
-        return ModelInfo(name=name, size_mb=0, capabilities=self.capabilities)
+        return ModelInfo(
+            name=name, size_mb=0, capabilities=self.capabilities, provider=self.provider
+        )
 
     def resolve(self, name):
         return self, name.removeprefix("ollama:")
@@ -267,6 +271,19 @@ async def test_an_agent_sees_what_the_model_sees_that_it_runs_with(
     assert described.can_see is sees
     assert not described.can_call_tools
     assert [info.can_see for info in await model.list_models()] == [sees]
+
+
+@pytest.mark.parametrize(
+    ("provider", "takes_pdf"), [("ollama", False), ("anthropic", True), ("mine", False)]
+)
+async def test_an_agent_takes_the_files_that_its_model_takes(model, models, provider, takes_pdf):
+    models.provider = provider
+
+    described = await model.describe("scribe")
+
+    assert described.provider == "agent"
+    assert described.takes(PNG)
+    assert described.takes(PDF) is takes_pdf
 
 
 async def test_agents_that_can_be_used_are_listed(model):

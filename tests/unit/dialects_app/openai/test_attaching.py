@@ -8,17 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from dialects_app.openai.attaching import FetchFailed, FetchRefused, FileKeeper
+from dialects_app.openai.attaching import (
+    KNOWN_SECONDS,
+    FetchFailed,
+    FetchRefused,
+    FileKeeper,
+)
 from dialects_app.openai.errors import error_object
 from dialects_app.openai.files import given_file, with_files
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError
-from sessions_app.messages import Attachment, UserMessage
+from sessions_app.messages import AssistantMessage, Attachment, UserMessage
 from tests.unit.sessions_app.attachments.images import png
 
 CAT = png()
 MAX_BYTES = 10_000
+ANSWER = AssistantMessage(content="A cat.", message_id="a", timestamp="t", model="m")
 
 
 @pytest.fixture
@@ -61,8 +67,10 @@ def image(url: str) -> dict[str, object]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-async def kept(keeper: FileKeeper, *parts: Mapping[str, object]) -> list[Attachment]:
-    """Keep the files of a message and return its attachments."""
+async def kept(
+    keeper: FileKeeper, *parts: Mapping[str, object], answered: bool = False
+) -> list[Attachment]:
+    """Keep the files of a message, which may have an answer, and return its attachments."""
     files = [given_file(part, f"p{at}") for at, part in enumerate(parts)]
     message = UserMessage(
         content="",
@@ -70,7 +78,8 @@ async def kept(keeper: FileKeeper, *parts: Mapping[str, object]) -> list[Attachm
         message_id="m",
         timestamp="t",
     )
-    [message] = with_files([message], await keeper.keep([message], files))
+    messages = [message, *([ANSWER] if answered else [])]
+    message, *_ = with_files(messages, await keeper.keep(messages, files))
     return list(message.attachments)
 
 
@@ -163,6 +172,25 @@ async def test_a_url_is_fetched_once_where_that_is_switched_on(attachments):
     assert first == again
     assert await attachments.read(first.id) == CAT
     assert web.fetched == ["https://cats.example/"]
+
+
+async def test_a_url_before_the_last_answer_is_not_fetched_again_for_an_hour(attachments):
+    web, seconds = Elsewhere(cats=CAT), [0.0]
+    keeper = FileKeeper(attachments, max_count=3, fetcher=web, clock=lambda: seconds[0])
+    cats = image("https://cats.example/")
+
+    [first] = await kept(keeper, cats)
+    assert await kept(keeper, cats, answered=True) == [first]
+    assert len(web.fetched) == 1  # as it was when the model saw it
+    await kept(keeper, cats)
+    assert len(web.fetched) == 2  # shown anew
+
+    seconds[0] = KNOWN_SECONDS + 1
+    await kept(keeper, cats, answered=True)
+    assert len(web.fetched) == 3
+    await asyncio.to_thread(attachments.store.sweep, set, older_than_seconds=-1)
+    assert await kept(keeper, cats, answered=True) == [first]
+    assert len(web.fetched) == 4  # what was kept is gone
 
 
 @pytest.mark.parametrize(
