@@ -26,7 +26,7 @@ from sessions_app.errors import (
 )
 from sessions_app.format.rewriting import SessionFile
 from sessions_app.ids_and_clock import SESSION_ID, is_session_id, utc_now
-from sessions_app.session import Session, counted, require_known_format
+from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.atomic import (
     raise_if_unwritable,
     sync_directory,
@@ -34,7 +34,7 @@ from sessions_app.store.atomic import (
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
-from sessions_app.store.listing import CachedListing
+from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
@@ -253,6 +253,12 @@ class FileSessionRepository:
         """Return the claim on the session, dead or alive, or None."""
         _require_id(session_id)
         return self._claim_on(session_id)
+
+    def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
+        """Return what lists say of the session, and the claim on it; its file's head may do."""
+        claim = self.claim_of(session_id)
+        metadata = read_head(Path(self._files.path(session_id)), session_id)
+        return metadata or self.load(session_id).metadata, claim
 
     def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
         """Return the session and the claim on it, dead or alive."""

@@ -84,6 +84,9 @@ class SessionReader(Protocol):
     def load(self, session_id: str) -> Session:
         """Return the session."""
 
+    def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
+        """Return what lists say of the session, and the claim on it, for less than reading all."""
+
     def recall(self, session_id: str) -> Session | None:
         """Return the session as this process read or wrote it last, at once; None if it did not.
 

@@ -7,7 +7,7 @@ import msgspec
 
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
 from sessions_app.ids_and_clock import is_session_id, utc_now
-from sessions_app.session import Session, counted, require_known_format
+from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
 
 
@@ -177,6 +177,9 @@ class MemorySessionRepository:
             return None
         self.loads += 1
         return self._looked_at(claim)
+
+    def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
+        return self.load(session_id).metadata, self.claim_of(session_id)
 
     def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
         return self.load(session_id), self.claim_of(session_id)

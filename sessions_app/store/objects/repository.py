@@ -17,7 +17,7 @@ import msgspec
 
 from sessions_app.errors import SessionBusy, SessionNotFound, StorageUnavailable
 from sessions_app.ids_and_clock import is_session_id, utc_now
-from sessions_app.session import Session, counted, require_known_format
+from sessions_app.session import Session, SessionMetadata, counted, require_known_format
 from sessions_app.store.objects.claim_hints import ClaimHints
 from sessions_app.store.objects.claims import ObjectClaims
 from sessions_app.store.objects.envelope import is_tombstone
@@ -181,6 +181,11 @@ class ObjectSessionRepository:
         _require_id(session_id)
         document = self._objects.peek(session_id)
         return None if document is None else self._claims.judged(document.envelope.claim)
+
+    def look(self, session_id: str) -> tuple[SessionMetadata, Claim | None]:
+        """Return what lists say of the session, and the claim on it."""
+        session, claim = self.load_claimed(session_id)
+        return session.metadata, claim
 
     def load_claimed(self, session_id: str) -> tuple[Session, Claim | None]:
         """Return the session and the claim on it, dead or alive: they are one object."""
