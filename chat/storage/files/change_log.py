@@ -1,0 +1,242 @@
+"""Keeps the log of changes in a file, to which every process appends (docs/decisions/0073).
+
+::
+
+    {directory}/log        a line for each change, below one that names the log and the one before
+    {directory}/log.1      the log before
+    {directory}/listened   whose time says when somebody last listened
+
+Where there is no log, nobody listens: a change costs one look for it. The id of a change is the
+name of its log and the place where its line ends.
+"""
+
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from chat.storage.change_log import Change, ChangeKind
+from chat.storage.files.watcher import PathWatcher
+from sessions_app.store.atomic import make_private_directory, raise_if_unwritable, write_atomically
+from sessions_app.store.locks import FileLocks
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 1 << 20
+"""Of one log, some 15,000 changes."""
+LISTENED_SECONDS = 600.0
+LOCK_SECONDS = 10.0
+
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HEADER = re.compile(rb"([0-9a-f]{16}) ([0-9a-f]{16}|-{16})\n")
+_HEADER_BYTES = 34
+_LINE = re.compile(rb"([a-z_]{1,40}) ([0-9a-f]{10}) ([0-9a-zA-Z_-]{0,100})")
+_LINE_BYTES = 160
+
+
+class FileChangeLog:
+    """Keeps the changes of one data directory; implements ``ChangeLog``.
+
+    Args:
+        directory: Where the files are; made when somebody listens.
+        watcher: Watches the log for what other processes add, while somebody listens.
+        most_bytes: The size at which a new log is begun.
+    """
+
+    def __init__(
+        self, directory: Path, watcher: PathWatcher, *, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._directory = str(directory)
+        self._path = f"{directory}/log"
+        self._earlier = f"{directory}/log.1"
+        self._listened = f"{directory}/listened"
+        self._watcher = watcher
+        self._most_bytes = most_bytes
+        self._locks = FileLocks(f"{directory}/.locks")
+        self._lock = threading.Lock()
+        self._followers: dict[object, Callable[[], object]] = {}
+
+    def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
+        """Add a change, after it was made; next to nothing where nobody listens."""
+        try:
+            self._append(f"{kind} {session_id} {turn_id}\n".encode())
+        except FileNotFoundError:  # the usual case: nobody listens
+            return
+        except OSError:
+            logger.warning("the log of changes takes no more, and is begun anew", exc_info=True)
+            with suppress(OSError):
+                Path(self._path).unlink()
+        with self._lock:
+            followers = tuple(self._followers.values())
+        for changed in followers:
+            with suppress(RuntimeError):  # its event loop was closed just now
+                changed()
+
+    def open(self) -> str:
+        """Say that somebody listens, for ten minutes; return the id of the newest change.
+
+        Raises:
+            StorageError: The directory can't be written to.
+        """
+        try:
+            make_private_directory(self._directory, durable=False)
+            with self._locks.held("log", timeout_seconds=LOCK_SECONDS):
+                write_atomically(self._listened, b"", durable=False)
+                self._keep_bounded()
+            with _opened(self._path) as log:
+                name, _ = _header(log)
+                return f"{name}-{_end(log)}"
+        except OSError as error:
+            raise_if_unwritable(error)
+            raise
+
+    def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
+        """Call ``changed``, in any thread, when there may be more; return how to stop that."""
+        key = object()
+        with self._lock:
+            self._followers[key] = changed
+        unwatch = self._watcher.watch(Path(self._path), changed)
+
+        def stop() -> None:
+            unwatch()
+            with self._lock:
+                self._followers.pop(key, None)
+
+        return stop
+
+    def read(self, after: str, most: int) -> Sequence[Change] | None:
+        """Return the next changes after the one with this id; None where they are not known."""
+        wanted, _, digits = after.partition("-")
+        try:
+            with _opened(self._path) as log:
+                name, before = _header(log)
+                if wanted == name:
+                    return _changes(log, name, int(digits), most)
+                if wanted != before:
+                    return None
+                with _opened(self._earlier) as earlier:
+                    if _header(earlier)[0] != wanted:
+                        return None
+                    found = _changes(earlier, wanted, int(digits), most)
+                if found is None or len(found) == most:
+                    return found
+                more = _changes(log, name, _HEADER_BYTES, most - len(found))
+                return None if more is None else [*found, *more]
+        except (FileNotFoundError, _NoLogError):
+            return None
+
+    def sweep(self) -> None:
+        """Forget everything where nobody has listened for ten minutes."""
+        with suppress(FileNotFoundError):
+            if self._is_listened_to():
+                return
+            with self._locks.held("log", timeout_seconds=LOCK_SECONDS):
+                if self._is_listened_to():
+                    return
+                for path in (self._path, self._earlier, self._listened):
+                    Path(path).unlink(missing_ok=True)
+
+    def _is_listened_to(self) -> bool:
+        return Path(self._listened).stat().st_mtime > time.time() - LISTENED_SECONDS
+
+    def _append(self, line: bytes) -> None:
+        """Append a line to the log; once more if another one was begun meanwhile.
+
+        Without a lock, so that no process that is stopped here keeps others from a turn. A line
+        that came too late for a log, whose readers may have gone on, is in the next one again.
+        """
+        while True:
+            descriptor = os.open(self._path, _APPEND)
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError("no space for a whole line")
+                written_to = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if os.path.samestat(os.stat(self._path), written_to):  # noqa: PTH116 - with each change
+                return
+
+    def _keep_bounded(self) -> None:
+        """Begin a log where there is none, or where it is full, or of a machine's earlier run.
+
+        What was written last before a power cut may be lost, and its place be taken by something
+        else.
+        """
+        before = "-" * 16
+        try:
+            with _opened(self._path) as log:
+                name, _ = _header(log)
+                size = os.fstat(log).st_size
+            if name.startswith(_boot()) and size <= self._most_bytes:
+                return
+            with suppress(OSError):  # then who is behind begins anew
+                aside = Path(f"{self._earlier}.{secrets.token_hex(4)}.tmp")
+                aside.hardlink_to(self._path)
+                aside.replace(self._earlier)
+                before = name
+        except (FileNotFoundError, _NoLogError):
+            pass
+        name = f"{_boot()}{secrets.token_hex(4)}"
+        write_atomically(self._path, f"{name} {before}\n".encode(), durable=False)
+
+
+class _NoLogError(Exception):
+    """Something else stands in the place of a log."""
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, _READ)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _header(log: int) -> tuple[str, str]:
+    """Return the name of a log, and of the one before."""
+    header = _HEADER.fullmatch(os.pread(log, _HEADER_BYTES, 0))
+    if header is None:
+        raise _NoLogError
+    return header[1].decode(), header[2].decode()
+
+
+def _end(log: int) -> int:
+    """Return where the last whole line ends."""
+    size = os.fstat(log).st_size
+    start = max(0, size - _LINE_BYTES)
+    return start + os.pread(log, _LINE_BYTES, start).rfind(b"\n") + 1
+
+
+def _changes(log: int, name: str, start: int, most: int) -> list[Change] | None:
+    """Return the changes of a log from a place on; None where no line begins there."""
+    data = os.pread(log, most * _LINE_BYTES, start - 1) if start >= _HEADER_BYTES else b""
+    if not data.startswith(b"\n"):
+        return None
+    changes: list[Change] = []
+    end = start
+    for line in data[1 : data.rfind(b"\n") + 1].splitlines()[:most]:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            return None
+        end += len(line) + 1
+        kind, session_id, turn_id = (part.decode() for part in found.groups())
+        changes.append(
+            Change(id=f"{name}-{end}", kind=kind, session_id=session_id, turn_id=turn_id)
+        )
+    return changes
+
+
+@cache
+def _boot() -> str:
+    """Return a name of this run of the machine, where it has one."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii")[:8]
+    return "0" * 8
