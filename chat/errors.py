@@ -8,6 +8,7 @@ The tree::
         + TooManyTurns          TOO_MANY_TURNS (retryable)
           * TooManyTurnsOfClient  TOO_MANY_TURNS (retryable)
         * ShuttingDown          SHUTTING_DOWN (retryable)
+        * TooManyListeners      TOO_MANY_LISTENERS (retryable)
         * TurnLimitReached      TURN_LIMIT_REACHED
         * EmptyAnswer           EMPTY_ANSWER (retryable)
         * NothingToContinue     VALIDATION_ERROR
@@ -78,6 +79,18 @@ class ShuttingDown(TurnError):
 
     def __init__(self) -> None:
         super().__init__("The server is shutting down.")
+
+
+class TooManyListeners(TurnError):
+    """As many clients follow what changes as may (``MOCHI_MAX_LISTENERS``)."""
+
+    code = "TOO_MANY_LISTENERS"
+    retryable = True
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"{limit} clients follow what changes already. Try again shortly.", limit=limit
+        )
 
 
 class TurnLimitReached(TurnError):

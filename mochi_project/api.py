@@ -8,6 +8,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from agents_app.api import router as agents_router
+from chat.activity.api import router as activity_router
 from chat.api import router as chat_router
 from chat.approvals.api import router as approvals_router
 from chat.summaries.api import router as summaries_router
@@ -95,6 +96,7 @@ for _router in (
     approvals_router,
     summaries_router,
     sessions_router,
+    activity_router,
     editing_router,
     archive_router,
     attachments_router,

@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mochi_project.settings")
 django.setup()
 
+from chat.activity.events import ACTIVITY_EVENTS  # noqa: E402 - after setup
 from chat.stream.events import EVENTS, AttachedFile, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
@@ -110,6 +111,7 @@ def sections() -> dict[str, str]:
         "errors": errors(),
         "events": events(),
         "event_table": event_table(),
+        "changes": changes(),
         "typescript": typescript(),
     }
 
@@ -185,6 +187,19 @@ def events() -> str:
         parts.append(f"### `{event.event}`\n\n{_first_sentence(event)}\n\n")
         parts.append(_table(["Field", "Type"], rows) + "\n")
     return "".join(parts)
+
+
+def changes() -> str:
+    """Return the table of events of the stream of changes: name, meaning and payload."""
+    rows = [
+        [
+            f"`{event.event}`",
+            _first_sentence(event),
+            ", ".join(f"`{field.name}`" for field in msgspec.structs.fields(event)),
+        ]
+        for event in ACTIVITY_EVENTS
+    ]
+    return _table(["Event", "When", "Data"], rows)
 
 
 def typescript() -> str:

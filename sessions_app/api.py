@@ -58,7 +58,7 @@ IdempotencyKey = Annotated[
         "Most recently updated first, or as `sort` and `order` say. `cursor` of the next page is "
         "`next_cursor` of this one: what changes meanwhile shifts nothing. `metadata.key=value` "
         "leaves sessions whose metadata have that value (numbers and others as JSON). `state` says "
-        "what goes on in each, in any process. Files that "
+        "what goes on in each, in any process; `GET /events` tells of changes. Files that "
         "can't be read are listed under `unreadable`; they are left untouched. `complete` is false "
         "while the server still looks for sessions."
     ),

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from chat.approvals.waiting import Questions, WaitingSessions
 from sessions_app.list_query import State
 from sessions_app.session import SessionMetadata
-from sessions_app.store.repository import SessionRepository
+from sessions_app.store.repository import Claim, SessionRepository
 
 Asked = Mapping[str, Questions]
 
@@ -63,8 +63,20 @@ class StateReader:
         Raises:
             SessionNotFound: It is gone.
         """
+        return self._state(metadata, self._repository.claim_of(metadata.session_id))
+
+    def look(self, session_id: str) -> tuple[SessionMetadata, State]:
+        """Return what lists say of a session, and its state.
+
+        Raises:
+            SessionNotFound: It is gone.
+            SessionCorrupt: It can't be read.
+        """
+        metadata, claim = self._repository.look(session_id)
+        return metadata, self._state(metadata, claim)
+
+    def _state(self, metadata: SessionMetadata, claim: Claim | None) -> State:
         session_id = metadata.session_id
-        claim = self._repository.claim_of(session_id)
         running = {session_id} if claim is not None and claim.alive else set()
         asked = self._waiting.of(session_id)
         return States(running, {session_id: asked} if asked else {}, self._waiting).of(metadata)

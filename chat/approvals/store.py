@@ -44,6 +44,14 @@ to go."""
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
+Notice = Callable[[Confirmation, bool], object]
+"""Called with a question, and whether it was answered just now or put."""
+
+
+def not_noticed(_question: Confirmation, _is_answered: bool) -> None:
+    """Tell nobody of a question."""
+
+
 class ConfirmationStore:
     """Keeps the questions and answers of all sessions. All calls block.
 
@@ -52,6 +60,7 @@ class ConfirmationStore:
         timeout_seconds: How long a question is open, and how long an approval may wait for its
             turn to be resumed.
         now: The time, with a time zone.
+        notice: Called with every question that was put, and with every one that was answered.
     """
 
     def __init__(
@@ -60,10 +69,12 @@ class ConfirmationStore:
         *,
         timeout_seconds: float,
         now: Callable[[], datetime] = utc_clock,
+        notice: Notice = not_noticed,
     ) -> None:
         self._records = records
         self.timeout_seconds = timeout_seconds
         self._expiry = Expiry(timeout_seconds, now)
+        self._notice = notice
 
     def ask(
         self,
@@ -110,10 +121,11 @@ class ConfirmationStore:
             version=VERSION,
         )
         again = self._ask_again(question)
-        if again is not None:
-            return again
-        self._put(question, ASKED, question, exclusive=True)
-        return question
+        if again is None:
+            self._put(question, ASKED, question, exclusive=True)
+            again = question
+        self._notice(again, False)
+        return again
 
     def decide(
         self,
@@ -310,6 +322,7 @@ class ConfirmationStore:
     def _claim(self, question: Confirmation, answer: ApprovalDecision) -> ApprovalDecision:
         """Give an answer; return the one that stands: ``answer`` itself if it was the first."""
         if self._put(question, DECIDED, answer, exclusive=True):
+            self._notice(question, True)
             return answer
         return self.decision_of(question) or self._refusal(question, "timeout")
 

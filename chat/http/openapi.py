@@ -1,5 +1,6 @@
 """Describes event streams in the OpenAPI document."""
 
+from collections.abc import Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -45,16 +46,27 @@ STREAM: dict[str, Any] = {
 }
 
 
-def event_schemas() -> dict[str, Any]:
-    """Return the components that describe one event as a client parses it, and every payload."""
-    payloads, components = msgspec.json.schema_components(EVENTS, ref_template=_COMPONENT)
+def event_schemas(
+    events: Sequence[type[Any]] = EVENTS,
+    *,
+    union: str = "TurnEvent",
+    id_pattern: str = EVENT_ID_PATTERN,
+) -> dict[str, Any]:
+    """Return the components that describe one event as a client parses it, and every payload.
+
+    Args:
+        events: The events of a stream; those of turns by default.
+        union: The name of the component that is any of them.
+        id_pattern: What their ids look like.
+    """
+    payloads, components = msgspec.json.schema_components(events, ref_template=_COMPONENT)
     for component in components.values():
         component["description"] = cleandoc(component["description"])
     variants = [
         {
             "type": "object",
             "properties": {
-                "id": {"type": "string", "pattern": EVENT_ID_PATTERN},
+                "id": {"type": "string", "pattern": id_pattern},
                 "event": {"const": event.event},
                 "data": {
                     "type": "string",
@@ -65,6 +77,6 @@ def event_schemas() -> dict[str, Any]:
             },
             "required": ["id", "event", "data"],
         }
-        for event, payload in zip(EVENTS, payloads, strict=True)
+        for event, payload in zip(events, payloads, strict=True)
     ]
-    return {**components, "TurnEvent": {"oneOf": variants}}
+    return {**components, union: {"oneOf": variants}}

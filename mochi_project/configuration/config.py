@@ -136,6 +136,9 @@ class MochiSettings(BaseModel):
     max_turns_per_client: int = Field(
         0, ge=0, description="Turns that one address may run in a web process; 0: any number"
     )
+    max_listeners: int = Field(
+        1000, ge=1, description="Streams of `GET /events` that a web process may have at once"
+    )
     turn_timeout_seconds: Seconds = Field(1800, description="Longest time a turn may take")
     upstream_timeout_seconds: Seconds = Field(300, description="Longest silence of a model")
     turn_retention_seconds: float = Field(

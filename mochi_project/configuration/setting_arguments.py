@@ -50,6 +50,7 @@ class SettingArguments(TypedDict, total=False):
     max_agent_iterations: int
     max_active_turns: int
     max_turns_per_client: int
+    max_listeners: int
     turn_timeout_seconds: float
     upstream_timeout_seconds: float
     turn_retention_seconds: float

@@ -3,8 +3,10 @@
 from typing import Any
 
 from agents_app.agent import NAME_PATTERN as AGENT_NAME_PATTERN
+from chat.activity.openapi import activity_schemas
 from chat.http.openapi import event_schemas
 from chat.http.sse import EVENT_ID_PATTERN
+from chat.storage.change_log import POSITION_PATTERN
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
@@ -71,8 +73,8 @@ _OF_ROUTES_WITH_BODY = (
 # refuse what does not fit, in a path mostly as something that is not there.
 _PARAMETER_RULES: dict[str, dict[str, dict[str, Any]]] = {
     "session_id": {"": {"pattern": SESSION_ID_PATTERN}},
-    "after": {"": {"pattern": EVENT_ID_PATTERN}},
-    "Last-Event-ID": {"": {"pattern": EVENT_ID_PATTERN}},
+    "after": {"": {"pattern": EVENT_ID_PATTERN}, "events": {"pattern": POSITION_PATTERN}},
+    "Last-Event-ID": {"": {"pattern": EVENT_ID_PATTERN}, "events": {"pattern": POSITION_PATTERN}},
     "message_index": {"": {"minimum": 0}},
     "filename": {"": PROMPT_FILE},
     "model_name": {"": {"minLength": 1, "maxLength": MODEL_NAME_LENGTH}},
@@ -94,6 +96,7 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
     components["schemas"].update(error_schema.pop("$defs"))
     components["schemas"]["ErrorResponse"] = error_schema
     components["schemas"].update(event_schemas())
+    components["schemas"].update(activity_schemas())
     components["responses"] = {name: _response(*entry) for name, entry in _COMMON.items()}
     components.setdefault("securitySchemes", {})["bearer"] = {
         "type": "http",

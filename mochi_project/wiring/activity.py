@@ -1,11 +1,24 @@
-"""Builds what says what goes on in sessions."""
+"""Builds what says what goes on in sessions, and tells of changes."""
 
+from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import WaitingSessions
+from chat.storage.change_log import ChangeLog
+from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.storage import ConversationStorage
 
 
-def build_states(storage: ConversationStorage, questions: ConfirmationStore) -> StateReader:
-    """Build what reads the states of the sessions of a storage; opens nothing."""
-    return StateReader(storage.repository, WaitingSessions(questions, storage.repository))
+def build_activity(
+    settings: MochiSettings,
+    changes: ChangeLog,
+    storage: ConversationStorage,
+    questions: ConfirmationStore,
+) -> ActivityFeed:
+    """Build what tells of changes in a storage; opens nothing."""
+    waiting = WaitingSessions(questions, storage.repository)
+    return ActivityFeed(
+        changes,
+        StateReader(storage.repository, waiting),
+        most_listeners=settings.max_listeners,
+    )

@@ -13,12 +13,14 @@ from django.conf import settings as django_settings
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.deletion import SessionDeletion
+from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from chat.registry import TurnRegistry
 from chat.service import ChatService, Conversations
 from chat.start.preparation import TurnPreparer
+from chat.storage.change_log import ChangeLog
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
@@ -28,13 +30,14 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.memory.large_answers import LargeAnswers
 from mochi_project.memory.release import give_back_memory
-from mochi_project.wiring.activity import build_states
+from mochi_project.wiring.activity import build_activity
 from mochi_project.wiring.agents import (
     AgentServices,
     build_agent_folders,
     build_agents,
 )
 from mochi_project.wiring.attachments import build_attachment_service, build_file_keeper
+from mochi_project.wiring.changes import build_changes
 from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
@@ -77,7 +80,7 @@ class Services:
     preparer: TurnPreparer
     turns: TurnRegistry
     chat: ChatService
-    states: StateReader
+    activity: ActivityFeed
     confirmations: ConfirmationService
     housekeeper: Housekeeper
     summaries: SummaryService
@@ -91,6 +94,11 @@ class Services:
     stores: Stores
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+
+    @property
+    def states(self) -> StateReader:
+        """Return what reads the states of people's sessions."""
+        return self.activity.states
 
     @property
     def given_files(self) -> FileKeeper:
@@ -113,6 +121,7 @@ class Services:
     async def end_turns(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""
         await self.chat.shutdown(grace_seconds)
+        self.activity.close()
 
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
@@ -133,21 +142,20 @@ def build_threads(settings: MochiSettings) -> WorkThreads:
 
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    model_calls = ModelCallLog()
-    cluster, threads = build_cluster(settings), build_threads(settings)
+    model_calls, cluster, threads = ModelCallLog(), build_cluster(settings), build_threads(settings)
     attachments = build_attachment_service(settings, cluster)
     tools = build_tools(settings, cluster, attachments)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, model_calls, folders.models, cluster)
-    storage = build_storage(settings, cluster)
-    questions = build_questions(settings, cluster)
+    changes, signals = build_changes(settings, cluster), build_signals(settings, cluster)
+    storage = build_storage(settings, cluster, changes)
+    questions = build_questions(settings, cluster, changes)
     summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
     preparer = _build_preparer(settings, models, tools.catalogue, attachments)
     agents = build_agents(
         settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
     )
     preparer = replace(preparer, delegate=agents.delegate)
-    signals = build_signals(settings, cluster)
     builder = TurnBuilder(settings, preparer=preparer, signals=signals, threads=threads)
     saved = builder.build(storage, questions, on_answer=build_notice(summaries))
     ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
@@ -161,13 +169,14 @@ def build_services(settings: MochiSettings) -> Services:
         turns=saved.turns,
         chat=_build_chat(settings, saved, ephemeral.conversations, cluster),
         confirmations=saved.confirmations,
-        states=build_states(storage, questions),
+        activity=build_activity(settings, changes, storage, questions),
         housekeeper=_build_housekeeper(
             settings,
             storage=storage,
             agents=agents,
             ephemeral=ephemeral,
             signals=signals,
+            changes=changes,
             questions=questions,
             attachments=attachments,
         ),
@@ -248,6 +257,7 @@ def _build_housekeeper(
     agents: AgentServices,
     ephemeral: EphemeralServices,
     signals: Signals,
+    changes: ChangeLog,
     questions: ConfirmationStore,
     attachments: AttachmentService,
 ) -> Housekeeper:
@@ -261,6 +271,7 @@ def _build_housekeeper(
             "sweep turns of agents": partial(agents.storage.recovery.sweep, age),
             "sweep turns that are not kept": partial(ephemeral.sweep, age),
             "sweep signals": partial(signals.sweep, age),
+            "sweep changes": changes.sweep,
             "sweep questions": partial(questions.sweep, age),
             "sweep responses": partial(storage.sweep_records, TEMPORARY_FILE_SECONDS),
             "sweep attachments": AttachmentSweep(

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chat.approvals.store import CONFIRMATION_IDS, KINDS, ConfirmationStore
+from chat.activity.notes import ChangeNotes
+from chat.approvals.store import (
+    CONFIRMATION_IDS,
+    KINDS,
+    ConfirmationStore,
+    Notice,
+    not_noticed,
+)
 from chat.remote.recovery import TurnRecovery
+from chat.storage.change_log import ChangeLog
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.records import FileRecords
@@ -22,6 +30,7 @@ from mochi_project.wiring.cluster import AGENTS, EPHEMERAL, Cluster, build_clock
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.objects.seldom import Seldom
+from sessions_app.store.observed import ObservedRepository
 from sessions_app.store.repository import SessionRepository
 
 if TYPE_CHECKING:
@@ -119,6 +128,7 @@ def _build(
     *,
     keys: IdempotencyKeys | None,
     other_turns: Callable[[], set[str]] = set,
+    changes: ChangeLog | None = None,
 ) -> ConversationStorage:
     """Build a storage.
 
@@ -128,9 +138,12 @@ def _build(
         cluster: What is shared with other machines; None for files alone.
         keys: The idempotency keys of its turns; None where another storage sweeps them.
         other_turns: The turns with a journal elsewhere that these keys may stand for, too.
+        changes: Where changes of its sessions are noted; None: nowhere.
     """
     journal = _journal(settings, part, cluster)
     repository = _repository(part, cluster, journal)
+    if changes is not None:
+        repository = ObservedRepository(repository, ChangeNotes(changes))
     objects = None if cluster is None else cluster.objects
     return ConversationStorage(
         place=str(part.sessions_dir) if objects is None else objects.under(part.folder).name,
@@ -219,19 +232,27 @@ def build_signals(settings: MochiSettings, cluster: Cluster | None) -> Signals:
 
 
 def build_questions(
-    settings: MochiSettings, cluster: Cluster | None, *, ephemeral: bool = False
+    settings: MochiSettings,
+    cluster: Cluster | None,
+    changes: ChangeLog | None = None,
+    *,
+    ephemeral: bool = False,
 ) -> ConfirmationStore:
-    """Build the store of questions to people; opens nothing."""
+    """Build the store of questions to people, noted in a log of changes; opens nothing."""
+    notice = ChangeNotes(changes).asked if changes is not None else not_noticed
     if cluster is not None:
-        return _shared_questions(settings, cluster, EPHEMERAL if ephemeral else "")
+        return _shared_questions(settings, cluster, EPHEMERAL if ephemeral else "", notice)
     directory = ephemeral_dir(settings) if ephemeral else settings.resolved_state_dir
     return ConfirmationStore(
         FileRecords(directory / "confirmations", names=CONFIRMATION_IDS, kinds=KINDS),
         timeout_seconds=settings.tool_confirmation_timeout_seconds,
+        notice=notice,
     )
 
 
-def _shared_questions(settings: MochiSettings, cluster: Cluster, prefix: str) -> ConfirmationStore:
+def _shared_questions(
+    settings: MochiSettings, cluster: Cluster, prefix: str, notice: Notice
+) -> ConfirmationStore:
     from chat.storage.redis.clock import RedisClock  # noqa: PLC0415 - an extra
     from chat.storage.redis.records import RedisRecords  # noqa: PLC0415 - an extra
 
@@ -243,7 +264,7 @@ def _shared_questions(settings: MochiSettings, cluster: Cluster, prefix: str) ->
         seconds=timeout + settings.turn_retention_seconds,
     )
     clock = RedisClock(cluster.connection)
-    return ConfirmationStore(records, timeout_seconds=timeout, now=clock)
+    return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)
 
 
 def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyKeys:
@@ -259,8 +280,10 @@ def build_keys(settings: MochiSettings, cluster: Cluster | None) -> IdempotencyK
     )
 
 
-def build_storage(settings: MochiSettings, cluster: Cluster | None) -> ConversationStorage:
-    """Build the storage of people's conversations; opens nothing."""
+def build_storage(
+    settings: MochiSettings, cluster: Cluster | None, changes: ChangeLog | None = None
+) -> ConversationStorage:
+    """Build the storage of people's conversations, noted in a log of changes; opens nothing."""
     part = _Part(
         sessions_dir=settings.resolved_sessions_dir,
         journals_dir=settings.resolved_state_dir / "turns",
@@ -275,6 +298,7 @@ def build_storage(settings: MochiSettings, cluster: Cluster | None) -> Conversat
         cluster,
         keys=build_keys(settings, cluster),
         other_turns=_journal(settings, _ephemeral_part(settings), cluster).all_turns,
+        changes=changes,
     )
 
 

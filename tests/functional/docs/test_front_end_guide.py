@@ -141,3 +141,74 @@ def test_the_browser_code_survives_lost_connections(
 ) -> None:
     assert run(write_files(proxy.url), node, "page.mjs") == ANSWER
     assert proxy.cut == 3
+
+
+EVENT_SOURCE = """
+import { createParser } from "eventsource-parser";
+
+// What browsers have: it reconnects, and resumes.
+globalThis.EventSource = class extends EventTarget {
+  #aborting = new AbortController();
+  constructor(url) {
+    super();
+    this.#read(url);
+  }
+  close() {
+    this.#aborting.abort();
+  }
+  async #read(url) {
+    let lastId = "";
+    while (!this.#aborting.signal.aborted) {
+      try {
+        const headers = { "Last-Event-ID": lastId };
+        const response = await fetch(url, { headers, signal: this.#aborting.signal });
+        const parser = createParser({
+          onEvent: ({ id, event, data }) => {
+            lastId = id;
+            this.dispatchEvent(new MessageEvent(event, { data }));
+          },
+        });
+        const decoder = new TextDecoder();
+        for await (const bytes of response.body) parser.feed(decoder.decode(bytes, { stream: true }));
+      } catch {} // as when the connection breaks
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+};
+"""
+TWO_TABS = """
+import "./event_source.mjs";
+import { call, chat } from "./mochi.mjs";
+import { followSessions } from "./sidebar.mjs";
+
+const tabs = [[], []];
+let news = () => {};
+const show = (tab) => (sessions) => {
+  tabs[tab] = sessions;
+  news();
+};
+const stops = [followSessions(show(0)), followSessions(show(1))];
+const both = async (holds) => {
+  while (!tabs.every(holds)) await new Promise((resolve) => (news = resolve));
+};
+const { session_id } = await (await call("/sessions", { body: { model: "qwen3:14b" } })).json();
+const shows = (wanted) => (tab) =>
+  tab.some((one) => one.session_id === session_id && one.title === wanted);
+for await (const _ of chat(session_id, "Good morning!"));
+const body = { title: "Morning" };
+await call(`/sessions/${session_id}`, { method: "PATCH", body });
+await both(shows("Morning"));
+await call(`/sessions/${session_id}`, { method: "DELETE" });
+await both((tab) => !tab.some((one) => one.session_id === session_id));
+stops.forEach((stop) => stop());
+console.log("agreed");
+"""
+
+
+def test_two_sidebars_agree_without_polling(
+    server: Any, write_files: WriteFiles, node: str
+) -> None:
+    folder = write_files(server.url)
+    (folder / "event_source.mjs").write_text(EVENT_SOURCE)
+    (folder / "tabs.mjs").write_text(TWO_TABS)
+    assert run(folder, node, "tabs.mjs") == "agreed\n"

@@ -1,0 +1,242 @@
+"""Hands the changes of all processes to the clients of this one that listen (docs/decisions/0073).
+
+While nobody listens, there is no task, no thread and no log.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from chat.activity.events import ActivityEvent, Reset, event_of
+from chat.activity.listener import ActivityListener
+from chat.activity.states import StateReader
+from chat.errors import ShuttingDown, TooManyListeners
+from chat.storage.change_log import KINDS, Change, ChangeLog
+from chat.stream.encoding import ascii_json
+from chat.stream.numbered_event import NumberedEvent
+from sessions_app.errors import SessionError, StorageError
+from sessions_app.format.to_json import listing_entry
+
+logger = logging.getLogger(__name__)
+
+PASSAGE = 500
+"""The changes that are read at once."""
+MOST_REPLAYED = 2_000
+"""The changes that somebody who comes back is told; after more of them the list is cheaper."""
+KEEP_SECONDS = 60.0
+RETRY_SECONDS = 1.0
+
+
+class ActivityFeed:
+    """Knows who listens in this process, and tells them what changes, wherever that was.
+
+    Each change is looked at once, for all who listen: what they are told is how the session is by
+    then, which is what the change made of it or newer. So whatever order changes come in, the last
+    word on a session is right.
+
+    Args:
+        changes: The log of changes.
+        states: Reads sessions with their states.
+        most_listeners: How many may listen at once.
+        keep_seconds: How often the log is told that somebody listens.
+
+    Attributes:
+        states: As given.
+    """
+
+    def __init__(
+        self,
+        changes: ChangeLog,
+        states: StateReader,
+        *,
+        most_listeners: int,
+        keep_seconds: float = KEEP_SECONDS,
+    ) -> None:
+        self.states = states
+        self._changes = changes
+        self._most_listeners = most_listeners
+        self._keep_seconds = keep_seconds
+        self._listeners: set[ActivityListener] = set()
+        self._entering = 0
+        self._reading = asyncio.Lock()
+        self._position: str | None = None
+        self._number = 0
+        self._stop: Callable[[], None] | None = None
+        self._closed = False
+
+    @property
+    def listener_count(self) -> int:
+        """The number of those who listen here."""
+        return len(self._listeners)
+
+    async def listen(self, after: str = "") -> ActivityListener:
+        """Listen to what changes from now on, or to what came after an id.
+
+        Args:
+            after: The id of the last event that was received; none for a first connection.
+
+        Raises:
+            ShuttingDown: This process stops.
+            TooManyListeners: As many as may listen do so.
+            StorageError: The log of changes can't be kept.
+        """
+        if self._is_closed():
+            raise ShuttingDown
+        if len(self._listeners) + self._entering >= self._most_listeners:
+            raise TooManyListeners(self._most_listeners)
+        self._entering += 1
+        try:
+            async with self._reading:
+                position = await self._up_to_date()
+                missed = await self._missed(after, position)
+                listener = ActivityListener(self._leave, self._begin_anew)
+                listener.push(missed)
+                self._listeners.add(listener)
+        finally:
+            self._entering -= 1
+            self._stop_if_unheard()
+        if self._is_closed():  # meanwhile
+            listener.end()
+        return listener
+
+    def close(self) -> None:
+        """End all streams, and take no more listeners."""
+        self._closed = True
+        for listener in self._listeners:
+            listener.end()
+
+    def _is_closed(self) -> bool:
+        return self._closed
+
+    async def _up_to_date(self) -> str:
+        """Begin to follow the log, or read on to its end; return the position."""
+        if self._position is None:
+            self._position = await asyncio.to_thread(self._changes.open)
+            self._follow()
+        else:
+            await self._catch_up()
+        return self._position
+
+    def _follow(self) -> None:
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        unfollow = self._changes.follow(lambda: loop.call_soon_threadsafe(news.set))
+        task = loop.create_task(self._run(news))
+
+        def stop() -> None:
+            unfollow()
+            task.cancel()
+
+        self._stop = stop
+
+    def _leave(self, listener: ActivityListener) -> None:
+        self._listeners.discard(listener)
+        self._stop_if_unheard()
+
+    def _stop_if_unheard(self) -> None:
+        if not self._listeners and not self._entering and self._stop is not None:
+            stop, self._stop = self._stop, None
+            self._position = None
+            stop()
+
+    async def _run(self, news: asyncio.Event) -> None:
+        """Read the log whenever there is more of it, and keep it."""
+        loop = asyncio.get_running_loop()
+        kept_at, pause = loop.time(), self._keep_seconds
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    await news.wait()
+            except TimeoutError:
+                pass
+            news.clear()
+            try:
+                if loop.time() - kept_at >= self._keep_seconds:
+                    await asyncio.to_thread(self._changes.open)
+                    kept_at = loop.time()
+                async with self._reading:
+                    await self._catch_up()
+                pause = self._keep_seconds
+            except Exception as error:
+                if pause != RETRY_SECONDS:
+                    expected = isinstance(error, StorageError)
+                    logger.warning("changes can't be read just now", exc_info=not expected)
+                pause = RETRY_SECONDS
+
+    async def _catch_up(self) -> None:
+        """Tell all who listen what the log has since the last time."""
+        while self._position is not None:
+            changes = await asyncio.to_thread(self._changes.read, self._position, PASSAGE)
+            if changes is None:
+                position = await asyncio.to_thread(self._changes.open)
+                events = [self._event(position, Reset())]
+            elif changes:
+                position = changes[-1].id
+                events = await self._told(changes)
+            else:
+                return
+            self._position = position
+            for listener in tuple(self._listeners):
+                listener.push(events)
+
+    async def _missed(self, after: str, position: str) -> Sequence[NumberedEvent]:
+        """Return what came after an id, up to where all others are."""
+        if after == position:
+            return ()
+        missed: list[Change] = []
+        while after:
+            changes = await asyncio.to_thread(self._changes.read, after, PASSAGE)
+            if not changes:
+                break
+            missed += changes
+            if len(missed) > MOST_REPLAYED:
+                break
+            ends = [n for n, change in enumerate(missed, 1) if change.id == position]
+            if ends:
+                return await self._told(missed[: ends[0]])
+            after = changes[-1].id
+        return [self._event(position, Reset())]
+
+    async def _told(self, changes: Sequence[Change]) -> list[NumberedEvent]:
+        """Return what is told of some changes."""
+        known = [change for change in changes if change.kind in KINDS]
+        last = {change.session_id: change.id for change in known}
+        wanted = [
+            change
+            for change in known
+            # What follows says what this one could say.
+            if change.kind != "changed" or last[change.session_id] == change.id
+        ]
+        listed = await asyncio.to_thread(self._listed, {change.session_id for change in wanted})
+        return [
+            self._event(change.id, event_of(change, listed.get(change.session_id)))
+            for change in wanted
+        ]
+
+    def _listed(self, session_ids: set[str]) -> Mapping[str, Mapping[str, Any]]:
+        """Return sessions as lists have them; those that are gone, or can't be read, are missing.
+
+        Blocks.
+        """
+        found: dict[str, Mapping[str, Any]] = {}
+        for session_id in session_ids:
+            try:
+                metadata, state = self.states.look(session_id)
+            except SessionError:
+                continue
+            found[session_id] = {**listing_entry(metadata), "state": state}
+        return found
+
+    def _event(self, place: str, event: ActivityEvent) -> NumberedEvent:
+        """Return an event as all who listen get it, encoded once."""
+        self._number += 1
+        data = ascii_json(event)
+        frame = f"id: {place}\nevent: {event.event}\ndata: {data}\n\n"
+        return NumberedEvent(self._number, event.event, data, frame)
+
+    def _begin_anew(self, instead_of: NumberedEvent) -> NumberedEvent:
+        """Return what a listener gets in the place of this event and all that waits before it."""
+        place = instead_of.frame.partition("\n")[0].removeprefix("id: ")
+        data = ascii_json(Reset())
+        frame = f"id: {place}\nevent: {Reset.event}\ndata: {data}\n\n"
+        return NumberedEvent(instead_of.number, Reset.event, data, frame)

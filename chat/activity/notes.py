@@ -1,0 +1,42 @@
+"""Notes in the log of changes what becomes of sessions, and of the questions of their turns."""
+
+from chat.approvals.confirmation import Confirmation
+from chat.storage.change_log import ChangeLog
+
+
+class ChangeNotes:
+    """Notes changes; implements ``SessionObserver``.
+
+    Args:
+        changes: The log.
+    """
+
+    def __init__(self, changes: ChangeLog) -> None:
+        self._changes = changes
+
+    def created(self, session_id: str, /) -> None:
+        """Note a session that is new."""
+        self._changes.note("created", session_id)
+
+    def changed(self, session_id: str, /) -> None:
+        """Note that a session is another one now, or might be."""
+        self._changes.note("changed", session_id)
+
+    def deleted(self, session_id: str, /) -> None:
+        """Note that a session is gone."""
+        self._changes.note("deleted", session_id)
+
+    def turn_started(self, session_id: str, turn_id: str, /) -> None:
+        """Note that a turn has claimed its session."""
+        self._changes.note("turn_started", session_id, turn_id)
+
+    def turn_ended(self, session_id: str, turn_id: str, /) -> None:
+        """Note that a turn has given its claim up, or was ended by others."""
+        self._changes.note("turn_ended", session_id, turn_id)
+
+    def asked(self, question: Confirmation, is_answered: bool, /) -> None:
+        """Note that a turn asks a person, or that a question is answered."""
+        if is_answered:
+            self._changes.note("changed", question.session_id)
+        else:
+            self._changes.note("turn_waiting", question.session_id, question.turn_id)

@@ -1,0 +1,42 @@
+"""Describes the stream of changes in the OpenAPI document."""
+
+from typing import Any
+
+from chat.activity.events import ACTIVITY_EVENTS
+from chat.http.openapi import event_schemas
+from chat.storage.change_log import POSITION_PATTERN
+
+_EXAMPLE = """retry: 2000
+id: 5f0c21ab9d3e77f0-34
+event: reset
+data: {}
+
+id: 5f0c21ab9d3e77f0-78
+event: turn_started
+data: {"session_id":"a1b2c3d4e5","turn_id":"0199f3a2b4c51f2e3d4c","session":{"session_id":"a1b2c3d4e5",...}}
+
+id: 5f0c21ab9d3e77f0-119
+event: session_deleted
+data: {"session_id":"0123456789"}
+
+"""  # noqa: E501 - one line each
+
+CHANGES: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "Server-sent events; see docs/events.md for every event.",
+            "content": {
+                "text/event-stream": {
+                    # A keyword of OpenAPI 3.2, which readers of 3.1 pass over.
+                    "itemSchema": {"$ref": "#/components/schemas/ActivityEvent"},
+                    "example": _EXAMPLE,
+                }
+            },
+        }
+    }
+}
+
+
+def activity_schemas() -> dict[str, Any]:
+    """Return the components that describe an event of the stream, and every payload."""
+    return event_schemas(ACTIVITY_EVENTS, union="ActivityEvent", id_pattern=POSITION_PATTERN)

@@ -1,0 +1,110 @@
+"""Two tabs agree about their sessions through the stream of changes alone, on any worker."""
+
+import pytest
+
+from tests.functional.tabs import Tab
+
+TOOL = '''
+"""A tool that nobody has to run."""
+
+__all__ = ["note"]
+
+
+def note(text: str) -> str:
+    """Write a line down.
+
+    Args:
+        text: The line.
+    """
+    return text
+'''
+
+
+@pytest.fixture(scope="module")
+def server(start_once):
+    """Return a server of two web processes, with a tool that needs approval."""
+    server = start_once("--workers", "2")
+    tools = server.data_dir / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "notes.py").write_text(TOOL)
+    return server
+
+
+@pytest.fixture
+def tabs(server):
+    """Return a tab at each of the two web processes."""
+    tabs = [Tab(server.chat_with(worker)) for worker in server.web_processes]
+    yield tabs
+    for tab in tabs:
+        tab.leave()
+
+
+def all_show(tabs, session_id, **wanted):
+    for tab in tabs:
+        tab.wait_until(lambda tab: wanted.items() <= tab.sessions.get(session_id, {}).items())
+
+
+def test_tabs_on_two_workers_agree_about_sessions_and_turns(tabs, server, chat, script):
+    session_id = chat.new_session()
+    all_show(tabs, session_id, state="idle", message_count=0)
+    chat.http.patch(f"/sessions/{session_id}", json={"title": "The sea"}).raise_for_status()
+    all_show(tabs, session_id, title="The sea")
+    body = {"message": script(["Half ", "an answer"], stall_after=1, stall_seconds=600)}
+    with chat.stream(session_id, **body, detached=True) as events:
+        next(events)
+        all_show(tabs, session_id, state="running", message_count=1)
+        assert chat.http.get("/sessions?state=running").json()["total"] == 1
+        server.chat().cancel(session_id).raise_for_status()
+    for tab in tabs:
+        tab.wait_until(lambda tab: "turn_ended" in tab.names)
+        assert tab.state_of(session_id) in {"idle", "due"}
+        assert tab.names.count("turn_started") == 1
+    listed = {one["session_id"]: one for one in chat.http.get("/sessions").json()["sessions"]}
+    for tab in tabs:
+        tab.wait_until(lambda tab: tab.sessions == listed)
+    chat.http.delete(f"/sessions/{session_id}").raise_for_status()
+    for tab in tabs:
+        tab.wait_until(lambda tab: session_id not in tab.sessions)
+
+
+def test_a_question_shows_in_every_tab_until_it_is_answered(tabs, chat, script):
+    chat.wait_for_tool("note")
+    session_id = chat.new_session(tool_settings={"tools": ["note"]})
+    call = {"tool_call": [{"name": "note", "args": {"text": "x"}}]}
+    message = script(call, "Noted.", per_request=True)
+    with chat.stream(session_id, message=message, detached=True) as events:
+        asked = next(each for each in events if each.name == "tool_call_confirmation_required")
+        all_show(tabs, session_id, state="awaiting_approval")
+        for tab in tabs:
+            assert "turn_waiting" in tab.names
+        answer = {"confirmation_id": asked.data["confirmation_id"], "approved": False}
+        chat.http.post(f"/chat/{session_id}/confirm-tool", json=answer).raise_for_status()
+        for _ in events:
+            pass
+    for tab in tabs:
+        tab.wait_until(lambda tab: tab.state_of(session_id) in {"idle", "due"})
+
+
+def test_a_tab_goes_on_after_a_restart_where_it_was(start):
+    server = start(MOCHI_MAX_LISTENERS="2")
+    tab = Tab(server.chat())
+    session_id = tab.chat.new_session(title="Before")
+    tab.wait_until(lambda tab: session_id in tab.sessions)
+    second = Tab(server.chat())
+    refused = Tab(server.chat()).refused
+    assert refused is not None
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "TOO_MANY_LISTENERS"
+    server.stop()  # which ends the streams
+    for each in (tab, second):
+        each.wait_for_end()
+
+    again = start()
+    chat = again.chat()
+    chat.http.patch(f"/sessions/{session_id}", json={"title": "Meanwhile"}).raise_for_status()
+    back = Tab(chat, after=tab.last_id)
+    back.wait_until(lambda tab: tab.events)
+    assert back.names == ["session_changed"]
+    assert back.sessions[session_id]["title"] == "Meanwhile"
+    back.leave()
+    assert chat.http.get("/events", params={"after": "nonsense"}).status_code == 422
