@@ -123,6 +123,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         pinned: Whether a person pinned it; None counts as False.
         archived: Whether a person put it away; None counts as False.
         imported_from: ``{"source": str, "id": str}``: where a conversation was before it came here.
+        client_id: How the client calls the conversation that made it by a name of its own.
         extra: Unknown keys of the file, kept for the next write.
     """
 
@@ -149,6 +150,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool | None = None
     archived: bool | None = None
     imported_from: Mapping[str, Any] | None = None
+    client_id: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA
 
     @property
@@ -303,6 +305,7 @@ def fork(
         pinned=None,
         archived=None,
         imported_from=None,
+        client_id=None,
     )
     return with_messages(copy, session.messages[: message_index + 1], now=now)
 

@@ -31,6 +31,9 @@ PLAIN_FIELDS: Mapping[str, type] = {
 They are declared in ``SessionMetadata`` and nowhere else.
 """
 
+_TAKEN_BEFORE = frozenset({*LABELS, "imported_from", "client_id"})
+"""Names that other programs may have used before us, for something else."""
+
 
 def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
     """Return the metadata, brought to the present version; unknown keys are their ``extra``.
@@ -76,8 +79,8 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
         **{
             name: take_optional(raw, name, kind, where)
             for name, kind in PLAIN_FIELDS.items()
-            # Other programs may have used these names before us, for something else.
-            if name not in (*LABELS, "imported_from") or isinstance(raw.get(name), kind | None)
+            if name not in (*LABELS, "imported_from", "client_id")
+            or isinstance(raw.get(name), kind | None)
         },
         extra=raw or NO_EXTRA,
     )

@@ -144,6 +144,7 @@ metadatas = st.builds(
     pinned=optional(st.booleans()),
     archived=optional(st.booleans()),
     imported_from=optional(objects),
+    client_id=optional(text),
     extra=extras,
 )
 sessions = st.builds(
@@ -180,6 +181,7 @@ METADATA_KEYS = [
     "pinned",
     "archived",
     "imported_from",
+    "client_id",
     "message_count",
     "session_id",
 ]

@@ -50,7 +50,7 @@ def test_metadata_as_we_write_them_are_read_the_same_in_both_ways(
     ("key", "value"),
     [
         *(("title", 5), ("titled_by", []), ("metadata", "none"), ("pinned", "yes")),
-        *(("archived", 1), ("imported_from", "elsewhere")),
+        *(("archived", 1), ("imported_from", "elsewhere"), ("client_id", 7)),
     ],
 )
 def test_labels_of_another_program_stay_until_ours_take_their_place(key: str, value: Any) -> None:
@@ -67,5 +67,6 @@ def test_labels_of_another_program_stay_until_ours_take_their_place(key: str, va
         pinned=True,
         archived=True,
         imported_from={"source": "claude", "id": "1"},
+        client_id="thread-1",
     )
     assert metadata_to_json(ours)[key] == getattr(ours, key)
