@@ -4,7 +4,7 @@ from msgspec import UNSET
 
 from sessions_app.check import CheckReport
 from sessions_app.list_query import SessionPage
-from sessions_app.message_editor import MessageEdit
+from sessions_app.message_editor import MessageChange, MessageEdit
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -30,6 +30,7 @@ __all__ = [
     "AssistantMessage",
     "CheckReport",
     "Message",
+    "MessageChange",
     "MessageEdit",
     "Session",
     "SessionManager",

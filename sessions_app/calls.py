@@ -75,6 +75,22 @@ def calls_with_results(
     return ()
 
 
+def round_of(messages: Sequence[Message], index: int) -> range:
+    """Return where the messages stand that can't be without the one at the index.
+
+    Those are a model's message and the results that follow it; any other message stands alone.
+    """
+    start, stop = index, index + 1
+    while start > 0 and isinstance(messages[start], ToolMessage):
+        start -= 1
+    if not isinstance(messages[start], AssistantMessage):
+        start = min(start + 1, index)
+    if isinstance(messages[index], AssistantMessage | ToolMessage):
+        while stop < len(messages) and isinstance(messages[stop], ToolMessage):
+            stop += 1
+    return range(start, stop)
+
+
 def _results_after(messages: Sequence[Message], index: int) -> list[ToolMessage]:
     results = []
     for message in messages[index + 1 :]:

@@ -45,6 +45,12 @@ def digest_of(messages: Sequence[Message]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def tells_of(state: ContextState, messages: Sequence[Message], places: range) -> bool:
+    """Return whether a message at one of the places is among those that the state leaves out."""
+    first = next((at for at, m in enumerate(messages) if m.message_id == state.first_id), None)
+    return first is not None and first < places.stop and places.start < first + state.count
+
+
 def context_state_to_json(state: ContextState) -> dict[str, Any]:
     """Return the state as it stands in a file."""
     document: dict[str, Any] = {

@@ -2,9 +2,12 @@
 
 import msgspec
 
+from sessions_app.calls import round_of
+from sessions_app.context_state import tells_of
 from sessions_app.errors import InvalidMessageIndex, MessageChanged
-from sessions_app.messages import Attachment, UserMessage
-from sessions_app.session import Session, message_at, with_messages, with_metadata
+from sessions_app.labels import titled_by_message, with_labels
+from sessions_app.messages import NO_EXTRA, Attachment, Message, SystemMessage, UserMessage
+from sessions_app.session import Session, message_at, preview_of, with_messages, with_metadata
 from sessions_app.text_rules import require_text
 
 
@@ -35,19 +38,12 @@ def edit_user_message(
         InvalidMessageIndex: There is no user message at the index.
         MessageChanged: ``message_id`` was given and is another message's.
     """
-    message = message_at(session, index)
+    message = _meant(session, index, message_id)
     if not isinstance(message, UserMessage):
         raise InvalidMessageIndex(
             f"Message {index} is a {message.role} message; only user messages can be edited.",
             message_index=index,
             role=message.role,
-        )
-    if message_id is not None and message_id != message.message_id:
-        raise MessageChanged(
-            f"Message {index} is not {message_id!r} but {message.message_id!r}. "
-            "Read the messages again.",
-            message_index=index,
-            message_id=message.message_id,
         )
     attachments = message.attachments if attachments is None else attachments
     if not attachments:
@@ -57,3 +53,115 @@ def edit_user_message(
     )
     cut = with_messages(session, (*session.messages[:index], edited), now=now)
     return with_metadata(cut, now=now, summary=None, summary_due=None)
+
+
+def delete_message(
+    session: Session, index: int, *, now: str, message_id: str | None = None
+) -> Session:
+    """Delete a message; what comes before and after stays.
+
+    The calls of a model's message and their results go together, whichever is named: none makes
+    sense to a model without the others. What tells of them goes, too: summaries, and a title that
+    is the beginning of the message.
+
+    Args:
+        session: The session.
+        index: Position among all messages, system prompt included, from 0.
+        now: The time.
+        message_id: The message that is meant, as a guard against deleting another.
+
+    Raises:
+        InvalidMessageIndex: There is no message at the index, or it is the system prompt.
+        MessageChanged: ``message_id`` was given and is another message's.
+    """
+    places = places_meant(session, index, message_id)
+    forgotten = _without_account_of(session, places, now=now)
+    left = (*session.messages[: places.start], *session.messages[places.stop :])
+    changed = with_messages(forgotten, left, now=now)
+    if session.metadata.titled_by == "message" and preview_of(left) != session.metadata.preview:
+        return titled_by_message(with_labels(changed, title=None, titled_by=None))
+    return changed
+
+
+def hide_message(
+    session: Session, index: int, *, hidden: bool, now: str, message_id: str | None = None
+) -> Session:
+    """Hide a message from models, or show it to them again; the session keeps it.
+
+    The calls of a model's message and their results are hidden together, whichever is named.
+
+    Args:
+        session: The session.
+        index: Position among all messages, system prompt included, from 0.
+        hidden: Whether it is hidden from now on. If it is already, nothing changes.
+        now: The time.
+        message_id: The message that is meant, as a guard against hiding another.
+
+    Raises:
+        InvalidMessageIndex: There is no message at the index, or it is the system prompt.
+        MessageChanged: ``message_id`` was given and is another message's.
+    """
+    places = places_meant(session, index, message_id)
+    if all(bool(session.messages[at].hidden) is hidden for at in places):
+        return session
+    changed = list(session.messages)
+    for at in places:
+        changed[at] = _hidden(changed[at]) if hidden else _shown(changed[at])
+    return with_messages(_without_account_of(session, places, now=now), changed, now=now)
+
+
+def places_meant(session: Session, index: int, message_id: str | None = None) -> range:
+    """Return where the messages stand that are deleted or hidden with the one at the index.
+
+    Raises:
+        InvalidMessageIndex: There is no message at the index, or it is the system prompt.
+        MessageChanged: ``message_id`` was given and is another message's.
+    """
+    message = _meant(session, index, message_id)
+    if isinstance(message, SystemMessage):
+        raise InvalidMessageIndex(
+            f"Message {index} is the system prompt, which has a route of its own.",
+            message_index=index,
+            role=message.role,
+        )
+    return round_of(session.messages, index)
+
+
+def _meant(session: Session, index: int, message_id: str | None) -> Message:
+    message = message_at(session, index)
+    if message_id is not None and message_id != message.message_id:
+        raise MessageChanged(
+            f"Message {index} is not {message_id!r} but {message.message_id!r}. "
+            "Read the messages again.",
+            message_index=index,
+            message_id=message.message_id,
+        )
+    return message
+
+
+def _without_account_of(session: Session, places: range, *, now: str) -> Session:
+    """Return the session without what tells of messages that are not there for models any more."""
+    metadata = session.metadata
+    told = metadata.summary is not None or metadata.summary_due is not None
+    state = metadata.context_state
+    if state is not None and tells_of(state, session.messages, places):
+        state = None
+    return with_metadata(
+        session,
+        now=now,
+        summary=None,
+        summary_due=now if told else None,
+        context_state=state,
+        history_changed_at=now,
+    )
+
+
+def _hidden(message: Message) -> Message:
+    if isinstance(message, SystemMessage):
+        return message
+    extra = {key: value for key, value in message.extra.items() if key != "hidden"}
+    return msgspec.structs.replace(message, hidden=True, extra=extra or NO_EXTRA)
+
+
+def _shown(message: Message) -> Message:
+    return msgspec.structs.replace(message, hidden=None) if message.hidden else message

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 
-from sessions_app.edits import edit_user_message
+from sessions_app.edits import delete_message, edit_user_message, hide_message, places_meant
 from sessions_app.errors import SessionError, StorageError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import Attachment, Message, SystemMessage, UserMessage
@@ -36,6 +35,22 @@ class MessageEdit(msgspec.Struct, frozen=True, kw_only=True):
     message: UserMessage
     message_count: int
     removed: int
+
+
+class MessageChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that were deleted or hidden together.
+
+    Attributes:
+        session_id: The session.
+        message_index: Where the first of them stands, or stood.
+        messages: These messages, oldest first.
+        message_count: How many messages the session has now.
+    """
+
+    session_id: str
+    message_index: int
+    messages: Sequence[Message]
+    message_count: int
 
 
 class MessageEditor:
@@ -94,19 +109,16 @@ class MessageEditor:
             MessageChanged: ``message_id`` is another message's.
             SessionBusy: A turn is running.
         """
-        while True:
-            before = self._load(session_id).messages
-            change = partial(
-                _edit,
-                before=before,
+        before, session = self._edit(
+            session_id,
+            partial(
+                edit_user_message,
                 index=index,
                 content=content,
                 message_id=message_id,
                 attachments=attachments,
-            )
-            with suppress(_Overtaken):
-                session = self._update_idle(session_id, change)
-                break
+            ),
+        )
         message = session.messages[index]
         assert isinstance(message, UserMessage)  # noqa: S101 - edit_user_message saw to it
         return MessageEdit(
@@ -114,7 +126,68 @@ class MessageEditor:
             message_index=index,
             message=message,
             message_count=len(session.messages),
-            removed=len(before) - len(session.messages),
+            removed=len(before.messages) - len(session.messages),
+        )
+
+    def delete_message(
+        self, session_id: str, index: int, *, message_id: str | None = None
+    ) -> MessageChange:
+        """Delete a message; what comes before and after stays.
+
+        The calls of a model's message and their results go together, whichever is named.
+
+        Args:
+            session_id: The session.
+            index: Position among all messages, system prompt included, from 0.
+            message_id: The message that is meant, as a guard against deleting another.
+
+        Returns:
+            The messages that were deleted.
+
+        Raises:
+            InvalidMessageIndex: There is no message at the index, or it is the system prompt.
+            MessageChanged: ``message_id`` is another message's.
+            SessionBusy: A turn is running.
+        """
+        change = partial(delete_message, index=index, message_id=message_id)
+        before, session = self._edit(session_id, change)
+        places = places_meant(before, index)
+        return MessageChange(
+            session_id=session_id,
+            message_index=places.start,
+            messages=before.messages[places.start : places.stop],
+            message_count=len(session.messages),
+        )
+
+    def hide_message(
+        self, session_id: str, index: int, *, hidden: bool = True, message_id: str | None = None
+    ) -> MessageChange:
+        """Hide a message from models, or show it to them again; the session keeps it.
+
+        The calls of a model's message and their results are hidden together, whichever is named.
+
+        Args:
+            session_id: The session.
+            index: Position among all messages, system prompt included, from 0.
+            hidden: Whether it is hidden from now on; doing it twice is doing it once.
+            message_id: The message that is meant, as a guard against hiding another.
+
+        Returns:
+            The messages as they are now.
+
+        Raises:
+            InvalidMessageIndex: There is no message at the index, or it is the system prompt.
+            MessageChanged: ``message_id`` is another message's.
+            SessionBusy: A turn is running.
+        """
+        change = partial(hide_message, index=index, hidden=hidden, message_id=message_id)
+        _, session = self._edit(session_id, change)
+        places = places_meant(session, index)
+        return MessageChange(
+            session_id=session_id,
+            message_index=places.start,
+            messages=session.messages[places.start : places.stop],
+            message_count=len(session.messages),
         )
 
     def choose_variant(self, session_id: str, index: int, message_id: str) -> VariantChoice:
@@ -175,6 +248,14 @@ class MessageEditor:
                 logger.exception("recovery failed", extra={"session_id": session_id})
         return self.repository.load(session_id)
 
+    def _edit(self, session_id: str, edit: Callable[..., Session]) -> tuple[Session, Session]:
+        """Change the messages of a session, and return it as it was and as it is now."""
+        while True:
+            before = self._load(session_id)
+            change = partial(_edited, before=before.messages, edit=edit)
+            with suppress(_Overtaken):
+                return before, self._update_idle(session_id, change)
+
     def _update_idle(self, session_id: str, change: Callable[[Session], Session]) -> Session:
         return self.repository.update_idle(session_id, change, recover=self._recover)
 
@@ -183,10 +264,12 @@ class _Overtaken(Exception):
     """The messages of a session changed since they were read."""
 
 
-def _edit(session: Session, *, before: Sequence[Message], **edit: Any) -> Session:
+def _edited(
+    session: Session, *, before: Sequence[Message], edit: Callable[..., Session]
+) -> Session:
     if session.messages != before:
         raise _Overtaken
-    return edit_user_message(session, now=utc_now(), **edit)
+    return edit(session, now=utc_now())
 
 
 def system_message(content: str, source_file: str | None, now: str) -> SystemMessage:

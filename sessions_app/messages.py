@@ -120,6 +120,7 @@ class UserMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
 
     role: ClassVar[str] = "user"
     attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
+    hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
 
 
 class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
@@ -127,6 +128,7 @@ class SystemMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
 
     role: ClassVar[str] = "system"
     attachments: ClassVar[tuple[Attachment, ...]] = ()
+    hidden: ClassVar[bool | None] = None
     source_file: Annotated[str | None, Meta(description="the prompt file")] = None
 
 
@@ -145,6 +147,7 @@ class AssistantMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     interrupted: Annotated[bool, Meta(description="broken off")] = False
     answered_by: Annotated[str | None, Meta(description="the model that a profile named")] = None
     usage: Annotated[Usage | None, Meta(description="what the model call cost")] = None
+    hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
     variants: "Sequence[Variant]" = ()
     """The answers that this one replaced, newest first; see ``variants.py``."""
 
@@ -162,6 +165,7 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     tool_call_id: Annotated[str | None, Meta(description="the call that this answers")] = None
     failed: Annotated[bool, Meta(description="the tool failed, or did not run")] = False
     attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
+    hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
 
 
 Message = UserMessage | SystemMessage | AssistantMessage | ToolMessage
@@ -169,6 +173,13 @@ MESSAGE_TYPES: Sequence[type[Message]] = get_args(Message)
 
 Variant = Sequence[Message]
 """An answer that is not the answer: its messages, oldest first, none of which holds variants."""
+
+
+def shown(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages that are not hidden from models."""
+    if not any(message.hidden for message in messages):
+        return messages
+    return [message for message in messages if not message.hidden]
 
 
 def mark_cancelled(content: str) -> str:

@@ -122,6 +122,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         metadata: Whatever a client wants to remember of it.
         pinned: Whether a person pinned it; None counts as False.
         archived: Whether a person put it away; None counts as False.
+        history_changed_at: When messages were deleted, hidden or shown: what was counted of
+            requests before that is no count of what is sent now.
         imported_from: ``{"source": str, "id": str}``: where a conversation was before it came here.
         client_id: How the client calls the conversation that made it by a name of its own.
         extra: Unknown keys of the file, kept for the next write.
@@ -149,6 +151,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] | None = None
     pinned: bool | None = None
     archived: bool | None = None
+    history_changed_at: str | None = None
     imported_from: Mapping[str, Any] | None = None
     client_id: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA

@@ -223,7 +223,7 @@ def _with_variant(session: Session, variant: Variant, *, now: str) -> Session:
 
 def _with_newest(answer: Sequence[Message]) -> Sequence[Variant]:
     """Return the variants that an answer leaves to the one that replaces it: itself too."""
-    alone = tuple(_holding(message, ()) for message in answer)
+    alone = tuple(_holding(message, ()) for message in map(_shown, answer))
     variants = [alone, *variants_of(answer)]
     return sorted(variants, key=lambda variant: variant[0].timestamp, reverse=True)
 
@@ -237,6 +237,11 @@ def _with_answer(
         for index, message in enumerate(answer)
     ]
     return with_messages(session, (*session.messages[:start], *placed), now=now)
+
+
+def _shown(message: Message) -> Message:
+    """Return the message as one that models are sent: so is a variant once it is chosen."""
+    return msgspec.structs.replace(message, hidden=None) if message.hidden else message
 
 
 def _holding(message: Message, variants: Sequence[Variant]) -> Message:

@@ -115,6 +115,7 @@ def plan_with(
         default_prompt=rules.default_prompt,
         instructions=rules.instructions,
         attachments=rules.attachments,
+        changed_at=session.metadata.history_changed_at or "",
         now=now,
     )
 

@@ -67,11 +67,12 @@ def continue_from(
     if message is not None:
         said_already = (
             isinstance(last, UserMessage)
+            and not last.hidden
             and last.content == message
             and last.attachments == tuple(attachments)
         )
         return Continuation(keep=len(messages), append=not said_already)
-    if isinstance(last, ToolMessage) or (isinstance(last, AssistantMessage) and last.tool_calls):
+    if _may_be_resumed(last):
         given_up = [call for call in open_calls(messages) if call.client_side]
         for call in given_up:
             if call.name in client_tools:
@@ -79,9 +80,20 @@ def continue_from(
         return _resumed(messages, given_up=given_up)
     for index in range(len(messages) - 1, -1, -1):
         if isinstance(messages[index], UserMessage):
+            if messages[index].hidden:
+                return None
             replaced = messages[index + 1].message_id if index + 1 < len(messages) else None
             return Continuation(keep=index + 1, append=False, replaced_id=replaced)
     return None
+
+
+def _may_be_resumed(last: Message | None) -> bool:
+    """Return whether a history ends with calls or results, which models are sent."""
+    if last is None or last.hidden:
+        return False
+    return isinstance(last, ToolMessage) or (
+        isinstance(last, AssistantMessage) and bool(last.tool_calls)
+    )
 
 
 def continue_with(messages: Sequence[Message], said: Sequence[Message]) -> Continuation:

@@ -91,6 +91,7 @@ def plan_request(
     default_prompt: str | None = None,
     instructions: str | None = None,
     attachments: AttachmentRules = TAKES_EVERYTHING,
+    changed_at: str = "",
     now: str,
 ) -> ContextPlan:
     """Plan the next request of a session.
@@ -105,13 +106,16 @@ def plan_request(
         default_prompt: The model's own system prompt.
         instructions: System text that comes before it, or before the session's.
         attachments: What the model takes of attachments.
+        changed_at: When messages were deleted, hidden or shown: what a provider counted before is
+            no count of what is sent now.
         now: The time (UTC, ISO 8601).
     """
     history = SessionHistory(messages, state, strategy, attachments)
     sent = _instructed(history.sent(), instructions, default_prompt)
-    calibration = calibrate(messages, model, rules=attachments, since=history.files_since)
+    later = _said_after(changed_at, messages)
+    calibration = calibrate(later, model, rules=attachments, since=history.files_since)
     vendor = attachments.vendor if history.has_attachments else None
-    whole, since = with_prompt(sent, default_prompt), history.since
+    whole, since = with_prompt(sent, default_prompt), max(history.since, changed_at)
     estimate = estimate_request(
         whole, tools, model=model, calibration=calibration, since=since, vendor=vendor
     )
@@ -126,6 +130,12 @@ def plan_request(
         vendor=vendor,
     )
     return _shortened(plan, history, tools, now=now)
+
+
+def _said_after(changed_at: str, messages: Sequence[Message]) -> Sequence[Message]:
+    if not changed_at:
+        return messages
+    return [message for message in messages if message.timestamp > changed_at]
 
 
 def _shortened(

@@ -11,9 +11,9 @@ from chat.context.history import for_model
 from chat.context.processors import with_summary
 from chat.context.strategy import Strategy
 from sessions_app.context_state import ContextState, digest_of
-from sessions_app.messages import Message, ToolMessage, UserMessage
+from sessions_app.messages import Message, ToolMessage, UserMessage, shown
 
-Reason = Literal["summarized", "truncated", "filtered", "without_text"]
+Reason = Literal["summarized", "truncated", "filtered", "without_text", "hidden"]
 
 
 class DroppedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class SessionHistory:
     """A session's messages, and what of them is dropped already.
 
     Args:
-        messages: The session's messages, all of them.
+        messages: The session's messages, all of them; those that are hidden count nowhere.
         state: What was left out so far, as the session's file says.
         strategy: What to do if a request is too long.
         rules: What the model takes of attachments.
@@ -63,6 +63,8 @@ class SessionHistory:
         strategy: Strategy,
         rules: AttachmentRules,
     ) -> None:
+        self._all = messages
+        messages = shown(messages)
         span = span_of(messages, state, strategy) if state is not None else None
         self.state = state if span is not None else None
         self._messages = messages
@@ -161,18 +163,25 @@ class SessionHistory:
 
     def dropped(self, sent: Sequence[Message], *, filtered: bool) -> list[DroppedMessage]:
         """Return which messages are not among those that are sent, and why."""
-        if self.state is None and len(sent) == len(self._messages):
+        if self.state is None and len(sent) == len(self._all):
             return []
         there = {message.message_id for message in sent}
         covered: Reason = "summarized" if self.state and self.state.summary else "truncated"
         otherwise: Reason = "filtered" if filtered else "without_text"
+        in_span = {
+            message.message_id for message in self._messages[self._span.start : self._span.stop]
+        }
         return [
             DroppedMessage(
                 message_id=message.message_id,
                 role=message.role,
-                reason=covered if at in self._span else otherwise,
+                reason="hidden"
+                if message.hidden
+                else covered
+                if message.message_id in in_span
+                else otherwise,
             )
-            for at, message in enumerate(self._messages)
+            for message in self._all
             if message.message_id not in there
         ]
 

@@ -40,7 +40,7 @@ class LeftOutOut(Schema):
     index: int
     message_id: str
     role: str
-    reason: Literal["summarized", "truncated", "filtered", "without_text"]
+    reason: Literal["summarized", "truncated", "filtered", "without_text", "hidden"]
 
 
 class EstimateOut(Schema):

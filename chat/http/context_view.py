@@ -142,6 +142,8 @@ def _last_count(
         answer = session.messages[at]
         if not isinstance(answer, AssistantMessage) or not answer.prompt_eval_count:
             continue
+        if answer.timestamp <= (session.metadata.history_changed_at or ""):
+            return None  # it was asked with messages that are gone, or hidden by now
         state = session.metadata.context_state
         earlier = plan_request(
             session.messages[:at],

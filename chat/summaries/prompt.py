@@ -19,6 +19,7 @@ from sessions_app.messages import (
     SystemMessage,
     ToolMessage,
     UserMessage,
+    shown,
     unmark_cancelled,
 )
 from sessions_app.session import Session, SessionMetadata, with_metadata
@@ -95,6 +96,7 @@ class TitledSummary(ConversationSummary):
 
 def wants_summary(messages: Sequence[Message]) -> bool:
     """Return whether the last message is a finished answer, and not the only message."""
+    messages = shown(messages)
     last = messages[-1] if messages else None
     return (
         len(messages) >= LEAST_MESSAGES and isinstance(last, AssistantMessage) and last.is_complete
@@ -179,6 +181,7 @@ def transcript(messages: Sequence[Message], characters: int) -> str:
     """
     lines: list[str] = []
     left_out = 0
+    messages = shown(messages)
     for at, message in enumerate(reversed(messages)):
         line = _line(message)
         if line is None:

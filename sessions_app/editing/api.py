@@ -1,4 +1,4 @@
-"""Serves the routes of a session's messages: lists them, edits them, chooses variants."""
+"""Serves the routes of a session's messages: lists, edits, deletes, hides, chooses variants."""
 
 from typing import Annotated, Any
 
@@ -11,8 +11,9 @@ from mochi_project.wiring.services import get_services
 from sessions_app.attachments.intake import resolve
 from sessions_app.format.message_format import message_to_json
 from sessions_app.format.to_json import many_messages
+from sessions_app.http.editing_schemas import MessageDeletedOut, MessageHiddenOut
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.http.request_schemas import MessageEditIn, VariantIn
+from sessions_app.http.request_schemas import MessageEditIn, MessageHiddenIn, VariantIn
 from sessions_app.http.schemas import MessageEditOut, MessagesOut, VariantOut
 
 router = Router(tags=["sessions"])
@@ -80,6 +81,74 @@ async def edit_message(
             "message": message_to_json(edit.message),
             "message_count": edit.message_count,
             "removed": edit.removed,
+        }
+
+    return await answer(work)
+
+
+@router.delete(
+    "/sessions/{session_id}/messages/{message_index}",
+    response={200: MessageDeletedOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
+    summary="Delete a message",
+    description=(
+        "Removes a message for good, with its variants; what comes before and after stays. A "
+        "model's message that called tools and the results of these calls go together, whichever "
+        "is named. Summaries, which may tell of it, go too and are made again. The system prompt "
+        "has a route of its own. 409 while a turn runs."
+    ),
+    operation_id="delete_message",
+)
+async def delete_message(
+    request: HttpRequest,
+    session_id: str,
+    message_index: int,
+    message_id: Annotated[
+        str | None,
+        Query(description="The message that is meant; 409 if another stands at the index"),
+    ] = None,
+) -> HttpResponseBase:
+    """Delete a message, with the calls or results that belong to it."""
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        change = sessions.delete_message(session_id, message_index, message_id=message_id)
+        return {
+            "session_id": change.session_id,
+            "message_index": change.message_index,
+            "deleted": [message.message_id for message in change.messages],
+            "message_count": change.message_count,
+        }
+
+    return await answer(work)
+
+
+@router.patch(
+    "/sessions/{session_id}/messages/{message_index}",
+    response={200: MessageHiddenOut, (400, 404, 409, 422, 500, 507): ENVELOPE},
+    summary="Hide a message from the model, or show it again",
+    description=(
+        "A message that is `hidden` stays in the session and in lists, and models are not sent it: "
+        "neither in requests nor for summaries. A model's message that called tools and the "
+        "results of these calls are hidden together, whichever is named. Doing it twice is doing "
+        "it once. 409 while a turn runs."
+    ),
+    operation_id="hide_message",
+)
+async def hide_message(
+    request: HttpRequest, session_id: str, message_index: int, body: MessageHiddenIn
+) -> HttpResponseBase:
+    """Hide a message from models, or show it to them again."""
+    sessions = get_services().sessions
+
+    def work() -> dict[str, Any]:
+        change = sessions.hide_message(
+            session_id, message_index, hidden=body.hidden, message_id=body.message_id
+        )
+        return {
+            "session_id": change.session_id,
+            "message_index": change.message_index,
+            "messages": many_messages(change.messages),
+            "message_count": change.message_count,
         }
 
     return await answer(work)

@@ -185,6 +185,17 @@ class MessageEditIn(BaseModel):
     )
 
 
+class MessageHiddenIn(BaseModel):
+    """Hides a message from models, or shows it to them."""
+
+    model_config = _request({"hidden": True, "message_id": "f1e2d3c4b5"})
+
+    hidden: bool = Field(description="Whether it is hidden from models", strict=True)
+    message_id: str | None = Field(
+        None, description="The message that is meant; 409 if another stands at the index"
+    )
+
+
 class VariantIn(BaseModel):
     """The variant that shall be the answer."""
 

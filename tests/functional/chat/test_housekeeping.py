@@ -140,3 +140,30 @@ def test_one_key_is_one_session_at_all_workers(at_each_worker):
     assert [each["session_id"] for each in listed["sessions"]] == [session_id]
     other = at_each_worker[0].http.post("/sessions", json={"model": MODEL}, headers=key)
     assert code_of(other) == (422, "VALIDATION_ERROR")
+
+
+def test_hidden_and_deleted_messages_are_not_sent_by_any_worker(server, at_each_worker):
+    one, other = at_each_worker
+    session_id = one.new_session()
+    for text in ("My password is swordfish.", "And now?"):
+        one.say(session_id, text)
+    url = f"/sessions/{session_id}"
+    secret, answer, *_ = one.messages(session_id)
+
+    hidden = other.http.patch(
+        f"{url}/messages/0", json={"hidden": True, "message_id": secret["message_id"]}
+    )
+
+    assert hidden.json()["messages"] == [{**secret, "hidden": True}]
+    assert one.messages(session_id)[0]["hidden"] is True
+    context = one.http.get(f"{url}/context").json()
+    assert [entry["index"] for entry in context["messages"]] == [1, 2, 3]
+    assert [(entry["index"], entry["reason"]) for entry in context["left_out"]] == [(0, "hidden")]
+
+    for message in (secret, answer):
+        gone = other.http.delete(f"{url}/messages/0", params={"message_id": message["message_id"]})
+        assert gone.json()["deleted"] == [message["message_id"]]
+
+    assert "swordfish" not in str(server.session_file(session_id))
+    assert [event.name for event in one.say(session_id, "Go on.")][-1] == "done"
+    assert [message["role"] for message in other.messages(session_id)] == ["user", "assistant"] * 2

@@ -200,3 +200,15 @@ def test_whatever_a_request_brings_every_call_of_it_has_a_result_or_it_is_refuse
     left = {call.id for call in open_calls(whole)}
     assert left == {call.id for call in continuation.open_calls}
     assert left <= {call.id for call in open_calls(history)}
+
+
+def hidden(message):
+    return msgspec.structs.replace(message, hidden=True)
+
+
+def test_what_is_hidden_is_neither_a_retry_nor_continued():
+    assert continue_from([hidden(user("Hello"))], "Hello").append
+    assert continue_from([user(), answer(), hidden(user("And now?"))], None) is None
+    asking = hidden(answer(tool_calls=(CALL, OTHER)))
+    continuation = continue_from([user(), asking, hidden(result())], None)
+    assert (continuation.open_calls, continuation.replaced_id) == ((), "a")

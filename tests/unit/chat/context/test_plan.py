@@ -281,3 +281,53 @@ def test_planning_a_long_request_costs_a_few_calls_a_message():
         sys.setprofile(None)
     assert len(planned.messages) == len(messages) == 1000
     assert calls["call"] + calls["c_call"] < 10 * len(messages), calls
+
+
+# Hidden messages
+
+
+def hide(messages, *places):
+    return [
+        msgspec.structs.replace(message, hidden=True) if at in places else message
+        for at, message in enumerate(messages)
+    ]
+
+
+def test_hidden_messages_are_not_sent_and_named_as_left_out():
+    messages = conversation(3, tools=2)
+    planned = plan(hide(messages, 2, 3, 4), limit=10**6)
+    assert [message.message_id for message in planned.messages] == [
+        *("s", "u0", "a0", "u1", "t1", "rc1.0", "rc1.1", "a1", "u2", "t2", "rc2.0", "rc2.1")
+    ]
+    assert [(item.message_id, item.reason) for item in planned.dropped] == [
+        *(("t0", "hidden"), ("rc0.0", "hidden"), ("rc0.1", "hidden"))
+    ]
+    whole = plan(messages, limit=10**6)
+    assert planned.estimate.tokens < whole.estimate.tokens
+
+
+def test_what_was_cut_off_before_a_message_in_it_was_hidden_is_cut_anew():
+    messages = conversation(12)
+    state, planned = carried_out(messages)
+    assert planned.dropped[0].reason == "truncated"
+    gone = next(at for at, m in enumerate(messages) if m.message_id == state.first_id)
+    assert plan(hide(messages, gone), state=state).state is None
+    last = len(messages) - 2
+    planned = plan(hide(messages, last), state=state)
+    assert planned.state == state
+    assert {item.reason for item in planned.dropped} == {"truncated", "hidden"}
+
+
+def test_what_was_counted_before_messages_were_hidden_is_no_count_any_more():
+    messages = conversation(4, size=2000)
+    messages = [
+        msgspec.structs.replace(message, prompt_eval_count=1000 * (at + 1), eval_count=10)
+        if isinstance(message, AssistantMessage)
+        else message
+        for at, message in enumerate(messages)
+    ]
+    assert plan(messages, limit=10**6).estimate.counted
+    planned = plan(hide(messages, 1), limit=10**6, changed_at=when(3))
+    assert planned.estimate.counted == 0
+    assert planned.estimate.tokens == estimate_messages(planned.messages)
+    assert plan(hide(messages, 1), limit=10**6, changed_at=when(1)).estimate.counted

@@ -2,6 +2,8 @@
 
 import json
 
+import msgspec
+
 from chat.context.attachment_costs import AttachmentRules
 from chat.context.compaction import ContextRules
 from chat.context.strategy import STRATEGIES
@@ -96,3 +98,12 @@ def test_a_session_without_attachments_is_planned_without_a_look_at_what_is_take
     assert shown(asked(1), answered(1), asked(2), attachments=rules) == shown(
         asked(1), answered(1), asked(2)
     )
+
+
+def test_hidden_messages_are_shown_as_left_out():
+    secret = msgspec.structs.replace(asked(1), hidden=True)
+    document = shown(secret, answered(2), asked(3))
+    assert [entry["index"] for entry in document["messages"]] == [1, 2]
+    assert document["left_out"] == [
+        {"index": 0, "message_id": secret.message_id, "role": "user", "reason": "hidden"}
+    ]

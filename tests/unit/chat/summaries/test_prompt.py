@@ -143,3 +143,13 @@ def test_images_and_files_are_named():
         "User: [image dog.png]\n"
         "Result of look: See for yourself. [file report.pdf]"
     )
+
+
+def test_hidden_messages_are_in_no_summary():
+    secret = UserMessage(content="my password", message_id="u", timestamp="t", hidden=True)
+    asked = question_for(session(secret, answer("Noted."), said(), answer("Sure.")), "m").text
+    assert "password" not in asked
+    assert "User: Hello" in asked
+    assert "password" not in transcript([secret, said("x" * 50), answer()], 20)
+    assert "1 earlier message." in transcript([secret, said("x" * 50), answer()], 20)
+    assert not wants_summary([secret, answer()])

@@ -29,6 +29,8 @@ REQUESTS: list[tuple[str, str, dict[str, Any] | None]] = [
     ("patch", "", {"options": None}),
     ("patch", "", {"model": "qwen3:14b"}),
     ("put", "/messages/0", {"content": "x"}),
+    ("patch", "/messages/0", {"hidden": True}),
+    ("delete", "/messages/0", None),
     ("put", "/messages/1/variant", {"message_id": "x"}),
     ("put", "/system-prompt", {"content": "x"}),
     ("delete", "/system-prompt", None),
@@ -66,7 +68,7 @@ async def test_a_corrupt_file_is_a_typed_error_and_stays(
     assert await asyncio.to_thread(path.read_bytes) == b"\0" * 100
 
 
-@pytest.mark.parametrize("request_", REQUESTS[5:9] + REQUESTS[10:])
+@pytest.mark.parametrize("request_", REQUESTS[5:11] + REQUESTS[12:])
 async def test_a_running_turn_makes_the_session_busy(
     client: AsyncClient, manager: SessionManager, talk: str, request_: tuple[str, str, Any]
 ) -> None:
@@ -109,6 +111,8 @@ def test_every_route_is_documented() -> None:
         "update_session",
         "list_messages",
         "edit_message",
+        "delete_message",
+        "hide_message",
         "choose_variant",
         "set_system_prompt",
         "remove_system_prompt",

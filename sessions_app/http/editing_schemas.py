@@ -1,0 +1,53 @@
+"""Declares the answers of routes that delete and hide messages."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sessions_app.http.schemas import MessageOut
+
+
+class MessageDeletedOut(BaseModel):
+    """The messages that were deleted."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "session_id": "a1b2c3d4e5",
+                "message_index": 1,
+                "deleted": ["f1e2d3c4b5"],
+                "message_count": 3,
+            }
+        }
+    )
+
+    session_id: str
+    message_index: int = Field(description="Where the first of them stood")
+    deleted: list[str] = Field(description="Their ids: the message, its calls' results or call")
+    message_count: int = Field(description="How many messages the session has now")
+
+
+class MessageHiddenOut(BaseModel):
+    """The messages that are hidden, or shown, together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "session_id": "a1b2c3d4e5",
+                "message_index": 0,
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": "Never mind.",
+                        "message_id": "e1d2c3b4a5",
+                        "timestamp": "2026-11-21T10:00:00.000000+00:00",
+                        "hidden": True,
+                    }
+                ],
+                "message_count": 4,
+            }
+        }
+    )
+
+    session_id: str
+    message_index: int = Field(description="Where the first of them stands")
+    messages: list[MessageOut] = Field(description="As they are now")
+    message_count: int = Field(description="How many messages the session has")
