@@ -1,9 +1,10 @@
 """Serves the ``/attachments`` routes: uploads as they arrive, downloads in pieces."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -23,10 +24,13 @@ from sessions_app.errors import AttachmentTooLarge
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.schemas import AttachmentOut
 from sessions_app.messages import Attachment
-from sessions_app.uploads.form_file import MULTIPART, FormFile
+
+if TYPE_CHECKING:
+    from sessions_app.uploads.form_file import FormFile
 
 router = Router(tags=["attachments"])
 
+MULTIPART = "multipart/form-data"
 _SHOWN = IMAGES - {HEIC}
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}, "example": "..."}
@@ -80,7 +84,7 @@ async def upload_attachment(
     content_type = request.headers.get("content-type", "")
     try:
         if content_type.partition(";")[0].strip().lower() == MULTIPART:
-            form = FormFile(content_type, arriving)
+            form = (await asyncio.to_thread(_form_files))(content_type, arriving)
             pieces = form.data()
         async with aclosing(arriving), aclosing(pieces):
             kept, is_new = await service.receive(pieces, name=None)
@@ -140,6 +144,13 @@ async def download_attachment(
     response["Accept-Ranges"] = "bytes"
     response["ETag"] = etag
     return response
+
+
+def _form_files() -> "type[FormFile]":
+    """Return the reader of forms; its first import takes 8 ms, which no other request needs."""
+    from sessions_app.uploads.form_file import FormFile  # noqa: PLC0415 - see above
+
+    return FormFile
 
 
 def _refusal(error: Refused | ClientLeft) -> HttpResponse:

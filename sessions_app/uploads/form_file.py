@@ -7,8 +7,6 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from sessions_app.errors import ValidationFailed
 
-MULTIPART = "multipart/form-data"
-
 
 class FormFile:
     """The one file of a form; other fields are passed over.

@@ -27,6 +27,7 @@ LATE = (
     "prompt_toolkit",
     "pydantic_ai",
     "pydantic_settings",
+    "python_multipart",
     "redis",
     "rich",
     "structlog",

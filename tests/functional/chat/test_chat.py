@@ -15,6 +15,15 @@ def names_of(events):
     return [event.name for event in events]
 
 
+def test_conversations_without_attachments_have_nothing_made_for_them(chat, server, script):
+    session_id = chat.new_session()
+    chat.say(session_id, script("Paris."))
+    chat.http.put(f"/sessions/{session_id}/messages/0", json={"content": "And Rome?"})
+    chat.say(session_id)
+    chat.http.post(f"/sessions/{session_id}/fork", json={}).raise_for_status()
+    assert not (server.data_dir / "attachments").exists()
+
+
 def test_a_conversation_is_streamed_and_stays_in_the_session_file(chat, server, script):
     session_id = chat.new_session(system_prompt="Be brief.")
     events = chat.say(session_id, script("Paris is the capital."))
