@@ -1,4 +1,4 @@
-"""Serves the export of a session: JSON, Markdown, or a zip file with its attachments."""
+"""Serves exports: of a session as JSON, Markdown or a zip file, and of all of them."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ from sessions_app.export import to_markdown
 from sessions_app.format.message_format import size_of_message
 from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.session import Session
+from sessions_app.transfer.exporting import AllExport, AllFormat
 from sessions_app.transfer.writing import SessionExport, session_pieces
 
 router = Router(tags=["sessions"])
@@ -35,6 +36,29 @@ _ANSWERS: dict[str, Any] = {
                 "text/markdown": {
                     "schema": {"type": "string"},
                     "example": "# Session a1b2c3d4e5\n",
+                },
+                "application/zip": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": "PK...",
+                },
+            },
+        }
+    }
+}
+
+
+_ALL_TYPES: dict[AllFormat, str] = {
+    "jsonl": "application/x-ndjson; charset=utf-8",
+    "zip": "application/zip",
+}
+_ALL_ANSWERS: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "The file.",
+            "content": {
+                "application/x-ndjson": {
+                    "schema": {"type": "string"},
+                    "example": '{"metadata":{"session_id":"a1b2c3d4e5"},"messages":[]}\n',
                 },
                 "application/zip": {
                     "schema": {"type": "string", "format": "binary"},
@@ -74,6 +98,41 @@ async def export_session(
     response["Content-Disposition"] = f'attachment; filename="session-{session_id}.{ending}"'
     if warning:
         response["x-mochi-warning"] = warning
+    return response
+
+
+@router.get(
+    "/export",
+    response={200: None, (422, 500, 503): ENVELOPE},
+    openapi_extra=_ALL_ANSWERS,
+    summary="Export all sessions",
+    description=(
+        "`jsonl` has a session a line, as in its file but for the white space; `zip` has the "
+        "sessions' files and the images and files of their messages. `mochi-server sessions "
+        "import` and `POST /import` take both in elsewhere. What can't be read is left out, and "
+        "counted in `x-mochi-warning`."
+    ),
+    operation_id="export_sessions",
+)
+async def export_sessions(
+    request: HttpRequest,
+    format: Annotated[AllFormat, Query(description="What to write")] = "jsonl",  # noqa: A002
+    archived: Annotated[
+        bool | None, Query(description="Only those that are, or are not, archived")
+    ] = None,
+) -> StreamingHttpResponse:
+    """Send all sessions as a file, one after the other."""
+    services = get_services()
+    export = await asyncio.to_thread(
+        AllExport, services.sessions, services.attachments.store, archived=archived
+    )
+    place = await services.large_answers.enter()
+    response = StreamingHttpResponse(
+        PiecesFromThreads(export.pieces(format), place), content_type=_ALL_TYPES[format]
+    )
+    response["Content-Disposition"] = f'attachment; filename="sessions.{format}"'
+    if export.warning:
+        response["x-mochi-warning"] = export.warning
     return response
 
 

@@ -1,7 +1,7 @@
 """Writes a session with its attachments as a zip file, piece by piece."""
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from sessions_app.attachments.store import AttachmentStore, StoredFile
@@ -17,6 +17,9 @@ PIECE_BYTES = 1 << 20
 _PRIVATE = 0o100600 << 16  # a regular file, for programs that unpack it
 _MADE_ON_UNIX = 3
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of the zip format: the same session gives the same bytes
+
+ZipEntry = tuple[zipfile.ZipInfo, Iterator[bytes]]
+"""A file within a zip file, and its bytes."""
 
 
 class SessionExport:
@@ -53,27 +56,43 @@ class SessionExport:
         Raises:
             AttachmentNotFound, StorageError: An attachment can't be read after all.
         """
-        sink = _Sink()
-        with zipfile.ZipFile(sink, "w") as file:
-            for entry, content in self._entries():
-                with file.open(entry, "w") as out:
-                    for piece in content:
-                        out.write(piece)
-                        if sink.size >= PIECE_BYTES:
-                            yield sink.taken()
-        yield sink.taken()
+        return zip_pieces(self._entries())
 
-    def _entries(self) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
-        name = session_name(self._session.session_id)
-        yield _entry(name, zipfile.ZIP_DEFLATED), session_pieces(self._session)
+    def _entries(self) -> Iterator[ZipEntry]:
+        yield session_entry(self._session)
         for file in self._files:
-            entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
-            entry.file_size = file.size
-            yield entry, self._content(file)
+            yield attachment_entry(file, self._store)
 
-    def _content(self, file: StoredFile) -> Iterator[bytes]:
-        for start in range(0, file.size, PIECE_BYTES):
-            yield self._store.read(file.id, start, PIECE_BYTES)
+
+def zip_pieces(entries: Iterable[ZipEntry]) -> Iterator[bytes]:
+    """Yield a zip file of these entries, of which at most some MiB are in memory at a time."""
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w") as file:
+        for entry, content in entries:
+            with file.open(entry, "w") as out:
+                for piece in content:
+                    out.write(piece)
+                    if sink.size >= PIECE_BYTES:
+                        yield sink.taken()
+    yield sink.taken()
+
+
+def session_entry(session: Session) -> ZipEntry:
+    """Return a session as it stands in a zip file."""
+    name = session_name(session.session_id)
+    return _entry(name, zipfile.ZIP_DEFLATED), session_pieces(session)
+
+
+def attachment_entry(file: StoredFile, store: AttachmentStore) -> ZipEntry:
+    """Return an attachment as it stands in a zip file."""
+    entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
+    entry.file_size = file.size
+    return entry, _content(file, store)
+
+
+def _content(file: StoredFile, store: AttachmentStore) -> Iterator[bytes]:
+    for start in range(0, file.size, PIECE_BYTES):
+        yield store.read(file.id, start, PIECE_BYTES)
 
 
 def session_pieces(session: Session) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ from sessions_app.export import to_markdown
 from sessions_app.format.to_json import many_sessions, session_detail
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import write_atomically
+from sessions_app.transfer.exporting import AllExport
 from sessions_app.transfer.writing import SessionExport
 
 
@@ -39,8 +40,12 @@ class Command(ReportCommand):
             "--search", default="", help="text in title, preview, summary or topics"
         )
         show = actions.add_parser("show", help="show a session with its messages")
-        export = actions.add_parser("export", help="write a session as JSON or Markdown")
-        export.add_argument("--format", choices=("json", "markdown"), default=None)
+        export = actions.add_parser("export", help="write a session, or all, as a file")
+        export.add_argument("session_id", nargs="?")
+        export.add_argument(
+            "--all", action="store_true", help="write all sessions: as lines of JSON, or as a zip"
+        )
+        export.add_argument("--format", choices=("json", "markdown", "jsonl", "zip"), default=None)
         export.add_argument("--output", type=Path, help="a file to write to instead of the screen")
         export.add_argument(
             "--with-attachments",
@@ -61,8 +66,7 @@ class Command(ReportCommand):
             "--force", action="store_true", help="cancel turns that run on them first"
         )
         check = actions.add_parser("check", help="read every session whole; fails if one is broken")
-        for action in (show, export):
-            action.add_argument("session_id")
+        show.add_argument("session_id")
         copy = actions.add_parser(
             "copy", help="copy all that is kept to an object store or back, while no server runs"
         )
@@ -126,6 +130,11 @@ class Command(ReportCommand):
             self.print_rich(Markdown(printable(to_markdown(session))))
 
     def _export(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        if options["all"]:
+            self._export_all(sessions, options)
+            return
+        if options["session_id"] is None or options["format"] in ("jsonl", "zip"):
+            raise CommandError("Name a session, or write --all, as --format jsonl or zip.")
         if options["json"] and options["format"] == "markdown":
             raise CommandError("--json and --format markdown exclude each other.")
         if options["with_attachments"]:
@@ -136,6 +145,24 @@ class Command(ReportCommand):
             self.print_text(text)
             return
         _write(options["output"], text.encode())
+
+    def _export_all(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
+        wanted: Any = options["format"] or "jsonl"
+        if options["session_id"] or options["json"] or options["with_attachments"]:
+            raise CommandError("--all takes --format and --output alone.")
+        if wanted not in ("jsonl", "zip"):
+            raise CommandError("All sessions are written as --format jsonl or zip.")
+        if wanted == "zip" and options["output"] is None:
+            raise CommandError("Name the zip file to write: --output FILE.zip")
+        export = AllExport(sessions, get_services().attachments.store)
+        pieces = export.pieces(wanted)
+        if options["output"] is not None:
+            _write(options["output"], pieces)
+        else:
+            for piece in pieces:
+                self.print_text(piece.decode())
+        if export.warning:
+            raise CommandError(f"{export.warning}.")
 
     def _export_archive(self, sessions: SessionManager, options: Mapping[str, Any]) -> None:
         if options["json"] or options["format"]:

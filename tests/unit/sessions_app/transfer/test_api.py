@@ -139,3 +139,31 @@ async def test_whoever_leaves_early_leaves_its_place(large_answers: LargeAnswers
     await pieces.aclose()
     await asyncio.sleep(0)
     assert not large_answers.is_full
+
+
+@pytest.mark.parametrize(("wanted", "begin"), [("jsonl", b'{"metadata"'), ("zip", b"PK")])
+async def test_all_sessions_are_sent_as_a_file(
+    client: AsyncClient, manager: SessionManager, wanted: str, begin: bytes
+) -> None:
+    for _ in range(2):
+        await asyncio.to_thread(session_of, manager, question())
+    reply: Any = await client.get("/api/v1/export", {"format": wanted})
+    assert reply.status_code == 200
+    assert reply["content-disposition"] == f'attachment; filename="sessions.{wanted}"'
+    data = b"".join([piece async for piece in reply])
+    assert data.startswith(begin)
+    lines = data.count(b"\n") if wanted == "jsonl" else 2
+    assert lines == 2
+    assert "x-mochi-warning" not in reply
+
+
+async def test_exports_of_all_are_large_answers(
+    client: AsyncClient, large_answers: LargeAnswers
+) -> None:
+    place = await large_answers.enter()
+    refused = await client.get("/api/v1/export")
+    assert refused.json()["error"]["code"] == "TOO_MANY_LARGE_ANSWERS"
+    place.leave()
+    for _ in range(2):
+        reply: Any = await client.get("/api/v1/export", {"archived": "true"})
+        assert b"".join([piece async for piece in reply]) == b""

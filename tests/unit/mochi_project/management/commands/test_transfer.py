@@ -264,3 +264,37 @@ def test_a_terminal_shows_how_far_it_is(use: Use) -> None:
         "sessions", "import", str(FOLDER / "claude.json"), stdout=StringIO(), stderr=screen
     )
     assert "claude.json" in screen.getvalue()
+
+
+def test_all_sessions_are_exported_and_come_in_again(
+    session: Session, use: Use, tmp_path: Path
+) -> None:
+    there = use("there")
+    session_of(there, question())
+    lines = run("export", "--all")
+    assert len(lines.splitlines()) == 2
+    run("export", "--all", "--output", str(tmp_path / "all.jsonl"))
+    assert (tmp_path / "all.jsonl").read_text() == lines
+    run("export", "--all", "--format", "zip", "--output", str(tmp_path / "all.zip"))
+    here = use("here")
+    assert "2 sessions imported" in run("import", str(tmp_path / "all.zip"))
+    assert "2 there already" in run("import", str(tmp_path / "all.jsonl"))
+    assert here.get(session.session_id) == session
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "Name a session"),
+        (("0123456789", "--format", "jsonl"), "write --all"),
+        (("--all", "--format", "zip"), r"--output FILE\.zip"),
+        (("--all", "--format", "markdown"), "jsonl or zip"),
+        (("--all", "--with-attachments"), "--format and --output alone"),
+    ],
+)
+def test_exports_that_make_no_sense_are_refused(
+    arguments: tuple[str, ...], reason: str, use: Use
+) -> None:
+    use("there")
+    with pytest.raises(CommandError, match=reason):
+        run("export", *arguments)
