@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from sessions_app.attachments.references import attachments_in
+from sessions_app.attachments.references import ids_in
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.store.repository import SessionRepository
@@ -16,10 +16,11 @@ class AttachmentSweep:
     """Sweeps attachments once a day, for the first time an hour after the start.
 
     A sweep that finds files that nobody used for a day reads every session, one after the other.
+    Without any session nothing is removed: they may be on a volume that is not mounted just now.
 
     Args:
         store: The attachments.
-        repositories: All sessions whose messages may refer to them.
+        repositories: All sessions whose messages may refer to them, people's first.
         clock: Counts seconds.
     """
 
@@ -43,18 +44,21 @@ class AttachmentSweep:
         return self._store.sweep(self.referenced, older_than_seconds=DAY)
 
     def referenced(self) -> Collection[str] | None:
-        """Return the ids that messages refer to; None where a session can't be read. Blocks."""
-        found: set[str] = set()
-        for repository in self._repositories:
+        """Return the ids that messages refer to; None where that can't be told for sure. Blocks."""
+        peoples, *others = self._repositories
+        found = _ids_of(peoples, or_none=True)
+        for repository in others:
             ids = _ids_of(repository)
-            if ids is None:
+            if ids is None or found is None:
                 return None
             found |= ids
         return found
 
 
-def _ids_of(repository: SessionRepository) -> set[str] | None:
+def _ids_of(repository: SessionRepository, *, or_none: bool = False) -> set[str] | None:
     """Return the ids in a repository's sessions; None where that can't be told for sure.
+
+    ``or_none`` says that it can't be without any session.
 
     A session that was deleted since it was listed may have been forked before: its forks are in a
     newer listing.
@@ -68,13 +72,12 @@ def _ids_of(repository: SessionRepository) -> set[str] | None:
         listed = {metadata.session_id for metadata in listing.sessions} - seen
         for session_id in listed:
             try:
-                messages = repository.load(session_id).messages
-                found.update(attachment.id for attachment in attachments_in(messages))
+                found.update(ids_in(repository.load(session_id).messages))
             except SessionNotFound:
                 continue
             except SessionCorrupt:
                 return None
             seen.add(session_id)
         if listed <= seen:
-            return found
+            return found if seen or not or_none else None
     return None

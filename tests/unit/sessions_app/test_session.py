@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from sessions_app.errors import (
@@ -10,6 +11,7 @@ from sessions_app.errors import (
     ValidationFailed,
 )
 from sessions_app.messages import (
+    Attachment,
     Message,
     SystemMessage,
     UserMessage,
@@ -51,6 +53,15 @@ def test_appending_counts_previews_and_touches(make_session: MakeSession) -> Non
 
 def test_there_is_no_preview_before_the_user_speaks() -> None:
     assert preview_of((system("Be brief."),)) is None
+
+
+def test_a_message_of_nothing_but_files_is_previewed_by_their_names() -> None:
+    files = [
+        Attachment(id="sha256:1", name=name, media_type="image/png", size=1)
+        for name in ("cat.png", "dog.png")
+    ]
+    said = msgspec.structs.replace(user(""), attachments=tuple(files))
+    assert preview_of((said,)) == "cat.png, dog.png"
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t"])

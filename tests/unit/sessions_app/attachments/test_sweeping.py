@@ -72,7 +72,38 @@ def test_what_messages_results_and_replaced_answers_refer_to_stays(place: Place)
     place.sessions.delete(session.session_id)
     assert place.swept() == 0
     place.sessions.delete(fork.session_id)
+    assert place.swept() == 0
+    place.sessions.create("m")
     assert place.swept() == 3
+
+
+def test_nothing_is_removed_while_the_sessions_are_not_mounted(
+    place: Place, tmp_path: Path
+) -> None:
+    asked = place.kept("asked")
+    user = UserMessage(content="?", message_id="1", timestamp=NOW, attachments=(asked,))
+    session_id = place.sessions.create("m").session_id
+    place.sessions.change(session_id, lambda before: append_messages(before, user, now=NOW))
+    (place.folder / "sessions").rename(tmp_path / "elsewhere")
+    (place.folder / "sessions").mkdir()
+    agents = SessionManager(place.folder / "agents")
+    agents.create("m")
+    repositories = [place.sessions.repository, agents.repository]
+    sweep = AttachmentSweep(place.store, repositories)
+    assert place.store.sweep(sweep.referenced, older_than_seconds=0) == 0
+    assert place.has(asked)
+
+
+def test_what_only_a_newer_server_can_read_stays(place: Place) -> None:
+    asked, replaced = map(place.kept, ["asked", "replaced"])
+    session = place.sessions.create("m")
+    told = {
+        "attachments": [{"id": asked.id, "name": "a", "duration": 3}],
+        "variants": {"form": "new", "of": [replaced.id]},
+    }
+    user = UserMessage(content="?", message_id="1", timestamp=NOW, extra=told)
+    place.sessions.change(session.session_id, lambda old: append_messages(old, user, now=NOW))
+    assert place.swept() == 0
 
 
 def test_nothing_is_removed_while_a_session_can_not_be_read(place: Place) -> None:
