@@ -1,7 +1,8 @@
 """Sends a turn's events as an HTTP response of server-sent events."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Self
 
 from django.http import StreamingHttpResponse
@@ -16,6 +17,9 @@ HEADERS = {
     "X-Accel-Buffering": "no",
     "X-Content-Type-Options": "nosniff",
 }
+
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class EventStreamBody:
@@ -139,12 +143,17 @@ class EventStream(StreamingHttpResponse):
         body: What is sent.
         committed: Raises the turn's error when it ended without an event; without it the stream
             is ready at once.
+        headers: Headers beside those of every stream.
     """
 
     def __init__(
-        self, body: EventStreamBody, committed: Callable[[], Awaitable[None]] | None = None
+        self,
+        body: EventStreamBody,
+        committed: Callable[[], Awaitable[None]] | None = None,
+        *,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> None:
-        super().__init__(body, headers=HEADERS)
+        super().__init__(body, headers={**HEADERS, **headers})
         self._body = body
         self._committed = committed
 

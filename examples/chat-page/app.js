@@ -47,7 +47,13 @@ const sidebar = new Sidebar($("sessions"), $("more"), (id) => {
 async function openFromAddress() {
   const id = /^#\/([0-9a-f]{10})$/.exec(location.hash)?.[1] ?? null;
   sidebar.select(id);
+  showSidebar(false);
   if (id !== conversation.id) await conversation.doing(() => conversation.open(id));
+}
+
+function showSidebar(open) {
+  $("sidebar").classList.toggle("open", open); // which tells something on narrow windows alone
+  $("menu").setAttribute("aria-expanded", String(open));
 }
 
 async function send(event) {
@@ -147,9 +153,7 @@ $("new").addEventListener("click", () => {
   location.hash = "";
   $("message").focus();
 });
-$("menu").addEventListener("click", () => {
-  $("menu").setAttribute("aria-expanded", String($("sidebar").classList.toggle("open")));
-});
+$("menu").addEventListener("click", () => showSidebar(!$("sidebar").classList.contains("open")));
 $("search").addEventListener("input", () => conversation.doing(() => sidebar.search($("search").value)));
 $("settings").addEventListener("click", () => conversation.doing(chooseSettings));
 $("rename").addEventListener("click", rename);

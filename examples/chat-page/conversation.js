@@ -134,7 +134,7 @@ export class Conversation {
 
   actionsOf(message, index) {
     const found = [];
-    const isLast = !this.session.messages.slice(index + 1).some((each) => each.role === "user");
+    const isLast = !this.session.messages.slice(index + 1).some((each) => each.role !== "tool");
     if (message.role === "user") found.push(button("Edit", () => this.edit(message, index)));
     if (message.role === "assistant" && isLast) found.push(button("Regenerate", () => this.regenerate()));
     if (message.variant_count) found.push(button(`Other answers (${message.variant_count})`, () => this.chooseVariant(index)));

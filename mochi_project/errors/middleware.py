@@ -7,6 +7,7 @@ from django.http.response import HttpResponseBase, HttpResponseNotAllowed
 from django.utils.decorators import async_only_middleware
 
 from mochi_project.errors.handlers import not_allowed, plain_error
+from mochi_project.errors.statuses import ERROR_HEADER
 
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
@@ -24,7 +25,7 @@ def envelope_middleware(get_response: GetResponse) -> GetResponse:
             # parser could say what it means.
             request._body = b"{}"  # noqa: SLF001
         response = await get_response(request)
-        if response.status_code < 400 or response.streaming or _is_json(response):
+        if response.status_code < 400 or response.streaming or _says_its_code(response):
             return response
         if isinstance(response, HttpResponseNotAllowed):
             allowed = response["Allow"].split(", ")
@@ -34,5 +35,6 @@ def envelope_middleware(get_response: GetResponse) -> GetResponse:
     return middleware
 
 
-def _is_json(response: HttpResponseBase) -> bool:
-    return response.get("Content-Type", "").startswith("application/json")
+def _says_its_code(response: HttpResponseBase) -> bool:
+    is_json = response.get("Content-Type", "").startswith("application/json")
+    return is_json or response.has_header(ERROR_HEADER)

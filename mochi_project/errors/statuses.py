@@ -5,6 +5,9 @@ Nothing here knows Django or Ninja: ``handlers.py`` turns exceptions into respon
 
 from typing import Any
 
+ERROR_HEADER = "x-mochi-error"
+"""The code of an error whose body is not the envelope, but a sentence."""
+
 STATUS_OF_CODE: dict[str, int] = {
     "VALIDATION_ERROR": 422,
     "SESSION_NOT_FOUND": 404,
@@ -58,6 +61,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "PREVIOUS_RESPONSE_NOT_FOUND": 400,
     "CONVERSATION_NOT_FOUND": 404,
     "ITEM_NOT_FOUND": 404,
+    "CHAT_DIFFERS": 409,
     "NOT_FOUND": 404,
     "METHOD_NOT_ALLOWED": 405,
     "PAYLOAD_TOO_LARGE": 413,

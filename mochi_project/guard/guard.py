@@ -38,6 +38,8 @@ TOKEN_FREE_PATHS = chat_page.PATHS | {
     "/api/v1/openapi.json",
 }
 UPLOAD_PATH = "/api/v1/attachments"
+HISTORY_PATHS = frozenset({"/api/v1/ui/chat"})
+"""Routes of our own to which clients send whole conversations, as to those below ``/v1``."""
 FORM_BYTES = 64 * 1024
 """Of a form around an upload: its headers and fields."""
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
@@ -183,7 +185,8 @@ class Guard:
         if b"transfer-encoding" in head:
             # Trailers are appended to this very list after they were judged here.
             noted["headers"] = list(scope["headers"])
-        bodies = self._histories if speaks_openai(path) else self._bodies
+        brings_history = speaks_openai(path) or path in HISTORY_PATHS
+        bodies = self._histories if brings_history else self._bodies
         try:
             return noted, await bodies.read(noted, receive, head)
         except BaseException:

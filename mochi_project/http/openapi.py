@@ -7,6 +7,7 @@ from chat.activity.openapi import activity_schemas
 from chat.http.openapi import event_schemas
 from chat.http.sse import EVENT_ID_PATTERN
 from chat.storage.change_log import POSITION_PATTERN
+from dialects_app.ai_sdk.openapi import ui_schemas
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
@@ -97,6 +98,7 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
     components["schemas"]["ErrorResponse"] = error_schema
     components["schemas"].update(event_schemas())
     components["schemas"].update(activity_schemas())
+    components["schemas"].update(ui_schemas())
     components["responses"] = {name: _response(*entry) for name, entry in _COMMON.items()}
     components.setdefault("securitySchemes", {})["bearer"] = {
         "type": "http",

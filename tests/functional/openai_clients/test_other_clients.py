@@ -41,6 +41,7 @@ def server(start_once: Any) -> Any:
         "openai_responses.mjs",
         "ai_sdk_chat.mjs",
         "ai_sdk_responses.mjs",
+        "ai_sdk_use_chat.mjs",
         "langchain_checks.py",
         "llm_checks.py",
     ],

@@ -1,0 +1,1 @@
+"""Speaks the UI message stream of the AI SDK (``useChat``)."""

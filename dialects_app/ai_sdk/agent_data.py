@@ -1,0 +1,68 @@
+"""Gathers what an agent does into the data of one part, which is updated in place. Pure."""
+
+from typing import Any
+
+_FIRST_PIECE = 80
+_GROWTH = 1.25
+"""A text is sent again when it is so much longer: what is sent in all stays a few times its length,
+although each update has the whole of it."""
+
+
+class AgentData:
+    """Represents an agent's run for the page: the value of a ``data-agent`` part.
+
+    Args:
+        agent: The agent's name.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self._value: dict[str, Any] = {
+            "agent": agent,
+            "state": "planning",
+            "plan": "",
+            "text": "",
+            "calls": [],
+        }
+        self._sent = 0
+
+    def plan(self, text: str) -> bool:
+        """Add to the plan; return whether it should be sent."""
+        return self._add("plan", text)
+
+    def say(self, text: str) -> bool:
+        """Add to what the agent says while it works; return whether it should be sent."""
+        self._value["state"] = "working"
+        return self._add("text", text)
+
+    def call(self, call_id: str, tool_name: str, arguments: Any) -> None:
+        """Note that it calls a tool."""
+        self._value["state"] = "working"
+        self._value["calls"].append(
+            {"id": call_id, "tool": tool_name, "input": arguments, "state": "running"}
+        )
+
+    def end_call(self, call_id: str, tool_name: str, summary: str, *, succeeded: bool) -> None:
+        """Note what came of a call, which may have had no beginning: it was asked about."""
+        calls = self._value["calls"]
+        entry = next((each for each in calls if each["id"] == call_id), None)
+        if entry is None:
+            entry = {"id": call_id, "tool": tool_name}
+            calls.append(entry)
+        entry |= {"state": "done" if succeeded else "failed", "summary": summary}
+
+    def end(self) -> None:
+        """Note that its run is over."""
+        self._value["state"] = "done"
+
+    def value(self) -> dict[str, Any]:
+        """Return all of it, to be sent now."""
+        self._sent = self._length
+        return self._value
+
+    @property
+    def _length(self) -> int:
+        return len(self._value["plan"]) + len(self._value["text"])
+
+    def _add(self, name: str, text: str) -> bool:
+        self._value[name] += text
+        return self._length >= self._sent * _GROWTH + _FIRST_PIECE

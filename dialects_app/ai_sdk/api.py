@@ -1,0 +1,145 @@
+"""Serves the routes for the AI SDK (``useChat``): parses, calls, encodes."""
+
+from collections.abc import Awaitable
+from typing import Annotated
+
+import msgspec
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from ninja import Header, Path, Router
+
+from chat.http.event_stream import EventStream, EventStreamBody
+from chat.stream.numbered_event import Listener
+from dialects_app.ai_sdk import openapi
+from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
+from dialects_app.ai_sdk.chats import Following, UIChats
+from dialects_app.ai_sdk.ended_stream import ListenerUntilEnd
+from dialects_app.ai_sdk.projector import UIMessageProjector
+from dialects_app.openai.body import read_body
+from mochi_project.errors.statuses import ERROR_HEADER, STATUS_OF_CODE
+from mochi_project.http.clients import client_of
+from mochi_project.wiring.services import get_services
+from sessions_app.errors import MochiError
+from sessions_app.http.error_schemas import ENVELOPE
+
+router = Router(tags=["AI SDK"])
+
+STREAM_VERSION = {"x-vercel-ai-ui-message-stream": "v1"}
+
+ChatId = Annotated[
+    str,
+    Path(pattern=CHAT_ID_PATTERN, description="The id of a chat, as its page made it"),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body get the same turn, however often they are sent.",
+    ),
+]
+
+
+@router.post(
+    "/ui/chat",
+    response={200: None, (404, 408, 409, 413, 502, 503, 507): ENVELOPE},
+    summary="Chat as the AI SDK's useChat does",
+    operation_id="ui_chat",
+    openapi_extra=openapi.CHAT,
+)
+async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) -> HttpResponseBase:
+    """Answer the last message of a chat as a UI message stream; the turn goes on without its page.
+
+    `trigger` and `messageId` regenerate and edit; a last message with approvals answers these. The
+    session is the truth: messages before the last are compared with it, and 409 `CHAT_DIFFERS` says
+    that they are others. A new chat is answered by `model`, else by the default model. An error
+    before the stream is a sentence in plain text, which pages show as it is, unless the request
+    accepts `application/json` by name.
+    """
+    return await _told(request, _answer(request, idempotency_key))
+
+
+@router.get(
+    "/ui/chat/{chat_id}/stream",
+    response={(200, 204): None, (502, 503): ENVELOPE},
+    summary="Resume the stream of a chat",
+    operation_id="ui_resume_stream",
+    openapi_extra=openapi.RESUME,
+)
+async def ui_resume_stream(request: HttpRequest, chat_id: ChatId) -> HttpResponseBase:
+    """Send the whole stream of the running turn, from any worker; 204 where none runs."""
+    following = await _chats().stream(chat_id)
+    if following is None:
+        return HttpResponse(status=204)
+    return EventStream(_sent(*following), headers=STREAM_VERSION)
+
+
+@router.post(
+    "/ui/chat/{chat_id}/stop",
+    response={200: None, (502, 503): ENVELOPE},
+    summary="Stop a chat's turn",
+    operation_id="ui_stop",
+    openapi_extra=openapi.STOP,
+)
+async def ui_stop(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
+    """Stop the running turn; `stop()` of the page alone only leaves it."""
+    await _chats().stop(chat_id)
+    return JsonResponse({"success": True})
+
+
+@router.get(
+    "/ui/chat/{chat_id}/messages",
+    response={200: None, (500, 503): ENVELOPE},
+    summary="Get a chat's messages for useChat",
+    operation_id="ui_messages",
+    openapi_extra=openapi.MESSAGES,
+)
+async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
+    """Return the session as messages of the AI SDK, one for each answer; none for a new chat."""
+    found = await _chats().messages(chat_id)
+    return HttpResponse(msgspec.json.encode(found, enc_hook=dict), content_type="application/json")
+
+
+async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
+    asked = await read_body(request, UIChatIn)
+    answer = await _chats().answer(asked, key=key, client=client_of(request))
+    if isinstance(answer, Following):
+        return EventStream(_sent(*answer), headers=STREAM_VERSION)
+    turn = answer.turn
+    body = EventStreamBody(
+        ListenerUntilEnd(turn.listener, answer.projector), turn.leave, answer.projector
+    )
+    stream = EventStream(body, turn.committed, headers=STREAM_VERSION)
+    await stream.ready()
+    return stream
+
+
+def _sent(listener: Listener, projector: UIMessageProjector) -> EventStreamBody:
+    return EventStreamBody(ListenerUntilEnd(listener, projector), listener.close, projector)
+
+
+async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:
+    """Return an answer, or its error as the sentence that the AI SDK shows as it is."""
+    try:
+        return await answer
+    except MochiError as error:
+        if "application/json" in request.headers.get("accept", ""):
+            raise
+        return HttpResponse(
+            str(error),
+            status=STATUS_OF_CODE.get(error.code, 500),
+            content_type="text/plain; charset=utf-8",
+            headers={ERROR_HEADER: error.code},
+        )
+
+
+def _chats() -> UIChats:
+    services = get_services()
+    return UIChats(
+        chat=services.chat,
+        sessions=services.sessions,
+        attachments=services.attachments,
+        max_attachments=services.settings.max_attachments,
+        default_model=services.settings.default_model,
+    )

@@ -1,0 +1,138 @@
+"""Declares the body of a chat request, as ``DefaultChatTransport`` and its likes send it. Pure.
+
+Apps add what they like to it, so fields that are not known are ignored.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from dialects_app.ai_sdk.ui_messages import CLIENT_ID
+from dialects_app.client_sessions import NAME_PATTERN
+from sessions_app.errors import ValidationFailed
+from sessions_app.ids_and_clock import new_message_id
+from sessions_app.messages import UserMessage
+
+Trigger = Literal["submit-message", "regenerate-message"]
+CHAT_ID_PATTERN = f"^{NAME_PATTERN}$"
+ChatId = Annotated[str, msgspec.Meta(pattern=CHAT_ID_PATTERN)]
+MessageId = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+_ATTACHMENT_URL = re.compile(r"(?:^|/)api/v1/attachments/(sha256:[0-9a-f]{64})$")
+
+
+class UIMessageIn(msgspec.Struct, kw_only=True):
+    """A message of the client: what it said, or an answer with approvals."""
+
+    role: Literal["user", "assistant", "system"]
+    parts: list[dict[str, Any]]
+    id: MessageId | None = None
+
+
+class UIChatIn(msgspec.Struct, kw_only=True, rename="camel"):
+    """A request of ``useChat``: the whole conversation, or its last message alone."""
+
+    id: ChatId
+    messages: list[UIMessageIn] | None = None
+    message: UIMessageIn | None = None
+    trigger: Trigger | None = None
+    message_id: MessageId | None = None
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
+    think: bool | Literal["low", "medium", "high"] | None = None
+
+    def last(self) -> UIMessageIn:
+        """Return the message that the request is about.
+
+        Raises:
+            ValidationFailed: There is none.
+        """
+        if self.messages:
+            return self.messages[-1]
+        if self.message is None:
+            raise ValidationFailed(
+                "Send `messages`, or the last one as `message`.", field="messages"
+            )
+        return self.message
+
+    def known_ids(self) -> Sequence[str] | None:
+        """Return the ids of the messages before the last; None where the client sent no others."""
+        if self.messages is None:
+            return None
+        return [each.id or "" for each in self.messages[:-1]]
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """Holds what a person says: a text, and images and files by URL.
+
+    Attributes:
+        text: All text parts, with an empty line between them.
+        files: The URLs of its files, with their names.
+        client_id: The client's id of the message.
+    """
+
+    text: str
+    files: Sequence[tuple[str, str | None]]
+    client_id: str | None
+
+    def message(self, *, now: str, **fields: Any) -> UserMessage:
+        """Return it as a message of a session."""
+        extra = {} if self.client_id is None else {CLIENT_ID: self.client_id}
+        return UserMessage(
+            content=self.text, message_id=new_message_id(), timestamp=now, extra=extra, **fields
+        )
+
+
+def said_in(message: UIMessageIn) -> Said:
+    """Return what a person says in a message.
+
+    Raises:
+        ValidationFailed: It is not a person's, or has neither a text nor a file.
+    """
+    if message.role != "user":
+        raise ValidationFailed("The last message has to be one of the user.", field="messages")
+    texts, files = [], []
+    for number, part in enumerate(message.parts):
+        kind = part.get("type")
+        if kind == "text":
+            texts.append(_text(part, "text", number))
+        elif kind == "file":
+            name = part.get("filename")
+            files.append((_text(part, "url", number), name if isinstance(name, str) else None))
+    text = "\n\n".join(texts)
+    if not text.strip() and not files:
+        raise ValidationFailed("The message has neither a text nor a file.", field="messages")
+    return Said(text=text, files=files, client_id=message.id)
+
+
+def attachment_in(url: str) -> str | None:
+    """Return the id of the attachment that a URL of this server names; None for other URLs."""
+    found = _ATTACHMENT_URL.search(url)
+    return found[1] if found else None
+
+
+def decisions_in(message: UIMessageIn) -> Mapping[str, bool]:
+    """Return what was decided about calls, by confirmation.
+
+    Only a plain true approves: whatever else a client sends is a no (or it could be led to approve
+    by a value that it takes for something else).
+    """
+    decided: dict[str, bool] = {}
+    for part in message.parts:
+        approval = part.get("approval")
+        if part.get("state") != "approval-responded" or not isinstance(approval, dict):
+            continue
+        confirmation_id = approval.get("id")
+        if isinstance(confirmation_id, str):
+            decided[confirmation_id] = approval.get("approved") is True
+    return decided
+
+
+def _text(part: Mapping[str, Any], name: str, number: int) -> str:
+    value = part.get(name)
+    if not isinstance(value, str):
+        raise ValidationFailed(
+            f"A part needs `{name}`, a text.", field=f"messages.parts.{number}.{name}"
+        )
+    return value

@@ -1,0 +1,310 @@
+"""Starts, continues, follows and stops the turns of chats of the AI SDK.
+
+The session is the truth: of a client's messages the last one counts, or the approvals in it. What
+else the client sends is compared with the session and never taken from it, so that nobody can put
+words, results of tools or approvals into a conversation by sending a history.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from chat.approvals.confirmation import Confirmation
+from chat.errors import ConfirmationAlreadyDecided, NoActiveTurn
+from chat.service import ChatRequest, ChatService, Conversations, OpenTurn
+from chat.start.turn_request import TurnRequest
+from chat.stream.numbered_event import Listener
+from dialects_app.ai_sdk.body import Said, UIChatIn, attachment_in, decisions_in, said_in
+from dialects_app.ai_sdk.errors import ChatDiffers
+from dialects_app.ai_sdk.projector import UIMessageProjector
+from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
+from dialects_app.client_sessions import ClientSession, find_session
+from sessions_app.attachments.intake import Inline, Reference, resolve
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.calls import open_calls
+from sessions_app.errors import SessionExists, SessionNotFound, ValidationFailed
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import Attachment, UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import Session, make_session
+
+
+class Following(NamedTuple):
+    """A stream that goes on: what receives its events, and what shows them."""
+
+    listener: Listener
+    projector: UIMessageProjector
+
+
+class Starting(NamedTuple):
+    """A stream that begins: its turn, and what shows its events."""
+
+    turn: OpenTurn
+    projector: UIMessageProjector
+
+
+class UIChats:
+    """Answers what pages with ``useChat`` ask.
+
+    Args:
+        chat: Runs turns.
+        sessions: The sessions.
+        attachments: Keeps images and files.
+        max_attachments: How many a message may have.
+        default_model: The model of a new chat that names none.
+    """
+
+    def __init__(
+        self,
+        *,
+        chat: ChatService,
+        sessions: SessionManager,
+        attachments: AttachmentService,
+        max_attachments: int,
+        default_model: str | None,
+    ) -> None:
+        self._chat = chat
+        self._sessions = sessions
+        self._attachments = attachments
+        self._max_attachments = max_attachments
+        self._default_model = default_model
+
+    async def answer(
+        self, body: UIChatIn, *, key: str | None = None, client: str | None = None
+    ) -> Starting | Following:
+        """Do what a request asks: say something, edit, regenerate, or answer questions.
+
+        Args:
+            body: The request.
+            key: Its ``Idempotency-Key``, if it came with one.
+            client: The client, where the turns of clients are counted.
+
+        Raises:
+            ChatDiffers: The client's messages are not the session's.
+            MochiError: The turn can't begin, or a question can't be answered.
+        """
+        last = body.last()
+        if last.role == "assistant":
+            return await self._decide(body, decisions_in(last))
+        said = said_in(last)
+        attachments = await self._kept(said)
+        while True:
+            place = await self._find(body.id)
+            request = await self._request(body, said, attachments, place)
+            try:
+                turn = await self._chat.open(
+                    request, key, client=client, asked=msgspec.to_builtins(body)
+                )
+            except SessionExists:  # another request has made it meanwhile
+                continue
+            return Starting(turn, UIMessageProjector(turn.session_id, turn.turn_id))
+
+    async def stream(self, chat_id: str) -> Following | None:
+        """Listen to the running turn of a chat, from its first event on; None if none runs."""
+        session_id = (await self._find(chat_id)).session_id
+        conversations = await self._chat.conversations(session_id)
+        with suppress(SessionNotFound):
+            active = await conversations.turns.active(session_id)
+            if active is None:
+                return None
+            waiting = {each.confirmation_id for each in await _pending(conversations, session_id)}
+            listener = await conversations.turns.listen(session_id, active.turn_id)
+            if listener is not None:
+                return Following(
+                    listener, UIMessageProjector(session_id, active.turn_id, waiting=waiting)
+                )
+        return None
+
+    async def stop(self, chat_id: str) -> None:
+        """Stop the turn of a chat; nothing happens where none runs."""
+        session_id = (await self._find(chat_id)).session_id
+        conversations = await self._chat.conversations(session_id)
+        with suppress(NoActiveTurn, SessionNotFound):
+            await conversations.turns.cancel(session_id)
+
+    async def messages(self, chat_id: str) -> UIMessagesOut:
+        """Return the messages of a chat; of one that has not begun there are none."""
+        session = (await self._find(chat_id)).session
+        if session is None:
+            return UIMessagesOut(id=chat_id, messages=())
+        conversations = await self._chat.conversations(session.session_id)
+        questions = {
+            each.tool_call_id: each.confirmation_id
+            for each in await _pending(conversations, session.session_id)
+            if each.agent_name is None
+        }
+        shown = await asyncio.to_thread(
+            ui_messages, session.session_id, session.messages, questions
+        )
+        return UIMessagesOut(id=chat_id, messages=shown)
+
+    # What is said
+
+    async def _find(self, chat_id: str) -> ClientSession:
+        return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")
+
+    async def _kept(self, said: Said) -> tuple[Attachment, ...]:
+        given: list[Reference | Inline] = []
+        for number, (url, name) in enumerate(said.files):
+            attachment_id = attachment_in(url)
+            if attachment_id is not None:
+                given.append(Reference(id=attachment_id, name=name))
+            elif url[:5].lower() == "data:":
+                given.append(Inline(data=url, name=name))
+            else:
+                raise ValidationFailed(
+                    "A file is a data URL, or the address of an attachment that was uploaded here.",
+                    field=f"files.{number}.url",
+                )
+        if not given:
+            return ()
+        return await resolve(
+            self._attachments, given, max_count=self._max_attachments, field="files"
+        )
+
+    async def _request(
+        self,
+        body: UIChatIn,
+        said: Said,
+        attachments: tuple[Attachment, ...],
+        place: ClientSession,
+    ) -> ChatRequest:
+        session = place.session
+        turn = TurnRequest(detached=True, think=body.think)
+        said_now = said.message(now=utc_now(), attachments=attachments)
+        if session is None:
+            if body.known_ids():
+                raise ChatDiffers("This chat has messages that the server does not know.")
+            new = self._new(body, place)
+            return ChatRequest(turn=_saying(turn, said_now), session_id=new.session_id, new=new)
+        if body.model is not None and body.model != session.metadata.model:
+            turn = replace(turn, settings={"model": body.model})
+        if await self._is_said(body, said, attachments, session):
+            return ChatRequest(turn=turn, session_id=session.session_id)
+        return ChatRequest(turn=_saying(turn, said_now), session_id=session.session_id)
+
+    async def _is_said(
+        self,
+        body: UIChatIn,
+        said: Said,
+        attachments: tuple[Attachment, ...],
+        session: Session,
+    ) -> bool:
+        """Return whether the message is in the session, as it shall be, and waits for an answer.
+
+        What follows a message that is edited, or answered anew, is cut off before.
+
+        Raises:
+            ChatDiffers: The client's messages are not the session's.
+        """
+        ids = [client_id_of(each) for each in _said_before(session)]
+        wanted = body.message_id if body.trigger != "regenerate-message" else said.client_id
+        wanted = wanted or said.client_id
+        known = body.known_ids()
+        if wanted is None or wanted not in ids:
+            if body.message_id is not None and body.trigger == "submit-message":
+                raise ChatDiffers("The message that was edited is not in this chat any more.")
+            _compare(session, known)
+            return False
+        place = ids.index(wanted)
+        message = _said_before(session)[place]
+        is_same = (message.content, message.attachments) == (said.text, attachments)
+        is_last = place == len(ids) - 1
+        if is_last and is_same:
+            if body.trigger != "regenerate-message" and body.message_id is None:
+                _compare(session, known, without=message)
+            return True
+        if body.message_id is None and body.trigger != "regenerate-message":
+            raise ChatDiffers("This message was answered before, and more was said since.")
+        await asyncio.to_thread(
+            self._sessions.edit_message,
+            session.session_id,
+            session.messages.index(message),
+            said.text,
+            message_id=message.message_id,
+            attachments=attachments,
+        )
+        return True
+
+    def _new(self, body: UIChatIn, place: ClientSession) -> Session:
+        model = body.model or self._default_model
+        if model is None:
+            raise ValidationFailed(
+                "Name a `model` for a new chat, or set MOCHI_DEFAULT_MODEL.", field="model"
+            )
+        return make_session(place.session_id, model, now=utc_now(), client_id=place.client_id)
+
+    # What is decided
+
+    async def _decide(self, body: UIChatIn, decisions: Mapping[str, bool]) -> Starting | Following:
+        if not decisions:
+            raise ValidationFailed(
+                "The last message has neither a user's words nor an approval.", field="messages"
+            )
+        session_id = (await self._find(body.id)).session_id
+        conversations = await self._chat.conversations(session_id)
+        pending = {each.confirmation_id: each for each in await _pending(conversations, session_id)}
+        turn_id = None
+        for confirmation_id, approved in decisions.items():
+            if confirmation_id in pending:
+                turn_id = pending[confirmation_id].turn_id
+            with suppress(ConfirmationAlreadyDecided):  # the same request came twice
+                await conversations.confirmations.decide(
+                    session_id, confirmation_id, approved=approved
+                )
+        message_id = body.message_id or body.last().id
+        active = await conversations.turns.active(session_id)
+        if active is not None and turn_id in (None, active.turn_id):
+            listener = await conversations.turns.listen(session_id, active.turn_id)
+            if listener is not None:
+                projector = UIMessageProjector(
+                    session_id, active.turn_id, message_id=message_id, answered=decisions.keys()
+                )
+                return Following(listener, projector)
+        return await self._resume(session_id, message_id)
+
+    async def _resume(self, session_id: str, message_id: str | None) -> Starting:
+        """Go on with calls whose turn has ended, with its process."""
+        session = await asyncio.to_thread(self._sessions.get, session_id)
+        known = {call.id for call in open_calls(session.messages)}
+        turn = await self._chat.open(
+            ChatRequest(turn=TurnRequest(detached=True), session_id=session_id)
+        )
+        projector = UIMessageProjector(session_id, turn.turn_id, message_id=message_id, known=known)
+        return Starting(turn, projector)
+
+
+async def _pending(conversations: Conversations, session_id: str) -> Sequence[Confirmation]:
+    return await conversations.confirmations.pending(session_id)
+
+
+def _said_before(session: Session) -> Sequence[UserMessage]:
+    return [each for each in session.messages if isinstance(each, UserMessage)]
+
+
+def _compare(
+    session: Session, known: Sequence[str] | None, *, without: UserMessage | None = None
+) -> None:
+    """Refuse a client that does not know what the session has.
+
+    It may know more: an answer that broke off before anything of it was saved.
+
+    Raises:
+        ChatDiffers: The client lacks a message, or has them in another order.
+    """
+    if known is None:
+        return
+    shown = [each.id for each in ui_messages(session.session_id, session.messages, {})]
+    if without is not None:
+        shown.remove(client_id_of(without))
+    rest = iter(known)
+    if not all(each in rest for each in shown):
+        raise ChatDiffers("Something was said in this chat that the client does not know.")
+
+
+def _saying(turn: TurnRequest, message: UserMessage) -> TurnRequest:
+    return replace(turn, messages=(message,))

@@ -1,0 +1,47 @@
+"""Defines the chunks of a UI message stream, protocol version 1. Pure.
+
+The source of names and order is ``uiMessageChunkSchema`` of the npm package ``ai``, 7.0.173. A
+chunk of an unknown type, or one for a part that was not begun, makes the client throw.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chat.stream.encoding import ascii_json
+
+DONE = "data: [DONE]\n\n"
+
+FINISH_REASONS = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content-filter",
+    "tool_calls": "tool-calls",
+    None: "stop",
+}
+"""The client's names of why a model stopped; other reasons are ``other``."""
+
+
+def message_id_of(turn_id: str) -> str:
+    """Return the id of the message that a turn's answer is for the client."""
+    return f"turn-{turn_id}"
+
+
+def chunk(kind: str, **fields: Any) -> str:
+    """Return a chunk as it is sent; a field that is None is left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return f"data: {ascii_json({'type': kind, **given})}\n\n"
+
+
+def tool_chunk(kind: str, call_id: str, **fields: Any) -> str:
+    """Return a chunk about a call that runs on the server and that the page has no type for."""
+    return chunk(kind, toolCallId=call_id, **fields, providerExecuted=True, dynamic=True)
+
+
+def attachment_url(attachment_id: str) -> str:
+    """Return where a page on the server's own origin finds an image or a file."""
+    return f"/api/v1/attachments/{attachment_id}"
+
+
+def file_part(attachment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an attachment as a ``file`` part, without its type."""
+    return {"mediaType": attachment["media_type"], "url": attachment_url(attachment["id"])}

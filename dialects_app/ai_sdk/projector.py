@@ -1,0 +1,309 @@
+"""Shows a turn's events as a UI message stream of the AI SDK (a ``Projector``). Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from chat.http.sse import HEARTBEAT
+from chat.stream.encoding import text_literal
+from chat.stream.events import (
+    AgentComplete,
+    AgentExecution,
+    AgentPlanning,
+    AgentStarted,
+    AgentToolCall,
+    AgentToolResult,
+    Cancelled,
+    ClientToolCall,
+    Done,
+    Failed,
+    MessageComplete,
+    StatusChanged,
+    ToolCallStarted,
+    ToolConfirmationRequired,
+    ToolContinuationStarted,
+    ToolResultReceived,
+    TurnStarted,
+)
+from chat.stream.numbered_event import NumberedEvent
+from dialects_app.ai_sdk.agent_data import AgentData
+from dialects_app.ai_sdk.chunks import (
+    DONE,
+    FINISH_REASONS,
+    chunk,
+    file_part,
+    message_id_of,
+    tool_chunk,
+)
+
+DENIED = "TOOL_EXECUTION_DENIED"
+_NOBODY: frozenset[str] = frozenset()
+
+
+class UIMessageProjector:
+    """Makes chunks of events: one message of the client is one turn.
+
+    A question whether a tool may run ends the stream, though the turn waits on: the client sends
+    the answer with its next request, and gets the rest.
+
+    Args:
+        session_id: The session.
+        turn_id: The turn.
+        message_id: The message that the chunks belong to; the turn's own unless given.
+        waiting: The confirmations that had no answer when the client came; with the questions that
+            hold one, its stream ends.
+        answered: The confirmations that the client has just answered: it gets what comes after the
+            questions that hold them, having had what came before.
+        known: The calls that the client has from a turn before this one.
+
+    Attributes:
+        has_ended: Whether it has shown the end of the stream; nothing follows.
+    """
+
+    opening = b""
+    heartbeat = HEARTBEAT
+
+    def __init__(
+        self,
+        session_id: str,
+        turn_id: str,
+        *,
+        message_id: str | None = None,
+        waiting: AbstractSet[str] | None = None,
+        answered: AbstractSet[str] = _NOBODY,
+        known: AbstractSet[str] = _NOBODY,
+    ) -> None:
+        self._session_id = session_id
+        self._message_id = message_id or message_id_of(turn_id)
+        self._waiting = waiting
+        self._answered = set(answered)
+        self._skips = bool(answered)
+        self._asked: set[str] = set()
+        self._known = set(known)
+        self._agents: dict[str, AgentData] = {}
+        self._chunks: list[str] = []
+        self._open = ""
+        self._part = 0
+        self._is_in_step = False
+        self.has_ended = False
+        self._delta = ""
+        self._show: Mapping[str, Callable[[Any], None]] = {
+            TurnStarted.event: self._begin,
+            ToolCallStarted.event: self._call,
+            ClientToolCall.event: self._call,
+            ToolConfirmationRequired.event: self._ask,
+            ToolResultReceived.event: self._end_call,
+            AgentStarted.event: self._start_agent,
+            AgentPlanning.event: self._plan,
+            AgentExecution.event: self._execute,
+            AgentToolCall.event: self._call_of_agent,
+            AgentToolResult.event: self._result_of_agent,
+            AgentComplete.event: self._end_agent,
+            ToolContinuationStarted.event: self._go_on,
+            StatusChanged.event: self._tell,
+            MessageComplete.event: self._complete,
+            Cancelled.event: self._cancel,
+            Failed.event: self._fail,
+            Done.event: self._end,
+        }
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        """Return the chunks for the next events. The hot path."""
+        chunks = self._chunks
+        for event in events:
+            name = event.name
+            if name == "content_delta" or name == "thinking_delta":  # noqa: PLR1714 - hot
+                if not self._skips and not self.has_ended:
+                    if self._open != name:
+                        self._open_part(name)
+                    chunks.append(f"{self._delta}{text_literal(event.data)}}}\n\n")
+            elif not self.has_ended:
+                show = self._show.get(name)
+                if show is not None:
+                    show(event.decode())
+        if not chunks:
+            return b""
+        said = "".join(chunks)
+        chunks.clear()
+        return said.encode("ascii")
+
+    # Parts
+
+    def _open_part(self, name: str) -> None:
+        self._close_part()
+        self._begin_step()
+        kind, self._open = "text" if name == "content_delta" else "reasoning", name
+        self._part += 1
+        self._chunks.append(chunk(f"{kind}-start", id=str(self._part)))
+        self._delta = f'data: {{"type":"{kind}-delta","id":"{self._part}","delta":'
+
+    def _close_part(self) -> None:
+        if self._open:
+            kind = "text" if self._open == "content_delta" else "reasoning"
+            self._chunks.append(chunk(f"{kind}-end", id=str(self._part)))
+            self._open = ""
+
+    def _begin_step(self) -> None:
+        if not self._is_in_step:
+            self._is_in_step = True
+            self._chunks.append(chunk("start-step"))
+
+    def _end_step(self) -> None:
+        self._close_part()
+        if self._is_in_step:
+            self._is_in_step = False
+            self._chunks.append(chunk("finish-step"))
+
+    def _add(self, said: str) -> None:
+        """Add a chunk that is no part of a text."""
+        if not self._skips:
+            self._close_part()
+            self._chunks.append(said)
+
+    # The turn
+
+    def _begin(self, started: TurnStarted) -> None:
+        metadata = {"session_id": self._session_id, "model": started.model}
+        self._chunks.append(chunk("start", messageId=self._message_id, messageMetadata=metadata))
+        if not self._skips:
+            self._begin_step()
+
+    def _go_on(self, _: ToolContinuationStarted) -> None:
+        if not self._skips:
+            self._end_step()
+            self._begin_step()
+
+    def _tell(self, status: StatusChanged) -> None:
+        if status.state == "waiting_for_confirmation" and self._asked:
+            self._all_are_asked()
+        elif not self._skips:
+            told = msgspec.to_builtins(status)
+            self._chunks.append(chunk("data-status", data=told, transient=True))
+
+    def _all_are_asked(self) -> None:
+        """All questions of a round are there: end the stream, or begin to show what comes."""
+        asked, self._asked = self._asked, set()
+        if self._skips:
+            self._answered -= asked
+            self._skips = bool(self._answered)
+        elif self._waiting is None or asked & self._waiting:
+            self._finish("tool-calls")
+            self._stop()
+
+    def _complete(self, complete: MessageComplete) -> None:
+        reason = FINISH_REASONS.get(complete.done_reason, "other")
+        metadata: dict[str, Any] = {"message_id": complete.message_id}
+        if complete.turn_usage is not UNSET:
+            metadata["usage"] = msgspec.to_builtins(complete.turn_usage)
+        self._finish(reason, metadata)
+
+    def _cancel(self, _: Cancelled) -> None:
+        self._end_step()
+        self._chunks.append(chunk("abort", reason="cancelled"))
+
+    def _fail(self, failed: Failed) -> None:
+        self._end_step()
+        self._chunks.append(chunk("error", errorText=failed.message))
+
+    def _end(self, _: Done) -> None:
+        if self._asked or self._is_in_step or self._open:  # the turn was suspended
+            self._finish("tool-calls")
+        self._stop()
+
+    def _finish(self, reason: str, metadata: Mapping[str, Any] | None = None) -> None:
+        self._end_step()
+        self._chunks.append(chunk("finish", finishReason=reason, messageMetadata=metadata))
+
+    def _stop(self) -> None:
+        self.has_ended = True
+        self._chunks.append(DONE)
+
+    # Calls
+
+    def _call(self, call: ToolCallStarted | ClientToolCall) -> None:
+        self._show_call(call.tool_call_id, call.tool_name, call.arguments)
+
+    def _show_call(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
+        self._known.add(call_id)
+        self._add(tool_chunk("tool-input-available", call_id, toolName=name, input=arguments))
+
+    def _ask(self, asked: ToolConfirmationRequired) -> None:
+        inner = asked.inner_tool_call_id
+        call_id = asked.tool_call_id if inner is UNSET else inner
+        self._asked.add(asked.confirmation_id)
+        self._show_call(call_id, asked.tool_name, asked.arguments)
+        self._add(
+            chunk("tool-approval-request", approvalId=asked.confirmation_id, toolCallId=call_id)
+        )
+
+    def _end_call(self, result: ToolResultReceived) -> None:
+        if result.tool_call_id not in self._known:  # it was refused before it began
+            self._show_call(result.tool_call_id, result.tool_name, {})
+        self._show_result(result.tool_call_id, result)
+
+    def _show_result(self, call_id: str, result: ToolResultReceived | AgentToolResult) -> None:
+        if result.success:
+            self._add(tool_chunk("tool-output-available", call_id, output=result.result or ""))
+        elif result.error_code == DENIED:
+            self._add(chunk("tool-output-denied", toolCallId=call_id))
+        else:
+            error = result.error_message or ""
+            self._add(tool_chunk("tool-output-error", call_id, errorText=error))
+        for each in result.attachments:
+            self._add(chunk("file", **file_part(msgspec.to_builtins(each))))
+
+    # Agents
+
+    def _start_agent(self, started: AgentStarted) -> None:
+        call_id = started.tool_call_id
+        self._show_call(call_id, started.agent_name, {"instruction": started.instruction})
+        self._agent(started)
+        self._show_agent(call_id)
+
+    def _plan(self, planning: AgentPlanning) -> None:
+        if self._agent(planning).plan(planning.content):
+            self._show_agent(planning.tool_call_id)
+
+    def _execute(self, execution: AgentExecution) -> None:
+        if self._agent(execution).say(execution.content):
+            self._show_agent(execution.tool_call_id)
+
+    def _call_of_agent(self, call: AgentToolCall) -> None:
+        self._agent(call).call(call.inner_tool_call_id, call.tool_name, call.arguments)
+        self._show_agent(call.tool_call_id)
+
+    def _result_of_agent(self, result: AgentToolResult) -> None:
+        inner = result.inner_tool_call_id
+        self._agent(result).end_call(
+            inner, result.tool_name, result.summary, succeeded=result.success
+        )
+        if inner in self._known:  # the page was asked about it
+            self._show_result(inner, result)
+        self._show_agent(result.tool_call_id)
+
+    def _end_agent(self, complete: AgentComplete) -> None:
+        self._agent(complete).end()
+        self._show_agent(complete.tool_call_id)
+        self._add(
+            tool_chunk("tool-output-available", complete.tool_call_id, output=complete.output)
+        )
+
+    def _agent(
+        self,
+        event: AgentStarted
+        | AgentPlanning
+        | AgentExecution
+        | AgentToolCall
+        | AgentToolResult
+        | AgentComplete,
+    ) -> AgentData:
+        call_id = event.tool_call_id
+        if call_id not in self._agents:
+            self._agents[call_id] = AgentData(event.agent_name)
+        return self._agents[call_id]
+
+    def _show_agent(self, call_id: str) -> None:
+        self._add(chunk("data-agent", id=call_id, data=self._agents[call_id].value()))

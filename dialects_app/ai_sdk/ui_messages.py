@@ -1,0 +1,152 @@
+"""Shows a session as messages of the AI SDK: one for what a person says, one for each answer. Pure.
+
+An answer with tools is several messages in a session and one for the client, whose parts are those
+that the stream of its turn built.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dialects_app.ai_sdk.chunks import file_part, message_id_of
+from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from tools_app.toolset import AGENT_TOOL
+
+CLIENT_ID = "client_id"
+"""The key of a user's message with the id that the client made for it."""
+
+
+class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the AI SDK has it.
+
+    Attributes:
+        id: The client's own id of what a person said, ``turn-<turn id>`` of an answer.
+        role: ``user``, ``assistant`` or ``system``.
+        parts: What it consists of.
+        metadata: The model that answered, and what the answer cost.
+    """
+
+    id: str
+    role: str
+    parts: Sequence[Mapping[str, Any]]
+    metadata: Mapping[str, Any]
+
+
+class UIMessagesOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a chat."""
+
+    id: str
+    messages: Sequence[UIMessage]
+
+
+class _Answer:
+    """Gathers the messages of one answer."""
+
+    def __init__(self, session_id: str, first: Message) -> None:
+        turn_id = first.turn_id
+        self.id = message_id_of(turn_id) if turn_id else first.message_id
+        self.parts: list[dict[str, Any]] = []
+        self.metadata: dict[str, Any] = {"session_id": session_id}
+        self.calls: dict[str, dict[str, Any]] = {}
+
+    def take(self, message: AssistantMessage | ToolMessage, questions: Mapping[str, str]) -> None:
+        if isinstance(message, ToolMessage):
+            self._end_call(message)
+            return
+        self.metadata |= {"model": message.model, "message_id": message.message_id}
+        if message.usage is not None:
+            self.metadata["usage"] = msgspec.to_builtins(message.usage)
+        self.parts.append({"type": "step-start"})
+        if message.thinking:
+            self.parts.append({"type": "reasoning", "text": message.thinking, "state": "done"})
+        if message.content:
+            self.parts.append({"type": "text", "text": message.content, "state": "done"})
+        for call in message.tool_calls:
+            self._call(call, questions.get(call.id))
+
+    def message(self) -> UIMessage:
+        return UIMessage(id=self.id, role="assistant", parts=self.parts, metadata=self.metadata)
+
+    def _call(self, call: ToolCall, confirmation_id: str | None) -> None:
+        name, given = _shown(call)
+        part: dict[str, Any] = {
+            "type": "dynamic-tool",
+            "toolName": name,
+            "toolCallId": call.id,
+            "state": "input-available",
+            "input": given,
+            "providerExecuted": True,
+        }
+        if confirmation_id is not None:
+            part |= {"state": "approval-requested", "approval": {"id": confirmation_id}}
+        self.calls[call.id] = part
+        self.parts.append(part)
+
+    def _end_call(self, result: ToolMessage) -> None:
+        part = self.calls.get(result.tool_call_id or "")
+        if part is None:
+            return
+        if result.failed:
+            part |= {"state": "output-error", "errorText": result.content}
+        else:
+            part |= {"state": "output-available", "output": result.content}
+        self.parts += _files(result)
+
+
+def ui_messages(
+    session_id: str, messages: Sequence[Message], questions: Mapping[str, str]
+) -> Sequence[UIMessage]:
+    """Return the messages of a session as the client has them; the system prompt is left out.
+
+    Args:
+        session_id: The session.
+        messages: Its messages.
+        questions: The confirmations that calls wait for, by the calls' ids.
+    """
+    shown: list[UIMessage] = []
+    answer: _Answer | None = None
+    for message in messages:
+        if isinstance(message, AssistantMessage | ToolMessage):
+            answer = answer or _Answer(session_id, message)
+            answer.take(message, questions)
+            continue
+        if answer is not None:
+            shown.append(answer.message())
+            answer = None
+        if isinstance(message, UserMessage):
+            shown.append(_said(message))
+    if answer is not None:
+        shown.append(answer.message())
+    return shown
+
+
+def client_id_of(message: UserMessage) -> str:
+    """Return the id that the client knows what a person said by."""
+    given = message.extra.get(CLIENT_ID)
+    return given if isinstance(given, str) else message.message_id
+
+
+def _shown(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
+    """Return name and input of a call; one of an agent is shown as a tool with the agent's name."""
+    arguments = dict(call.arguments)
+    if call.name == AGENT_TOOL and isinstance(arguments.get("agent"), str):
+        return arguments["agent"], {"instruction": arguments.get("instruction")}
+    return call.name, arguments
+
+
+def _said(message: UserMessage) -> UIMessage:
+    text = [{"type": "text", "text": message.content}] if message.content else []
+    return UIMessage(
+        id=client_id_of(message),
+        role="user",
+        parts=[*text, *_files(message)],
+        metadata={"message_id": message.message_id},
+    )
+
+
+def _files(message: UserMessage | ToolMessage) -> list[dict[str, Any]]:
+    return [
+        {"type": "file", **file_part(msgspec.to_builtins(each)), "filename": each.name}
+        for each in message.attachments
+    ]

@@ -1,0 +1,83 @@
+"""A session as messages of the AI SDK."""
+
+from typing import Any
+
+from dialects_app.ai_sdk.ui_messages import UIMessage, client_id_of, ui_messages
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+
+NOW = "2026-01-15T10:35:00.000000+00:00"
+FIELDS: dict[str, Any] = {"timestamp": NOW, "turn_id": "0199f3a2b4c51f2e3d4c"}
+CALL = ToolCall(id="call_1", name="add", arguments={"a": 1})
+PNG = Attachment(id="sha256:ab", name="a.png", media_type="image/png", size=3)
+
+
+def show(*messages: Message, questions: dict[str, str] | None = None) -> list[UIMessage]:
+    return list(ui_messages("a1b2c3d4e5", messages, questions or {}))
+
+
+def said(text: str = "Hi", **fields: Any) -> UserMessage:
+    return UserMessage(content=text, message_id="0f1e2d3c4b", **FIELDS, **fields)
+
+
+def answered(text: str, **fields: Any) -> AssistantMessage:
+    return AssistantMessage(content=text, message_id="f1e2d3c4b5", model="qwen", **FIELDS, **fields)
+
+
+def returned(text: str, **fields: Any) -> ToolMessage:
+    given = {"message_id": "aaaaaaaaaa", "tool_name": "add", "tool_call_id": "call_1", **FIELDS}
+    return ToolMessage(content=text, **given, **fields)
+
+
+def test_the_system_prompt_is_none_of_the_clients_messages() -> None:
+    prompt = SystemMessage(content="Be kind.", message_id="0000000000", timestamp=NOW)
+    assert [each.role for each in show(prompt, said())] == ["user"]
+
+
+def test_what_a_person_says_keeps_the_clients_id() -> None:
+    message = said(extra={"client_id": "m1"}, attachments=(PNG,))
+    (shown,) = show(message)
+    assert (shown.id, client_id_of(said())) == ("m1", "0f1e2d3c4b")
+    file = {"mediaType": "image/png", "url": "/api/v1/attachments/sha256:ab", "filename": "a.png"}
+    assert list(shown.parts) == [{"type": "text", "text": "Hi"}, {"type": "file", **file}]
+
+
+def test_an_answer_with_tools_is_one_message() -> None:
+    first = answered("I add.", thinking="Hm.", tool_calls=(CALL,))
+    last = answered("Three.", usage=Usage(output_tokens=2))
+    user, shown = show(said(), first, returned("3", attachments=(PNG,)), last)
+    assert shown.id == "turn-0199f3a2b4c51f2e3d4c"
+    assert [part["type"] for part in shown.parts] == [
+        *("step-start", "reasoning", "text", "dynamic-tool", "file", "step-start", "text")
+    ]
+    assert shown.parts[3]["output"] == "3"
+    assert shown.metadata["usage"] == {"output_tokens": 2}
+    assert user.role == "user"
+
+
+def test_a_call_that_failed_or_waits_says_so() -> None:
+    asking = answered("", tool_calls=(CALL,))
+    failed = show(asking, returned("No.", failed=True))[0].parts[-1]
+    waiting = show(asking, questions={"call_1": "conf_1"})[0].parts[-1]
+    assert (failed["state"], failed["errorText"]) == ("output-error", "No.")
+    assert (waiting["state"], waiting["approval"]) == ("approval-requested", {"id": "conf_1"})
+
+
+def test_a_call_of_an_agent_has_the_agents_name() -> None:
+    call = ToolCall(id="call_1", name="agent", arguments={"agent": "clerk", "instruction": "Go."})
+    part = show(answered("", tool_calls=(call,)))[0].parts[-1]
+    assert (part["toolName"], part["input"]) == ("clerk", {"instruction": "Go."})
+
+
+def test_an_answer_of_an_old_server_has_the_messages_id() -> None:
+    old = AssistantMessage(content="Hi", message_id="f1e2d3c4b5", timestamp=NOW, model="qwen")
+    orphan = ToolMessage(content="3", message_id="aaaaaaaaaa", timestamp=NOW, tool_name="add")
+    assert [each.id for each in show(old, orphan)] == ["f1e2d3c4b5"]
