@@ -165,19 +165,25 @@ class ActivityFeed:
 
     async def _catch_up(self) -> None:
         """Tell all who listen what the log has since the last time."""
-        while self._position is not None:
-            changes = await asyncio.to_thread(self._changes.read, self._position, PASSAGE)
-            if changes is None:
-                position = await asyncio.to_thread(self._changes.open)
-                events = [self._event(position, Reset())]
-            elif changes:
-                position = changes[-1].id
-                events = await self._told(changes)
-            else:
-                return
-            self._position = position
+        is_all = False
+        while not is_all and self._position is not None:
+            news = await asyncio.to_thread(self._read_on, self._position)
+            self._position, events, is_all = news
             for listener in tuple(self._listeners):
                 listener.push(events)
+
+    def _read_on(self, position: str) -> tuple[str, Sequence[NumberedEvent], bool]:
+        """Return the position after the next changes, what is told of them, whether it is all.
+
+        Blocks; all in one go, because each way to a thread costs as much as the rest.
+        """
+        changes = self._changes.read(position, PASSAGE)
+        if changes is None:
+            position = self._changes.open()
+            return position, [self._event(position, Reset())], True
+        if not changes:
+            return position, (), True
+        return changes[-1].id, self._told(changes), len(changes) < PASSAGE
 
     async def _missed(self, after: str, position: str) -> Sequence[NumberedEvent]:
         """Return what came after an id, up to where all others are."""
@@ -193,12 +199,12 @@ class ActivityFeed:
                 break
             ends = [n for n, change in enumerate(missed, 1) if change.id == position]
             if ends:
-                return await self._told(missed[: ends[0]])
+                return await asyncio.to_thread(self._told, missed[: ends[0]])
             after = changes[-1].id
         return [self._event(position, Reset())]
 
-    async def _told(self, changes: Sequence[Change]) -> list[NumberedEvent]:
-        """Return what is told of some changes."""
+    def _told(self, changes: Sequence[Change]) -> list[NumberedEvent]:
+        """Return what is told of some changes. Blocks."""
         known = [change for change in changes if change.kind in KINDS]
         last = {change.session_id: change.id for change in known}
         wanted = [
@@ -207,7 +213,7 @@ class ActivityFeed:
             # What follows says what this one could say.
             if change.kind != "changed" or last[change.session_id] == change.id
         ]
-        listed = await asyncio.to_thread(self._listed, {change.session_id for change in wanted})
+        listed = self._listed({change.session_id for change in wanted})
         return [
             self._event(change.id, event_of(change, listed.get(change.session_id)))
             for change in wanted
