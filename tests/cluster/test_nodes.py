@@ -4,6 +4,7 @@ import random
 
 from tests.cluster.invariants import check_same_everywhere, check_session, check_stream
 from tests.cluster.nodes import Listener
+from tests.functional.tabs import Tab
 from tests.unit.sessions_app.attachments import images
 
 PICTURE = images.png(padding=500_000)
@@ -103,3 +104,34 @@ def test_an_image_goes_to_one_node_and_is_seen_by_another(cluster):
     assert image in answer.json()["message"]["content"]
     assert third.chat().http.get(f"/attachments/{image}").content == PICTURE
     assert third.chat().http.post("/attachments", content=PICTURE).status_code == 200
+
+
+def test_tabs_at_every_node_agree_through_changes_alone(cluster, script):
+    tabs = [Tab(node.chat()) for node in cluster.nodes]
+    client = cluster.client()
+    session_id = client.new_session()
+
+    def all_show(**wanted):
+        for tab in tabs:
+            tab.wait_until(lambda tab: wanted.items() <= tab.sessions.get(session_id, {}).items())
+
+    all_show(state="idle")
+    client.http.patch(f"/sessions/{session_id}", json={"title": "The sea"}).raise_for_status()
+    all_show(title="The sea")
+    message = script(["Half ", "an answer"], stall_after=1, stall_seconds=600)
+    turn = Listener(client, session_id, {"message": message, "detached": True})
+    turn.wait_for("content_delta")
+    all_show(state="running")
+    tabs[0].leave()
+    assert client.cancel(session_id).status_code == 200
+    turn.wait()
+    tabs[0] = Tab(cluster.nodes[1].chat(), after=tabs[0].last_id)
+    for tab in tabs:
+        tab.wait_until(lambda tab: "turn_ended" in tab.names)
+        tab.wait_until(lambda tab: tab.state_of(session_id) in (None, "idle", "due"))
+    assert "reset" not in tabs[0].names
+    client.http.delete(f"/sessions/{session_id}").raise_for_status()
+    for tab in tabs:
+        tab.wait_until(lambda tab: tab.names[-1] == "session_deleted")
+        assert session_id not in tab.sessions
+        tab.leave()
