@@ -1,5 +1,8 @@
 """Two tabs agree about their sessions through the stream of changes alone, on any worker."""
 
+from contextlib import suppress
+
+import httpx
 import pytest
 
 from tests.functional.tabs import Tab
@@ -85,19 +88,36 @@ def test_a_question_shows_in_every_tab_until_it_is_answered(tabs, chat, script):
         tab.wait_until(lambda tab: tab.state_of(session_id) in {"idle", "due"})
 
 
+def test_a_turn_of_a_killed_worker_ends_in_the_tabs_of_others(server, script):
+    owner, other = server.web_processes
+    tab, chat = Tab(server.chat_with(other)), server.chat_with(owner)
+    session_id = chat.new_session()
+    body = {"message": script(["Half ", "an answer"], stall_after=1, stall_seconds=600)}
+    with suppress(httpx.TransportError), chat.stream(session_id, **body) as events:
+        next(events)
+        all_show([tab], session_id, state="running")
+        owner.kill()
+        for _ in events:
+            pass
+    tab.wait_until(lambda tab: tab.state_of(session_id) in {"idle", "due"})
+    assert "turn_ended" in tab.names
+    tab.leave()
+
+
 def test_a_tab_goes_on_after_a_restart_where_it_was(start):
-    server = start(MOCHI_MAX_LISTENERS="2")
-    tab = Tab(server.chat())
-    session_id = tab.chat.new_session(title="Before")
-    tab.wait_until(lambda tab: session_id in tab.sessions)
-    second = Tab(server.chat())
+    server = start(MOCHI_MAX_LISTENERS="1")
+    first = Tab(server.chat())
     refused = Tab(server.chat()).refused
     assert refused is not None
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "TOO_MANY_LISTENERS"
-    server.stop()  # which ends the streams
-    for each in (tab, second):
-        each.wait_for_end()
+    first.leave()  # and its place is free, as soon as the server notices
+    while (tab := Tab(server.chat())).refused is not None:
+        pass
+    session_id = tab.chat.new_session(title="Before")
+    tab.wait_until(lambda tab: session_id in tab.sessions)
+    server.stop()  # which ends the stream
+    tab.wait_for_end()
 
     again = start()
     chat = again.chat()

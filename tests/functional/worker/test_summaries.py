@@ -6,6 +6,8 @@ import time
 
 import psutil
 
+from tests.functional.tabs import Tab
+
 
 def until(condition, seconds=90):
     deadline = time.monotonic() + seconds
@@ -35,13 +37,16 @@ def test_an_answer_is_summarized_in_the_background(start):
     server = start(MOCHI_BACKGROUND_WORKER="true", MOCHI_SUMMARIZATION_INTERVAL_SECONDS="0")
     chat = server.chat()
     until(lambda: runs(chat))
+    tab = Tab(server.chat())
     session_id = chat.new_session()
     answer = chat.http.get(f"/sessions/{session_id}/summary")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "SUMMARY_NOT_FOUND")
 
     chat.say(session_id, "Good morning!")
 
-    until(lambda: summary_of(server, session_id))
+    tab.wait_until(lambda tab: tab.sessions.get(session_id, {}).get("summary"))
+    tab.wait_until(lambda tab: tab.state_of(session_id) == "idle")
+    assert tab.sessions[session_id]["titled_by"] == "model"
     made = chat.http.get(f"/sessions/{session_id}/summary").json()
     assert made["summary"]
     assert made["model_used"] == "qwen3:14b"
@@ -58,6 +63,7 @@ def test_an_answer_is_summarized_in_the_background(start):
         assert b"Good morning" not in file.read_bytes()
     family = psutil.Process(server.process.pid).children(recursive=True)
     server.stop()
+    tab.wait_for_end()
     assert not any(member.is_running() for member in family)
 
 
