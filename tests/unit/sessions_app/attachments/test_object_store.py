@@ -1,6 +1,7 @@
 """Attachments that are objects: a sweep and whoever uses a file again see each other."""
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -111,6 +112,14 @@ def test_a_sweep_that_dies_loses_nothing_that_is_used(
     for _ in range(2):
         swept(store)
     assert list(object_store.list()) == []
+
+
+def test_a_machine_without_a_place_for_temporary_files_says_so(
+    store: ObjectAttachmentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(StorageUnavailable, match="TMPDIR"):
+        kept(store)
 
 
 def test_a_mark_of_what_was_never_there_goes_with_a_sweep(
