@@ -30,12 +30,12 @@ def attachments_finding(services: Services) -> Finding:
 def _notes(report: AttachmentReport) -> Iterator[str]:
     if report.damaged:
         yield (
-            "damaged, so that models and clients do not get them whole (remove their files and "
-            f"send them again, or restore them): {_named(report.damaged)}"
+            "damaged, so that models and clients do not get them whole (upload them again, or "
+            f"restore them): {_named(report.damaged)}"
         )
     if report.missing:
         missing = [f"{id_} (session {session})" for id_, session in report.missing.items()]
-        yield f"not there although messages have them (send them again): {_named(missing)}"
+        yield f"not there although messages have them (upload them again): {_named(missing)}"
     if report.unfinished:
         yield (
             f"{report.unfinished} uploads were broken off and left half a file, which is removed "

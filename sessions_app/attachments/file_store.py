@@ -29,6 +29,7 @@ from sessions_app.store.locks import FileLocks
 ID = re.compile(r"sha256:([0-9a-f]{64})")
 INCOMING = ".incoming"
 LOCK_SECONDS = 10.0
+_PIECE_BYTES = 1 << 18
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -113,22 +114,22 @@ class FileAttachmentStore:
                 return 0
             return sum(self._remove(name, newest) for name in old if f"sha256:{name}" not in kept)
 
-    def _keep(self, temporary: str, name: str) -> bool:
-        """Give a synced file its name; return whether it was not there."""
+    def _keep(self, temporary: str, written: int, name: str) -> bool:
+        """Give a synced file, which is open, its name; return whether it was not there."""
         folder = f"{self._directory}/{name[:2]}"
         make_private_directory(folder)
         with self._locked():
-            is_new = not self._used_again(f"sha256:{name}", Path(temporary).stat().st_size)
+            is_new = not self._used_again(f"sha256:{name}", written)
             if is_new:  # a link or a damaged file that stands there is replaced, never followed
                 os.replace(temporary, f"{folder}/{name}")  # noqa: PTH105 - paths are text here
         sync_directory(folder)
         return is_new
 
-    def _used_again(self, attachment_id: str, size: int) -> bool:
-        """Count a file as used now; return whether it is there and whole."""
+    def _used_again(self, attachment_id: str, written: int) -> bool:
+        """Count a file as used now; return whether it is there, with the bytes of an open one."""
         try:
             with self._opened(attachment_id) as descriptor:
-                if os.fstat(descriptor).st_size != size:
+                if not _have_the_same_bytes(descriptor, written):
                     return False
                 os.utime(descriptor)
                 return True
@@ -211,8 +212,8 @@ class FileAttachmentWriter:
             with typed_errors():
                 found = self._received.checked()
                 sync_data(self._received.file.fileno())
-                name = found.id.removeprefix("sha256:")
-                is_new = self._store._keep(self._path, name)  # noqa: SLF001 - of this file
+                name, written = found.id.removeprefix("sha256:"), self._received.file.fileno()
+                is_new = self._store._keep(self._path, written, name)  # noqa: SLF001 - of this file
                 return msgspec.structs.replace(found, is_new=is_new)
         finally:
             self.abandon()
@@ -226,6 +227,14 @@ class FileAttachmentWriter:
 
 def _open_new(path: str) -> io.FileIO:
     return io.FileIO(os.open(path, _NEW, PRIVATE_FILE), "w+")
+
+
+def _have_the_same_bytes(one: int, other: int) -> bool:
+    size = os.fstat(other).st_size
+    return os.fstat(one).st_size == size and all(
+        os.pread(one, _PIECE_BYTES, at) == os.pread(other, _PIECE_BYTES, at)
+        for at in range(0, size, _PIECE_BYTES)
+    )
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

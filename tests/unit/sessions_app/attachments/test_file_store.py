@@ -38,11 +38,12 @@ def store(tmp_path: Path) -> FileAttachmentStore:
     return FileAttachmentStore(tmp_path)
 
 
-def test_a_file_that_was_cut_off_is_replaced_when_it_is_sent_again(
-    store: FileAttachmentStore, tmp_path: Path
+@pytest.mark.parametrize("damaged", [DATA[:3], b"?" + DATA[1:]])
+def test_a_damaged_file_is_replaced_when_it_is_sent_again(
+    store: FileAttachmentStore, tmp_path: Path, damaged: bytes
 ) -> None:
     kept(store)
-    os.truncate(tmp_path / DIGEST[:2] / DIGEST, 3)
+    (tmp_path / DIGEST[:2] / DIGEST).write_bytes(damaged)
     again = kept(store)
     assert again.is_new
     assert store.read(again.id) == DATA
