@@ -17,6 +17,7 @@ from chat.http.context_view import context_of
 from chat.http.event_stream import EventStream, EventStreamBody
 from chat.http.openapi import STREAM
 from chat.http.schemas import (
+    BatchMetadata,
     CancelOut,
     ChatIn,
     ChatOut,
@@ -76,7 +77,10 @@ async def chat(
     reply = await _whole_turn(request, request_for, idempotency_key)
     if not isinstance(reply, ChatOut):
         return reply
-    return OpenChatOut(**dict(reply), response=reply.message.content, model=reply.message.model)
+    answer = reply.message
+    return OpenChatOut(
+        **dict(reply), response=answer.content, model=answer.model, metadata=BatchMetadata()
+    )
 
 
 @router.post(

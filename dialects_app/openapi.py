@@ -4,7 +4,9 @@ Nothing here runs before somebody asks for the document: a route names its opera
 ``DESCRIBED`` says which structs its body and its answer are, with an example of each.
 """
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -226,7 +228,7 @@ def describe_operations(schema: dict[str, Any]) -> None:
     """Add bodies, answers, examples and errors to a schema of ``/v1``, in place."""
     described = {name: entry for section in SECTIONS for name, entry in section().items()}
     kinds = [kind for entry in described.values() for kind in (entry.answer, entry.body) if kind]
-    _, components = msgspec.json.schema_components(kinds, ref_template=_COMPONENT)
+    components = _components(kinds)
     for component in components.values():
         if "description" in component:
             component["description"] = cleandoc(component["description"])
@@ -236,6 +238,18 @@ def describe_operations(schema: dict[str, Any]) -> None:
     for methods in schema["paths"].values():
         for operation in methods.values():
             _describe(operation, described[operation["operationId"]])
+
+
+_MODULE = re.compile(r"dialects_app\.(\w+)\.\w+\.(\w+)")
+
+
+def _components(kinds: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
+    """Return the schemas of structs, ``ResponsesToolIn`` being that of a name in two modules."""
+    _, components = msgspec.json.schema_components(kinds, ref_template=_COMPONENT)
+    named = _MODULE.sub(
+        lambda found: found[1].title().replace("_", "") + found[2], json.dumps(components)
+    )
+    return dict(json.loads(named))
 
 
 def _describe(operation: dict[str, Any], entry: Described) -> None:

@@ -17,6 +17,7 @@ from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
 from mochi_project.http.openapi import describe_common_answers
+from mochi_project.http.openapi_components import shape_components
 from mochi_project.http.strict_json import StrictJsonParser
 from mochi_project.version import VERSION
 from models_app.api import router as models_router
@@ -43,6 +44,7 @@ class MochiAPI(NinjaAPI):
         others = openai_schema()
         schema["paths"].update(others["paths"])
         schema["components"]["schemas"].update(others["components"]["schemas"])
+        shape_components(schema)
         return schema
 
 

@@ -10,9 +10,11 @@ from ninja import NinjaAPI
 
 from dialects_app.api import router as openai_router
 from dialects_app.chat_completions.api import router as completions_router
+from dialects_app.openai.errors import error_answer, status_of
 from dialects_app.openapi import describe_operations
 from dialects_app.responses.api import router as responses_router
 from mochi_project.errors.handlers import install_error_handlers
+from mochi_project.http.error_codes import describe_errors
 from mochi_project.http.openapi import describe_parameters
 from mochi_project.http.strict_json import StrictJsonParser
 from mochi_project.version import VERSION
@@ -29,6 +31,11 @@ install_error_handlers(openai_api)
 for _router in (openai_router, completions_router, responses_router):
     openai_api.add_router("", _router)
 
+_REFUSALS = (
+    *("VALIDATION_ERROR", "BAD_REQUEST", "UNAUTHENTICATED", "FORBIDDEN", "REQUEST_TIMEOUT"),
+    *("PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"),
+)
+
 urlpatterns, APP_NAME, NAMESPACE = openai_api.urls
 
 
@@ -37,6 +44,18 @@ def openai_schema() -> dict[str, Any]:
     schema: dict[str, Any] = openai_api.get_openapi_schema()
     describe_operations(schema)
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
+        for method, operation in methods.items():
             describe_parameters(path, operation)
+            describe_errors(
+                path,
+                method,
+                operation,
+                common=_REFUSALS,
+                status_of=status_of,
+                body_of=_body_of,
+            )
     return schema
+
+
+def _body_of(code: str, message: str, *, retryable: bool) -> dict[str, Any]:
+    return dict(error_answer(code, message, retryable=retryable).body)

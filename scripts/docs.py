@@ -350,7 +350,12 @@ def _answers(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         if _JSON in content:
             body = _resolved(content[_JSON]["schema"], schema)
             yield from _example(_example_of(content[_JSON], body))
-    refused = ", ".join(str(status) for status in statuses if status >= 400)
+    codes = operation["x-error-codes"]
+    refused = "; ".join(
+        " ".join([str(status), ", ".join(f"`{code}`" for code in codes[str(status)])])
+        for status in statuses
+        if status >= 400
+    )
     yield f"Errors: {refused}. Operation id: `{operation['operationId']}`.\n\n"
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from chat.activity.events import ACTIVITY_EVENTS
-from chat.http.openapi import event_schemas
+from chat.http.openapi import event_schemas, event_stream
 from chat.storage.change_log import POSITION_PATTERN
 
 _EXAMPLE = """retry: 2000
@@ -23,16 +23,9 @@ data: {"session_id":"0123456789"}
 
 CHANGES: dict[str, Any] = {
     "responses": {
-        200: {
-            "description": "Server-sent events; see docs/events.md for every event.",
-            "content": {
-                "text/event-stream": {
-                    # A keyword of OpenAPI 3.2, which readers of 3.1 pass over.
-                    "itemSchema": {"$ref": "#/components/schemas/ActivityEvent"},
-                    "example": _EXAMPLE,
-                }
-            },
-        }
+        200: event_stream(
+            "ActivityEvent", "Server-sent events; see docs/events.md for every event.", _EXAMPLE
+        )
     }
 }
 

@@ -227,7 +227,7 @@ class OpenChatOut(ChatOut):
 
     response: str = Field(description="The answer's text.")
     model: str
-    metadata: BatchMetadata = BatchMetadata()
+    metadata: BatchMetadata
 
 
 class StoppedOut(Schema):

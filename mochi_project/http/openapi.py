@@ -11,11 +11,26 @@ from dialects_app.ai_sdk.openapi import ui_schemas
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
+from mochi_project.http.error_codes import describe_errors
 from models_app.profiles import NAME_PATTERN as PROFILE_NAME_PATTERN
 from sessions_app.http.error_schemas import ErrorResponse
 from sessions_app.http.wire_patterns import PROMPT_FILE, SESSION_ID_PATTERN
 from sessions_app.session import MODEL_NAME_LENGTH
 from tools_app.mcp.config import NAME_PATTERN as SERVER_NAME_PATTERN
+
+TAGS = {
+    "chat": "Turns: start one, follow its events, stop it, approve its tools.",
+    "sessions": "Conversations and their settings, messages and variants.",
+    "attachments": "Images and files of messages.",
+    "agents": "Agents, and the sessions that they keep.",
+    "tools": "Tools, what they were called for, and the MCP servers that offer some.",
+    "system prompts": "Prompt files that sessions can begin with.",
+    "models": "The models of all providers.",
+    "profiles": "Named configurations of models.",
+    "server": "Whether the server works, and takes requests.",
+    "OpenAI": "OpenAI's protocols: chat completions, responses, conversations.",
+}
+"""Each tag, and what its operations are about."""
 
 # component name: (code, description, example of a message)
 _COMMON: dict[str, tuple[str, str, str]] = {
@@ -106,10 +121,12 @@ def describe_common_answers(schema: dict[str, Any]) -> None:
         "description": "`MOCHI_API_TOKEN`, or the token that the server printed when it started",
     }
     schema["security"] = [{}, {"bearer": []}]
+    schema["servers"] = [{"url": "/", "description": "The server that this document is from"}]
+    schema["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             _describe_input(schema, path, method)
-            _describe(path, operation)
+            _describe(path, method, operation)
 
 
 def _describe_input(schema: dict[str, Any], path: str, method: str) -> None:
@@ -140,7 +157,7 @@ def _without_null(parameter: dict[str, Any]) -> None:
         parameter |= kinds[0]
 
 
-def _describe(path: str, operation: dict[str, Any]) -> None:
+def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
     names = list(_OF_ALL_ROUTES)
     if path.endswith(tuple(TOKEN_FREE_PATHS)):  # it may be offered below another path
         operation["security"] = []
@@ -159,6 +176,7 @@ def _describe(path: str, operation: dict[str, Any]) -> None:
         if status not in declared:
             declared[status] = {"$ref": f"#/components/responses/{name}"}
     operation["responses"] = dict(sorted(declared.items(), key=lambda item: int(item[0])))
+    describe_errors(path, method, operation, common=[_COMMON[name][0] for name in names])
 
 
 def _response(code: str, description: str, message: str) -> dict[str, Any]:

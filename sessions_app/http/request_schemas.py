@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StrictBool
 
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.options import Options
@@ -241,5 +241,7 @@ class DeleteIn(BaseModel):
     session_ids: list[Annotated[str, Field(max_length=MOST_ID_CHARACTERS)]] = Field(
         min_length=1, max_length=MOST_DELETED, description="Which"
     )
-    force: bool = Field(default=False, description="Whether running turns are cancelled first")
-    agents: bool = Field(default=False, description="Whether agents' sessions go with them")
+    force: StrictBool = Field(
+        default=False, description="Whether running turns are cancelled first"
+    )
+    agents: StrictBool = Field(default=False, description="Whether agents' sessions go with them")

@@ -50,10 +50,14 @@ _UPLOAD: dict[str, Any] = {
         },
     }
 }
+_CONTENTS: dict[str, Any] = {
+    **dict.fromkeys(MEDIA_TYPES, _FILE),
+    TEXT: {"schema": {"type": "string"}, "example": "..."},
+}
 _DOWNLOAD: dict[str, Any] = {
     "responses": {
-        200: {"description": "The file.", "content": dict.fromkeys(MEDIA_TYPES, _FILE)},
-        206: {"description": "A part of it.", "content": dict.fromkeys(MEDIA_TYPES, _FILE)},
+        200: {"description": "The file.", "content": _CONTENTS},
+        206: {"description": "A part of it.", "content": _CONTENTS},
         304: {"description": "It is the one that the client has."},
         416: {"description": "It is not as long as that."},
     }

@@ -5,6 +5,7 @@ Schemathesis's that passes what is explained.
 """
 
 import json
+import os
 import re
 from typing import Any
 
@@ -78,6 +79,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"bytes of JSON; this has", "the bytes of an object"),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]
+_OF_NO_OPERATION = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # paths that lead nowhere
 _EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]
 
 
@@ -98,3 +100,19 @@ def what_was_made_is_there(ctx: Any, response: Any, case: Any) -> bool | None:
     if case.operation.label.endswith("/confirm-tool"):
         return None
     return checks.ensure_resource_availability(ctx, response, case)
+
+
+def errors_have_a_code_of_the_operation(ctx: Any, response: Any, case: Any) -> bool | None:
+    """Look whether the document says of the operation that it answers this code."""
+    if response.status_code < 400:
+        return None
+    error = json.loads(response.content)["error"]
+    code = error.get("mochi_code", error["code"])
+    declared = case.operation.definition.raw["x-error-codes"].get(str(response.status_code))
+    if declared is None or code in {*declared, *_OF_NO_OPERATION}:
+        return None
+    raise AssertionError(f"{response.status_code} {code} is none of {declared}")
+
+
+if os.environ.get("MOCHI_E2E_SCHEMATHESIS_CODES"):  # by hand: codes are met by chance
+    schemathesis.check(errors_have_a_code_of_the_operation)

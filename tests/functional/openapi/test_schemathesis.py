@@ -4,6 +4,8 @@ What it finds wrong and is right stands in ``explained.py``, with the reason. Th
 (each limit of each field) sends thousands of requests; `.ci/run` runs it. More cases, by hand::
 
     MOCHI_E2E_SCHEMATHESIS_EXAMPLES=200 uv run pytest tests/functional/openapi -m "soak or not soak"
+
+With ``MOCHI_E2E_SCHEMATHESIS_CODES=1`` each error must have a code that its operation declares.
 """
 
 import os

@@ -209,3 +209,18 @@ def test_a_body_is_required_where_the_request_means_nothing_without_it(
 
 def test_the_named_strategies_are_those_that_there_are() -> None:
     assert set(get_args(ContextStrategy)) == set(STRATEGIES)
+
+
+def test_every_tag_is_explained_and_the_server_is_named(
+    schema: dict[str, Any], operations: dict[str, dict[str, Any]]
+) -> None:
+    explained = {tag["name"] for tag in schema["tags"] if tag["description"]}
+    assert {tag for operation in operations.values() for tag in operation["tags"]} <= explained
+    assert [server["url"] for server in schema["servers"]] == ["/"]
+
+
+def test_streams_name_the_union_of_their_events(operations: dict[str, dict[str, Any]]) -> None:
+    for route in ("POST /api/v1/chat/stream", "GET /api/v1/chat/{session_id}/stream"):
+        content = operations[route]["responses"]["200"]["content"]["text/event-stream"]
+        assert content["x-event-schema"]["$ref"].endswith("/TurnEvent")
+        assert content["itemSchema"]["$ref"].endswith("/TurnEventFrame")

@@ -1,0 +1,182 @@
+"""Says which error codes an operation may answer, with an example of each, in the OpenAPI document.
+
+The statuses are what a route declares; which codes stand behind them follows from what the
+operation is about. Codes of a status that the route does not declare are not said.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
+
+_CHANGES = "^(POST|PUT|PATCH|DELETE) /api/v1/sessions/{session_id}"
+_CHATS = r"^POST /api/v1/(chat(/stream|/{session_id}|/{session_id}/stream)?|ui/.*|agui.*)$"
+_OPENAI_CHATS = "^POST /v1/(chat/completions|responses)$"
+_MODELS_FAIL = (
+    "OLLAMA_UNREACHABLE OLLAMA_ERROR NETWORK_ERROR UNAUTHORIZED RATE_LIMITED SERVICE_UNAVAILABLE"
+)
+_TURNS_FAIL = (
+    f"{_MODELS_FAIL} CONTEXT_OVERFLOW CONTENT_REFUSED TURN_LIMIT_REACHED EMPTY_ANSWER AGENT_STOPPED"
+    " TOO_MANY_TURNS SHUTTING_DOWN TURN_INTERRUPTED TOO_MANY_LARGE_BODIES"
+)
+_SETTINGS = "MODEL_NOT_FOUND PROFILE_NOT_FOUND AGENT_NOT_FOUND VALIDATION_ERROR AGENT_INVALID"
+
+# What an operation is about: a pattern for "METHOD path", and codes. The first one of a status is
+# its example where there is one alone.
+_RULES: tuple[tuple[str, str], ...] = (
+    ("/variant$", "VARIANT_NOT_FOUND"),
+    ("GET .*/summary$", "SUMMARY_NOT_FOUND"),
+    ("/confirm-tool$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED"),
+    ("/confirm-tool$", "TOOL_CONFIRMATION_TIMEOUT"),
+    ("/cancel$", "NO_ACTIVE_TURN"),
+    ("{session_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
+    ("{message_index}|/fork$", "INVALID_MESSAGE_INDEX"),
+    ("{message_index}", "MESSAGE_CHANGED"),
+    ("PUT .*{message_index}$", "ATTACHMENT_NOT_FOUND"),
+    ("DELETE .*/system-prompt$", "PROMPT_NOT_FOUND"),
+    (f"{_CHANGES}|DELETE .*/agents/chats/", "SESSION_BUSY SESSION_READ_ONLY"),
+    (_CHATS, "SESSION_BUSY SESSION_READ_ONLY SESSION_NOT_FOUND SESSION_CORRUPT"),
+    (_CHATS, f"{_SETTINGS} ATTACHMENT_NOT_FOUND {_TURNS_FAIL}"),
+    ("/summarize$", f"{_MODELS_FAIL} MODEL_NOT_FOUND TOO_MANY_TURNS SHUTTING_DOWN"),
+    ("(POST|PATCH) /api/v1/sessions(/{session_id})?$", f"SESSION_EXISTS {_SETTINGS}"),
+    ("GET .*{attachment_id}", "ATTACHMENT_NOT_FOUND"),
+    ("/attachments$", "ATTACHMENT_TOO_LARGE"),
+    ("GET .*/(sessions|chats|messages|context|export|{session_id})$", "TOO_MANY_LARGE_ANSWERS"),
+    ("{agent_name}", "AGENT_NOT_FOUND"),
+    ("{tool_name}", "TOOL_NOT_FOUND"),
+    ("/mcp/servers/{name}", "NOT_FOUND SERVICE_UNAVAILABLE"),
+    ("/system-prompts", "PROMPT_NOT_FOUND PROMPT_EXISTS"),
+    ("/profiles", "PROFILE_NOT_FOUND PROFILE_EXISTS"),
+    ("^(POST|PUT) .*/profiles", "MODEL_NOT_FOUND"),
+    ("GET /api/v1/models", f"MODEL_NOT_FOUND {_MODELS_FAIL}"),
+    ("^GET /v1/models", f"MODEL_NOT_FOUND {_MODELS_FAIL}"),
+    ("{response_id}", "RESPONSE_NOT_FOUND"),
+    ("GET .*{response_id}$", "RESPONSE_NOT_STREAMABLE"),
+    ("{item_id}|GET .*items$", "ITEM_NOT_FOUND"),
+    ("{conversation_id}", "CONVERSATION_NOT_FOUND"),
+    ("/v1/(responses|conversations)/{.*}|/items", "SESSION_BUSY SESSION_READ_ONLY"),
+    (
+        "^POST /v1/responses(/input_tokens)?$",
+        "MODEL_NOT_FOUND PREVIOUS_RESPONSE_NOT_FOUND CONVERSATION_NOT_FOUND",
+    ),
+    (_OPENAI_CHATS, "VALIDATION_ERROR MISSING_TOOL_RESULT SESSION_BUSY SESSION_READ_ONLY"),
+    (_OPENAI_CHATS, f"MODEL_NOT_FOUND SESSION_NOT_FOUND {_TURNS_FAIL}"),
+    ("^POST /v1/", "ATTACHMENT_NOT_FOUND ITEM_NOT_FOUND"),
+    ("/ready$", "SHUTTING_DOWN"),
+    ("", "STORAGE_FULL STORAGE_READ_ONLY STORAGE_UNAVAILABLE INTERNAL_ERROR"),
+)
+
+_OF_STATUS = {404: "NOT_FOUND", 409: "SESSION_BUSY", 416: "BAD_REQUEST", 502: "SERVICE_UNAVAILABLE"}
+"""The codes of statuses that a route declares and no rule explains."""
+
+_MESSAGES: dict[str, str] = {
+    "VALIDATION_ERROR": "message: String should have at least 1 character",
+    "SESSION_NOT_FOUND": "Session with ID 'a1b2c3d4e5' not found.",
+    "SESSION_EXISTS": "A session with ID 'a1b2c3d4e5' exists already.",
+    "SESSION_CORRUPT": "The file of session 'a1b2c3d4e5' can't be read.",
+    "SESSION_READ_ONLY": "Session 'a1b2c3d4e5' is of a newer release and can only be read.",
+    "SESSION_BUSY": "Session 'a1b2c3d4e5' has a running turn; wait for it or cancel it.",
+    "INVALID_MESSAGE_INDEX": "The session has 2 messages; 7 is out of range.",
+    "MESSAGE_CHANGED": "The message at index 1 is another one.",
+    "VARIANT_NOT_FOUND": "The answer has no variant with this message.",
+    "ATTACHMENT_NOT_FOUND": "There is no attachment with this id; upload it again.",
+    "ATTACHMENT_TOO_LARGE": "The file is larger than MOCHI_MAX_ATTACHMENT_BYTES.",
+    "PROMPT_NOT_FOUND": "There is no prompt named 'helpful.md'.",
+    "PROMPT_EXISTS": "A prompt named 'helpful.md' exists already.",
+    "PROFILE_NOT_FOUND": "There is no profile named 'work'.",
+    "PROFILE_EXISTS": "A profile named 'work' exists already.",
+    "MODEL_NOT_FOUND": "Model 'qwen3:14b' not found; `ollama pull qwen3:14b` gets it.",
+    "AGENT_NOT_FOUND": "There is no agent named 'coder'.",
+    "AGENT_INVALID": "The agent 'coder' can't be used: it has no prompt.",
+    "AGENT_STOPPED": "The agent 'coder' broke off before its answer.",
+    "TOOL_NOT_FOUND": "There is no tool named 'add_numbers'.",
+    "TOOL_CONFIRMATION_TIMEOUT": "The answer came too late: the call was denied.",
+    "CONFIRMATION_NOT_FOUND": "The session asks no such question.",
+    "CONFIRMATION_ALREADY_DECIDED": "It was answered already; the first answer stands.",
+    "SUMMARY_NOT_FOUND": "The session has no summary yet.",
+    "NO_ACTIVE_TURN": "The session has no running turn.",
+    "OLLAMA_UNREACHABLE": "Ollama can't be reached; is it running?",
+    "OLLAMA_ERROR": "Ollama refused the request.",
+    "CONTEXT_OVERFLOW": "The request is longer than the context window.",
+    "CONTENT_REFUSED": "The provider refuses the conversation.",
+    "UNAUTHORIZED": "The provider does not accept the API key.",
+    "RATE_LIMITED": "The provider has had too many requests.",
+    "NETWORK_ERROR": "No connection to the provider could be made.",
+    "SERVICE_UNAVAILABLE": "The service does not work just now.",
+    "TURN_LIMIT_REACHED": "The model asked for tools too often.",
+    "EMPTY_ANSWER": "The model's answers held neither text nor a call.",
+    "TURN_INTERRUPTED": "The process that ran the turn died; what was shown is in the session.",
+    "MISSING_TOOL_RESULT": "The result of call 'call_1' is missing.",
+    "SHUTTING_DOWN": "The server is stopping.",
+    "TOO_MANY_TURNS": "This worker runs as many turns as it may.",
+    "TOO_MANY_LARGE_ANSWERS": "Four large answers are being sent already.",
+    "TOO_MANY_LARGE_BODIES": "Four large bodies are being read already.",
+    "STORAGE_FULL": "The disk is full.",
+    "STORAGE_READ_ONLY": "The data directory is read-only.",
+    "STORAGE_UNAVAILABLE": "The store can't be reached just now.",
+    "RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
+    "RESPONSE_NOT_STREAMABLE": "The events of the response are not kept any more.",
+    "PREVIOUS_RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
+    "CONVERSATION_NOT_FOUND": "There is no conversation 'conv_be560667fb'.",
+    "ITEM_NOT_FOUND": "There is no item 'msg_be560667fb5a1c3e7f90'.",
+    "NOT_FOUND": "There is nothing of this name.",
+    "INTERNAL_ERROR": "Something went wrong in this server; its log says more.",
+}
+_RETRYABLE = frozenset(
+    {
+        *("SESSION_BUSY", "OLLAMA_UNREACHABLE", "RATE_LIMITED", "NETWORK_ERROR", "EMPTY_ANSWER"),
+        *("TOO_MANY_TURNS", "TOO_MANY_LARGE_ANSWERS", "TOO_MANY_LARGE_BODIES", "SHUTTING_DOWN"),
+        *("STORAGE_FULL", "STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE", "SERVICE_UNAVAILABLE"),
+        "TURN_INTERRUPTED",
+    }
+)
+
+StatusOf = Callable[[str], int]
+BodyOf = Callable[..., dict[str, Any]]
+
+
+def describe_errors(
+    path: str,
+    method: str,
+    operation: dict[str, Any],
+    *,
+    common: Iterable[str] = (),
+    status_of: StatusOf = STATUS_OF_CODE.__getitem__,
+    body_of: BodyOf = envelope,
+) -> None:
+    """Add to an operation, in place, its codes by status (``x-error-codes``), with examples.
+
+    Args:
+        path: The operation's path.
+        method: Its method.
+        operation: The operation; answers that have an example keep it.
+        common: The codes that it answers as all others do.
+        status_of: Returns the status of a code.
+        body_of: Makes the body of an answer from a code and a message.
+    """
+    codes = dict.fromkeys([*codes_of(path, method), *common])
+    said = {}
+    for status, answer in operation["responses"].items():
+        if int(status) < 400:
+            continue
+        found = [code for code in codes if status_of(code) == int(status)]
+        if not found and int(status) in _OF_STATUS:
+            found = [_OF_STATUS[int(status)]]
+        said[str(status)] = found
+        content = answer.get("content", {}).get("application/json")
+        if content is not None and found and "example" not in content:
+            content["examples"] = {code: {"value": _example(code, body_of)} for code in found}
+    operation["x-error-codes"] = said
+
+
+def codes_of(path: str, method: str) -> list[str]:
+    """Return the codes that an operation may answer, each once, its own first."""
+    operation = f"{method.upper()} {path}"
+    found = (codes.split() for pattern, codes in _RULES if re.search(pattern, operation))
+    return list(dict.fromkeys(code for codes in found for code in codes))
+
+
+def _example(code: str, body_of: BodyOf) -> dict[str, Any]:
+    message = _MESSAGES.get(code, "The request makes no sense to this server.")
+    return body_of(code, message, retryable=code in _RETRYABLE)

@@ -1,0 +1,29 @@
+"""Shapes the components of the OpenAPI document so that generators make the right types of them."""
+
+import json
+from typing import Any
+
+
+def shape_components(schema: dict[str, Any]) -> None:
+    """Entitle components as they are named, and settle their defaults, in place."""
+    for name, component in schema["components"]["schemas"].items():
+        component["title"] = name  # the name of the class that some generators make
+        _settle_defaults(component, is_sent=name.endswith("Out"))
+
+
+def _settle_defaults(component: dict[str, Any], *, is_sent: bool) -> None:
+    """Say defaults in words: generators take a field with a default for one that is always there.
+
+    Args:
+        component: The component.
+        is_sent: Whether the server sends it; then a constant is always there.
+    """
+    for name, field in component.get("properties", {}).items():
+        if "default" not in field or name in component.get("required", ()):
+            continue
+        default = field.pop("default")
+        if is_sent and "const" in field:
+            component["required"] = [*component.get("required", ()), name]
+        elif not is_sent and default not in (None, [], {}):
+            said = f"Absent means `{json.dumps(default)}`."
+            field["description"] = f"{field.get('description', '')} {said}".strip()

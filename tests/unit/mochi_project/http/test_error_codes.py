@@ -1,0 +1,68 @@
+from typing import Any
+
+import pytest
+
+from mochi_project.api import api
+from mochi_project.errors.statuses import STATUS_OF_CODE
+from mochi_project.http.error_codes import codes_of, describe_errors
+
+
+@pytest.fixture(scope="module")
+def paths() -> dict[str, Any]:
+    return dict(api.get_openapi_schema()["paths"])
+
+
+def operations(paths: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method} {path}", operation)
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_every_error_status_of_every_operation_names_its_codes(paths: dict[str, Any]) -> None:
+    for name, operation in operations(paths):
+        declared = {str(status) for status in operation["responses"] if int(status) >= 400}
+        assert operation["x-error-codes"].keys() == declared, name
+        for status, codes in operation["x-error-codes"].items():
+            assert codes, f"{name} {status}"
+            assert codes == list(dict.fromkeys(codes)), f"{name} {status}"
+
+
+def test_the_examples_of_an_answer_are_errors_of_its_status(paths: dict[str, Any]) -> None:
+    for name, operation in operations(paths):
+        if " /v1/" in name:
+            continue
+        for status, answer in operation["responses"].items():
+            content = answer.get("content", {}).get("application/json", {})
+            if int(status) < 400 or "examples" not in content:
+                continue
+            for code, example in content["examples"].items():
+                assert example["value"]["error"]["code"] == code
+                assert STATUS_OF_CODE[code] == int(status) or status in {409, 416}, f"{name} {code}"
+
+
+def test_openai_routes_show_errors_in_openais_shape(paths: dict[str, Any]) -> None:
+    answer = paths["/v1/chat/completions"]["post"]["responses"][409]
+    example = answer["content"]["application/json"]["examples"]["SESSION_BUSY"]["value"]
+    assert example["error"]["mochi_code"] == "SESSION_BUSY"
+    assert example["error"]["details"] == {"retryable": True}
+
+
+def test_a_status_shows_what_its_operation_is_about(paths: dict[str, Any]) -> None:
+    codes = paths["/api/v1/chat/{session_id}/confirm-tool"]["post"]["x-error-codes"]
+    assert codes["404"] == ["CONFIRMATION_NOT_FOUND", "SESSION_NOT_FOUND"]
+    assert codes["409"] == ["CONFIRMATION_ALREADY_DECIDED"]
+    assert paths["/api/v1/system-prompts"]["post"]["x-error-codes"]["409"] == ["PROMPT_EXISTS"]
+
+
+def test_codes_of_statuses_that_are_not_declared_are_not_said() -> None:
+    operation: dict[str, Any] = {"responses": {200: {}, 404: {"content": {}}}}
+    describe_errors("/api/v1/sessions/{session_id}", "get", operation)
+    assert operation["x-error-codes"] == {"404": ["SESSION_NOT_FOUND"]}
+
+
+def test_no_operation_names_a_code_that_has_no_status(paths: dict[str, Any]) -> None:
+    for path, methods in paths.items():
+        for method in methods:
+            assert set(codes_of(path, method)) <= STATUS_OF_CODE.keys()
