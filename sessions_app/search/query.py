@@ -1,0 +1,103 @@
+"""Reads what people search for. Pure.
+
+Words are all looked for (AND), ``"several words"`` in a row, ``-word`` and ``-"words"`` must not be
+there, ``begin*`` finds what begins so. Anything is a query: what is no word is left out.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from sessions_app.search.words import folded, words_of
+
+_PART = re.compile(r'(?P<without>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<star>\*)?')
+
+
+class Term(msgspec.Struct, frozen=True):
+    """Words that stand in a row.
+
+    Attributes:
+        words: The words, folded.
+        is_prefix: Whether the last one may go on.
+    """
+
+    words: tuple[str, ...]
+    is_prefix: bool = False
+
+    def places(self, words: Sequence[str]) -> list[int]:
+        """Return where the term begins in a text that was split into words."""
+        *before, last = self.words
+        size = len(before)
+        found = []
+        for place in range(len(words) - size):
+            end = words[place + size]
+            if (end.startswith(last) if self.is_prefix else end == last) and all(
+                words[place + number] == word for number, word in enumerate(before)
+            ):
+                found.append(place)
+        return found
+
+    def is_in(self, words: Sequence[str], present: frozenset[str]) -> bool:
+        """Return whether the term is in a text that was split into words."""
+        if not self.is_prefix and not present.issuperset(self.words):
+            return False
+        return bool(self.places(words)) if self.is_prefix or len(self.words) > 1 else True
+
+
+class Query(msgspec.Struct, frozen=True):
+    """What is looked for.
+
+    Attributes:
+        wanted: All of these must be there; nothing is found if there are none.
+        unwanted: None of these may be there.
+    """
+
+    wanted: tuple[Term, ...]
+    unwanted: tuple[Term, ...] = ()
+
+    def matches(self, text: str) -> bool:
+        """Return whether the text is found."""
+        words = words_of(text)
+        present = frozenset(words)
+        return (
+            bool(self.wanted)
+            and all(term.is_in(words, present) for term in self.wanted)
+            and not any(term.is_in(words, present) for term in self.unwanted)
+        )
+
+    def expression(self) -> str:
+        """Return the query in the language of FTS5, in which all words are strings."""
+        wanted = " AND ".join(map(_string, self.wanted))
+        if not self.unwanted:
+            return wanted
+        return f"({wanted}) NOT ({' OR '.join(map(_string, self.unwanted))})"
+
+
+def read_query(text: str) -> Query:
+    """Return the query that a person wrote."""
+    wanted: dict[Term, None] = {}  # a set that keeps its order
+    unwanted: dict[Term, None] = {}
+    for part in _PART.finditer(text):
+        written = part["phrase"] if part["phrase"] is not None else part["word"]
+        words = tuple(words_of(written))
+        if not words:
+            continue
+        is_prefix = bool(part["star"]) or (part["word"] is not None and written.endswith("*"))
+        (unwanted if part["without"] else wanted)[Term(words, is_prefix)] = None
+    return Query(tuple(wanted), tuple(unwanted))
+
+
+def may_contain(data: bytes, query: Query) -> bool:
+    """Return False only for the file of a session in which nothing is found: a quick look."""
+    if b"\\u" in data:  # characters may be spelt out
+        return True
+    if data.isascii():
+        lower = data.lower()
+        return all(word.encode() in lower for term in query.wanted for word in term.words)
+    text = folded(data.decode("utf-8", errors="replace"))
+    return all(word in text for term in query.wanted for word in term.words)
+
+
+def _string(term: Term) -> str:
+    return f'"{" ".join(term.words)}"{"*" if term.is_prefix else ""}'

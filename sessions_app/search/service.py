@@ -1,0 +1,144 @@
+"""Searches sessions: in the index what it knows, by reading what it does not know as it is.
+
+So a search is right at any time, and writes nothing. The index follows in a thread of its own.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+from sessions_app.search.filling import IndexFiller
+from sessions_app.search.index import IndexReader, IndexUnavailable, SearchIndex
+from sessions_app.search.scan import Stopped, scan
+from sessions_app.search.source import Source
+from sessions_app.search.survey import Survey, Surveyor
+from sessions_app.search.wanted import Cursor, Found, IndexState, Results, Wanted
+from sessions_app.session import SessionMetadata
+from sessions_app.store.repository import Listing
+
+SCAN_SECONDS = 1.0
+"""How long a search reads sessions; then the page ends."""
+FEW = 100
+"""So many sessions may be missing in an index that counts as ready: those that just changed."""
+
+
+class SessionSearch:
+    """Searches the sessions of a source.
+
+    Safe to use from several threads, and beside other processes. Calls block for milliseconds, and
+    for up to a second while the index is built.
+
+    Args:
+        source: The sessions.
+        index: The index, which is a cache.
+        filler: What brings the index up to date.
+        surveyor: What says what is missing in it.
+        scan_seconds: How long a search may read sessions.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        index: SearchIndex,
+        filler: IndexFiller,
+        surveyor: Surveyor,
+        *,
+        scan_seconds: float = SCAN_SECONDS,
+    ) -> None:
+        self._source = source
+        self._index = index
+        self._filler = filler
+        self._scan_seconds = scan_seconds
+        self._surveyor = surveyor
+
+    def search(self, wanted: Wanted) -> Results:
+        """Return a page of what is found, the sessions that were changed last first."""
+        listing = self._source.listing()
+        try:
+            with self._index.reading() as reader:
+                survey = self._surveyor.survey(listing, reader)
+                results = self._search(wanted, listing, survey, reader)
+            is_due = bool(survey.pending)
+        except IndexUnavailable as error:
+            survey = self._surveyor.survey(listing, None)
+            results = self._search(wanted, listing, survey, None)
+            is_due = bool(survey.pending) or error.is_broken
+        self._filler.start(is_due=is_due)
+        return results
+
+    def fill(self) -> None:
+        """Bring the index up to date now, as far as it can be; another process may be at it."""
+        self._filler.fill()
+
+    def state(self) -> tuple[IndexState, int]:
+        """Return the state of the index, and how many sessions it does not know as they are."""
+        listing = self._source.listing()
+        try:
+            with self._index.reading() as reader:
+                pending = self._surveyor.survey(listing, reader).pending
+        except IndexUnavailable:
+            return "scan", len(listing.sessions)
+        return _state(pending), len(pending)
+
+    def close(self) -> None:
+        """End the work on the index."""
+        self._filler.close()
+
+    def _search(
+        self, wanted: Wanted, listing: Listing, survey: Survey, reader: IndexReader | None
+    ) -> Results:
+        state = "scan" if reader is None else _state(survey.pending)
+        if not wanted.query.wanted:
+            return Results(found=(), total_estimate=0, index=state, complete=listing.complete)
+        scanned = scan(self._source, survey.pending, wanted, seconds=self._scan_seconds)
+        indexed = _indexed(wanted, survey, reader) if reader is not None else ()
+        found, end = _page(heapq.merge(scanned, indexed, key=_order, reverse=True), wanted.limit)
+        total = len(found)
+        if end is not None or wanted.cursor is not None:
+            share = end.share if isinstance(end, Stopped) else 1.0
+            from_scan = sum(not one.row for one in found) / max(share, 0.001)
+            rest = 1 if isinstance(end, Found) else 0
+            counted = 0 if reader is None else reader.count(wanted)
+            total = max(total + rest, int(from_scan) + counted)
+        return Results(
+            found=found,
+            total_estimate=total,
+            index=state,
+            complete=listing.complete and not isinstance(end, Stopped),
+            next_cursor=_next_cursor(found, end),
+        )
+
+
+def _state(pending: Sequence[SessionMetadata]) -> IndexState:
+    return "ready" if len(pending) <= FEW else "building"
+
+
+def _indexed(wanted: Wanted, survey: Survey, reader: IndexReader) -> Iterator[Found]:
+    """Yield what is found in sessions that are still there, as the index knows them."""
+    pending = {metadata.session_id for metadata in survey.pending}
+    for row, session_id, entry in reader.found(wanted):
+        metadata = survey.sessions.get(session_id)
+        if metadata is not None and session_id not in pending:
+            yield Found(entry=entry, metadata=metadata, index=reader.standing.generation, row=row)
+
+
+def _order(one: Found | Stopped) -> tuple[str, str, float]:
+    place = one.entry.place if isinstance(one, Found) else float("inf")
+    return one.metadata.updated_at, one.metadata.session_id, place
+
+
+def _page(
+    found: Iterable[Found | Stopped], limit: int
+) -> tuple[Sequence[Found], Found | Stopped | None]:
+    """Return the results up to the limit, and what comes next; None if nothing does."""
+    page: list[Found] = []
+    for one in found:
+        if isinstance(one, Stopped) or len(page) == limit:
+            return page, one
+        page.append(one)
+    return page, None
+
+
+def _next_cursor(found: Sequence[Found], end: Found | Stopped | None) -> Cursor | None:
+    if isinstance(end, Stopped):
+        return end.cursor
+    return None if end is None else found[-1].cursor

@@ -1,0 +1,124 @@
+"""Reads the sessions that are searched: which have changed, and what is in them."""
+
+import hashlib
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from sessions_app.errors import SessionCorrupt, SessionNotFound, StorageError
+from sessions_app.format.codec import decode
+from sessions_app.format.to_json import metadata_to_json
+from sessions_app.search.query import Query, may_contain
+from sessions_app.session import Session, SessionMetadata
+from sessions_app.store.atomic import UnreadableFileError, read_regular
+from sessions_app.store.listing import CLOCK_TICK_NS
+from sessions_app.store.repository import Listing, SessionReader
+from sessions_app.store.session_files import SIZE_LIMIT
+
+
+class Source(Protocol):
+    """Reads sessions for a search. All calls block."""
+
+    def listing(self, *, anew: bool = False) -> Listing:
+        """Return all sessions; the same object, if none has changed.
+
+        Args:
+            anew: Whether to look at each of them, also where none seems to have changed.
+        """
+
+    def stamp(self, metadata: SessionMetadata) -> str | None:
+        """Return what differs when the session does; None if it is gone."""
+
+    def read(self, session_id: str, query: Query | None = None) -> Session | None:
+        """Return the session; None if it can't be read, or if the query finds nothing in it."""
+
+
+class StoredSessions:
+    """Reads the sessions of a repository.
+
+    Whoever changes a session there changes what lists say of it.
+    """
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+
+    def listing(self, *, anew: bool = False) -> Listing:  # noqa: ARG002 - the index is up to date
+        """Return all sessions."""
+        return self._reader.list()
+
+    def stamp(self, metadata: SessionMetadata) -> str | None:
+        """Return a digest of what lists say of the session."""
+        data = msgspec.json.encode(metadata_to_json(metadata), enc_hook=dict, order="sorted")
+        return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+    def read(self, session_id: str, query: Query | None = None) -> Session | None:  # noqa: ARG002
+        """Return the session; None if it can't be read."""
+        try:
+            return self._reader.load(session_id)
+        except (SessionNotFound, SessionCorrupt, StorageError):
+            return None
+
+
+class SessionsInFiles:
+    """Reads the sessions of a directory, past the cache, which is for those that are in use.
+
+    Looking at 10,000 files takes longer than searching them. Sessions are replaced by renaming
+    files, which the directory's own times show; unless they do, the files are not looked at before
+    a search but soon after it (``anew``), for edits in place by other programs.
+    """
+
+    def __init__(self, reader: SessionReader, directory: Path) -> None:
+        self._reader = reader
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._listing: Listing | None = None
+
+    def listing(self, *, anew: bool = False) -> Listing:
+        """Return all sessions."""
+        now = time.time_ns()
+        stamp = self._look(now)
+        with self._lock:
+            known = self._listing
+            if not anew and known is not None and stamp is not None and stamp == self._stamp:
+                return known
+        listing = self._reader.list()
+        with self._lock:
+            self._stamp, self._listing = stamp, listing
+        return listing
+
+    def _look(self, now: int) -> tuple[int, int, int] | None:
+        """Return the times of the directory, unless a further change might not show in them."""
+        try:
+            status = self._directory.stat()
+        except FileNotFoundError:
+            return None
+        if now - max(status.st_mtime_ns, status.st_ctime_ns) <= CLOCK_TICK_NS:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+    def stamp(self, metadata: SessionMetadata) -> str | None:
+        """Return what the file system says of the file, with the time of the last change."""
+        try:
+            status = os.lstat(self._path(metadata.session_id))
+        except FileNotFoundError:
+            return None
+        parts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return f"{hash(parts):x} {metadata.updated_at}"
+
+    def read(self, session_id: str, query: Query | None = None) -> Session | None:
+        """Return the session; None if it can't be read, or if the query finds nothing in it."""
+        try:
+            data = read_regular(self._path(session_id), limit=SIZE_LIMIT)
+            if query is not None and not may_contain(data, query):
+                return None
+            return decode(data, session_id)
+        except (FileNotFoundError, UnreadableFileError, SessionCorrupt):
+            return None
+
+    def _path(self, session_id: str) -> str:
+        return f"{self._directory}/{session_id}.json"
