@@ -25,6 +25,7 @@ from prompts_app.api import router as prompts_router
 from sessions_app.api import router as sessions_router
 from sessions_app.editing.api import router as editing_router
 from sessions_app.http.error_schemas import ErrorResponse
+from sessions_app.search.api import router as search_router
 from sessions_app.transfer.api import router as archive_router
 from sessions_app.uploads.api import router as attachments_router
 from tools_app.api import router as tools_router
@@ -102,6 +103,7 @@ for _router in (
     activity_router,
     editing_router,
     archive_router,
+    search_router,
     attachments_router,
     agents_router,
     tools_router,

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from django.conf import settings as django_settings
 
@@ -43,6 +44,7 @@ from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.reachability import Stores
+from mochi_project.wiring.search import SearchWhenUsed, build_search
 from mochi_project.wiring.storage import (
     ConversationStorage,
     build_keys,
@@ -64,6 +66,9 @@ from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from tools_app.mcp.toolset import McpTools
+
+if TYPE_CHECKING:
+    from sessions_app.search.service import SessionSearch
 
 TEMPORARY_FILE_SECONDS = 3600.0
 """The age at which a temporary file has no writer any more; writing one takes milliseconds."""
@@ -94,6 +99,7 @@ class Services:
     stores: Stores
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
+    _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
 
     @property
     def states(self) -> StateReader:
@@ -109,6 +115,11 @@ class Services:
     def deletion(self) -> SessionDeletion:
         """Return what deletes sessions, with what runs on them."""
         return SessionDeletion(self.sessions, self.agent_chats, self.turns)
+
+    @property
+    def search(self) -> "SessionSearch":
+        """Return the search in what was said."""
+        return self._search.get(lambda: build_search(self.settings, self.sessions.repository))
 
     async def conversations(self, session_id: str) -> Conversations:
         """Return what reaches the session with this id and its turns, saved or not."""
@@ -126,6 +137,7 @@ class Services:
     async def aclose(self) -> None:
         """End what still runs and close shared clients; nothing can be used afterwards."""
         await self.end_turns(grace_seconds=0)
+        await asyncio.to_thread(self._search.close)
         await self.summaries.aclose()
         await self.agents.aclose()
         await self._closing()

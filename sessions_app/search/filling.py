@@ -8,22 +8,24 @@ from contextlib import suppress
 
 from sessions_app.errors import StorageError
 from sessions_app.search.entries import Entry, entries_of
-from sessions_app.search.index import IndexUnavailable, SearchIndex, SessionRow
+from sessions_app.search.index import SearchIndex
 from sessions_app.search.source import Source
+from sessions_app.search.standing import IndexUnavailable
 from sessions_app.search.survey import Survey, Surveyor
+from sessions_app.search.writer import SessionRow
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.locks import FileLocks
 from sessions_app.store.repository import Listing
 
 LOOK_SECONDS = 2.0
-"""How long what seems unchanged is not looked at again."""
+"""Sessions that seem unchanged are not looked at again for so long."""
 RETRY_SECONDS = 30.0
-"""How long an index is left alone that can't be written."""
+"""An index that can't be written is left alone for so long."""
 ROUND = 500
 """So many sessions go in from the oldest on; the newest so many are first."""
 SESSIONS_OF_TRANSACTION = 20
 RESTING_SHARE = 0.25
-"""How long the thread rests, as a share of the time that it worked."""
+"""The thread rests for this share of the time that it worked."""
 
 logger = logging.getLogger(__name__)
 

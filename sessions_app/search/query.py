@@ -46,7 +46,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What is looked for.
+    """The words of a search.
 
     Attributes:
         wanted: All of these must be there; nothing is found if there are none.

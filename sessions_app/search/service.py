@@ -7,16 +7,18 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
 from sessions_app.search.filling import IndexFiller
-from sessions_app.search.index import IndexReader, IndexUnavailable, SearchIndex
+from sessions_app.search.index import SearchIndex
+from sessions_app.search.reader import IndexReader
 from sessions_app.search.scan import Stopped, scan
 from sessions_app.search.source import Source
+from sessions_app.search.standing import IndexUnavailable
 from sessions_app.search.survey import Survey, Surveyor
 from sessions_app.search.wanted import Cursor, Found, IndexState, Results, Wanted
 from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Listing
 
 SCAN_SECONDS = 1.0
-"""How long a search reads sessions; then the page ends."""
+"""A search reads sessions for so long; then its page ends."""
 FEW = 100
 """So many sessions may be missing in an index that counts as ready: those that just changed."""
 

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sessions_app.search.index import IndexReader, Standing
+from sessions_app.search.reader import IndexReader
 from sessions_app.search.source import Source
+from sessions_app.search.standing import Standing
 from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Listing
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What there is to search.
+    """The sessions that can be searched.
 
     Attributes:
         sessions: All sessions by their ids.

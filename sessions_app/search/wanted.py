@@ -57,7 +57,7 @@ def read_cursor(text: str) -> Cursor:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched.
+    """A search: words, and the messages in which they are looked for.
 
     Attributes:
         query: What is looked for.

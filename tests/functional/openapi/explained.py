@@ -76,6 +76,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"takes no |may have \d+ attachments", "the model, and the configuration"),
     ("VALIDATION_ERROR", r"content must not be blank", "whether something is attached"),
     ("VALIDATION_ERROR", r"next_cursor of a page", "which pages there were"),
+    ("VALIDATION_ERROR", r"must be a date or a time", "a parameter may be one or the other"),
     ("VALIDATION_ERROR", r"bytes of JSON; this has", "the bytes of an object"),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]

@@ -1,0 +1,58 @@
+"""Builds the search in sessions, with the first search."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mochi_project.configuration.config import MochiSettings
+from sessions_app.store.repository import SessionReader
+
+if TYPE_CHECKING:  # who does not search imports no SQLite
+    from sessions_app.search.service import SessionSearch
+
+
+def index_path(settings: MochiSettings) -> Path:
+    """Return where the index of the search is; it may be deleted."""
+    return settings.resolved_state_dir / "search.sqlite3"
+
+
+def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
+    """Build the search in the sessions of a repository; opens nothing."""
+    from sessions_app.search.filling import IndexFiller  # noqa: PLC0415
+    from sessions_app.search.index import SearchIndex  # noqa: PLC0415
+    from sessions_app.search.service import SessionSearch  # noqa: PLC0415
+    from sessions_app.search.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
+    from sessions_app.search.survey import Surveyor  # noqa: PLC0415
+    from sessions_app.store.locks import FileLocks  # noqa: PLC0415
+
+    source = (
+        SessionsInFiles(reader, settings.resolved_sessions_dir)
+        if settings.sessions_url is None
+        else StoredSessions(reader)
+    )
+    index = SearchIndex(index_path(settings))
+    surveyor = Surveyor(source)
+    filler = IndexFiller(source, index, FileLocks(settings.resolved_state_dir), surveyor)
+    return SessionSearch(source, index, filler, surveyor)
+
+
+class SearchWhenUsed:
+    """Holds the search of a process from its first use on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._search: SessionSearch | None = None
+
+    def get(self, build: Callable[[], "SessionSearch"]) -> "SessionSearch":
+        """Return the search, built if this is its first use."""
+        with self._lock:
+            if self._search is None:
+                self._search = build()
+            return self._search
+
+    def close(self) -> None:
+        """End the search, if it was used."""
+        with self._lock:
+            if self._search is not None:
+                self._search.close()

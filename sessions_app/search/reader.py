@@ -1,0 +1,115 @@
+"""Reads an index, at one moment."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sessions_app.search.entries import Entry
+from sessions_app.search.rows import row_at
+from sessions_app.search.standing import standing_of
+from sessions_app.search.wanted import Cursor, Wanted
+
+COUNTED = 1_000
+"""So many results are counted; beyond that their number is estimated."""
+
+_LAST_ROW = (1 << 63) - 1
+_TABLES = "FROM words CROSS JOIN entries ON entries.row = words.rowid"  # in this order
+
+
+class IndexReader:
+    """The index at one moment."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.standing = standing_of(connection)
+
+    def stamps(self, since: int = 0) -> dict[str, str]:
+        """Return the stamps of the sessions that are in it, by their ids.
+
+        Args:
+            since: Only of those that were put in after so many changes.
+        """
+        return dict(
+            self._connection.execute("SELECT id, stamp FROM sessions WHERE change > ?", (since,))
+        )
+
+    def found(self, wanted: Wanted) -> Iterator[tuple[int, str, Entry]]:
+        """Yield what is found behind the cursor, in order: row, session and entry."""
+        condition, values = _condition(wanted)
+        values["before"] = self._row_of(wanted.cursor)
+        for row, session_id, first_row, *columns in self._connection.execute(
+            "SELECT entries.row, sessions.id, sessions.first_row, entries.message_index, "
+            "entries.message_id, entries.role, entries.model, entries.timestamp, entries.text "
+            f"{_TABLES} CROSS JOIN sessions ON sessions.key = entries.session "
+            f"WHERE {condition} AND words.rowid < :before ORDER BY words.rowid DESC",
+            values,
+        ):
+            index, message_id, role, model, timestamp, text = columns
+            yield (
+                row,
+                session_id,
+                Entry(
+                    place=row - first_row,
+                    message_index=index,
+                    message_id=message_id,
+                    role=role,
+                    model=model,
+                    timestamp=timestamp,
+                    text=text,
+                ),
+            )
+
+    def count(self, wanted: Wanted) -> int:
+        """Return how many there are on all pages; beyond a limit it is estimated."""
+        condition, values = _condition(wanted)
+        count, last = self._one(
+            f"SELECT count(*), min(row) FROM (SELECT entries.row {_TABLES} "  # noqa: S608 - ours
+            f"WHERE {condition} ORDER BY words.rowid DESC LIMIT {COUNTED})",
+            values,
+        )
+        if count < COUNTED:
+            return int(count)
+        total, looked_at = self._one(
+            "SELECT sum(entries), sum(CASE WHEN last_row >= :last THEN entries END) FROM sessions",
+            {"last": last},
+        )
+        return max(count, count * total // max(looked_at, 1))
+
+    def _row_of(self, cursor: Cursor | None) -> int:
+        """Return the row before which the results stand that come after the cursor."""
+        if cursor is None:
+            return _LAST_ROW
+        if cursor.index == self.standing.generation:
+            return cursor.row
+        known = self._connection.execute(
+            "SELECT first_row, last_row FROM sessions WHERE id = ? AND updated_at = ?",
+            (cursor.session_id, cursor.updated_at),
+        ).fetchone()
+        if known is None:
+            return row_at(cursor.updated_at)
+        first, last = known
+        return int(min(first + cursor.place, last + 1))
+
+    def _one(self, statement: str, values: Mapping[str, Any]) -> tuple[int, ...]:
+        row: tuple[int, ...] = self._connection.execute(statement, values).fetchone()
+        return row
+
+
+def _condition(wanted: Wanted) -> tuple[str, dict[str, Any]]:
+    """Return what entries must be, as ``Wanted.takes`` has it, and the values for it."""
+    conditions = ["words MATCH :words"]
+    conditions.append("role != 'system'" if wanted.role is None else "role = :role")
+    if wanted.model is not None:
+        conditions.append("entries.model = :model")
+    if wanted.since is not None:
+        conditions.append("timestamp >= :since")
+    if wanted.until is not None:
+        conditions.append("timestamp < :until")
+    values = {
+        "words": wanted.query.expression(),
+        "role": wanted.role,
+        "model": wanted.model,
+        "since": wanted.since,
+        "until": wanted.until,
+    }
+    return " AND ".join(conditions), values

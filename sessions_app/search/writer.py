@@ -1,0 +1,115 @@
+"""Changes an index, in transactions."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from sessions_app.search.entries import Entry
+from sessions_app.search.rows import row_at
+from sessions_app.search.standing import standing_of
+from sessions_app.search.words import words_of
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A session that shall be found, with all that can be found of it."""
+
+    session_id: str
+    stamp: str
+    updated_at: str
+    entries: Iterable[Entry]
+
+
+class IndexWriter:
+    """Changes the index, in transactions."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.standing = standing_of(connection)
+
+    def put(self, sessions: Iterable[SessionRow]) -> int:
+        """Put sessions in, in place of what is there of them; return how many."""
+        with self._transaction():
+            return sum(1 for session in sessions if self._put(session))
+
+    def take_out(self, session_ids: Iterable[str]) -> None:
+        """Take sessions out."""
+        with self._transaction():
+            for session_id in session_ids:
+                self._take_out(session_id)
+            self._connection.execute("UPDATE meta SET removals = removals + 1")
+
+    def _put(self, session: SessionRow) -> bool:
+        self._take_out(session.session_id)
+        entries = list(session.entries)
+        first = self._free_rows(session.updated_at, entries[-1].place + 1 if entries else 1)
+        last = first + (entries[-1].place if entries else 0)
+        execute = self._connection.execute
+        execute("UPDATE meta SET changes = changes + 1")
+        key = execute(
+            "INSERT INTO sessions (id, stamp, updated_at, first_row, last_row, entries, change) "
+            "VALUES (?, ?, ?, ?, ?, ?, (SELECT changes FROM meta))",
+            (session.session_id, session.stamp, session.updated_at, first, last, len(entries)),
+        ).lastrowid
+        for entry in entries:
+            row = first + entry.place
+            execute(
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(row, key, entry.role, entry.timestamp, entry.model),
+                    *(entry.message_index, entry.message_id, entry.text),
+                ),
+            )
+            execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row, _indexed(entry.text)))
+        return True
+
+    def _take_out(self, session_id: str) -> None:
+        execute = self._connection.execute
+        known = execute(
+            "SELECT first_row, last_row FROM sessions WHERE id = ?", (session_id,)
+        ).fetchone()
+        if known is None:
+            return
+        for row, text in execute(
+            "SELECT row, text FROM entries WHERE row BETWEEN ? AND ?", known
+        ).fetchall():
+            # A table without texts must be told which words go.
+            execute(
+                "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)",
+                (row, _indexed(text)),
+            )
+        execute("DELETE FROM entries WHERE row BETWEEN ? AND ?", known)
+        execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+    def _free_rows(self, updated_at: str, count: int) -> int:
+        """Return where so many free rows begin, at the time of the session or soon after it."""
+        execute = self._connection.execute
+        (last,) = execute(
+            "SELECT max(last_row) FROM sessions WHERE updated_at = ?", (updated_at,)
+        ).fetchone()
+        first = max(row_at(updated_at), -1 if last is None else last + 1)
+        while True:
+            # Blocks don't overlap: only the last one that begins before the end can be in the way.
+            known = execute(
+                "SELECT last_row FROM sessions WHERE first_row < ? ORDER BY first_row DESC LIMIT 1",
+                (first + count,),
+            ).fetchone()
+            if known is None or known[0] < first:
+                return int(first)
+            first = known[0] + 1
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            with suppress(sqlite3.Error):  # it was rolled back already
+                self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+
+def _indexed(text: str) -> str:
+    return " ".join(words_of(text))
