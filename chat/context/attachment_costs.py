@@ -35,21 +35,23 @@ MEBIBYTE = 1 << 20
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that a vendor takes in one request: a longer one is refused whatever it says.
+    """The most that a vendor takes: a request with more is refused whatever it says.
 
     Attributes:
-        files: How many images and PDFs; None where no limit is known.
+        files: How many images and PDFs in one request; None where no limit is known.
         size: Their bytes in all, before base64 makes a third more of them.
+        side: Pixels of the longer side of an image.
     """
 
     files: int | None = None
     size: int | None = None
+    side: int | None = None
 
 
 NO_LIMITS = Limits()
 LIMITS: Mapping[str, Limits] = MappingProxyType(
     {
-        "anthropic": Limits(files=100, size=22 * MEBIBYTE),  # of 32 MB
+        "anthropic": Limits(files=100, size=22 * MEBIBYTE, side=8000),  # of 32 MB
         "google": Limits(size=14 * MEBIBYTE),  # of 20 MB
         "openai": Limits(files=500, size=36 * MEBIBYTE),  # of 50 MB
     }
@@ -77,6 +79,15 @@ class AttachmentRules(msgspec.Struct, frozen=True, kw_only=True):
     def limits(self) -> Limits:
         """The vendor's limits."""
         return LIMITS.get(self.vendor, NO_LIMITS)
+
+    def takes_file(self, attachment: Attachment) -> bool:
+        """Return whether the model takes an image or a file: its type, and its size in pixels."""
+        return self.takes(attachment.media_type) and not self.is_too_wide(attachment)
+
+    def is_too_wide(self, attachment: Attachment) -> bool:
+        """Return whether a side of an image is longer than the vendor takes."""
+        side = self.limits.side
+        return side is not None and max(attachment.width or 0, attachment.height or 0) > side
 
 
 TAKES_EVERYTHING = AttachmentRules()

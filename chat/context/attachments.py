@@ -94,7 +94,7 @@ def _files(message: Message) -> Iterator[Attachment]:
 def _mentioning(message: Message, rules: AttachmentRules, *, whole: bool) -> Message:
     if not isinstance(message, UserMessage | ToolMessage):
         return message
-    gone = [each for each in _files(message) if whole or not rules.takes(each.media_type)]
+    gone = [each for each in _files(message) if whole or not rules.takes_file(each)]
     if not gone:
         return message
     words = "\n".join(mention(each, left_out=True) for each in gone)

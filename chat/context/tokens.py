@@ -223,11 +223,11 @@ def _measurable(messages: Sequence[Message], rules: AttachmentRules) -> int | No
     attached = [message for message in messages if message.attachments]
     if not attached:
         return 0
-    sent = [each for message in attached for each in message.attachments]
-    types = {each.media_type for each in sent if rules.takes(each.media_type)}
-    if PDF in types:
+    files = [each for message in attached for each in message.attachments]
+    sent = [each for each in files if rules.takes_file(each)]
+    if any(each.media_type == PDF for each in sent):
         return None
-    return sum(tokens_of(each, rules.vendor) for each in sent if each.media_type in types)
+    return sum(tokens_of(each, rules.vendor) for each in sent)
 
 
 def _with_files(calibration: Calibration, intervals: Sequence[_Interval]) -> Calibration:

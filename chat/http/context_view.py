@@ -109,7 +109,7 @@ def _attachment(
 ) -> dict[str, Any]:
     """Show an attachment of a message, which is the message as it is sent."""
     is_sent = attachment in message.attachments
-    left_out = "too_long" if rules.takes(attachment.media_type) else "not_taken"
+    left_out = "too_long" if rules.takes_file(attachment) else "not_taken"
     if attachment.media_type == TEXT:
         tokens = calibration.correct(estimate_text_file(attachment))
     else:

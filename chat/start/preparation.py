@@ -14,6 +14,7 @@ from chat.context.plan import ContextPlan
 from chat.context.strategy import DEFAULT_STRATEGY, strategy_of
 from chat.context.window import WindowChoice, choose_window, model_changed
 from chat.errors import NothingToContinue
+from chat.start.accepted_files import require_takes
 from chat.start.offered_tools import first_call, offered_tools
 from chat.start.turn_request import TurnRequest
 from chat.summaries.prompt import bare_name
@@ -23,12 +24,10 @@ from chat.turn.job import TurnJob
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelNotFound, ThinkingNotSupported
 from models_app.language_model import ModelInfo, Think
-from sessions_app.attachments.media_type import PDF
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
-    AssistantMessage,
     Attachment,
     Message,
     ToolCall,
@@ -314,32 +313,6 @@ def user_message(content: str, attachments: tuple[Attachment, ...] = ()) -> User
         message_id=new_message_id(),
         timestamp=utc_now(),
     )
-
-
-def require_takes(info: ModelInfo | None, messages: Sequence[Message]) -> None:
-    """Refuse images and files that a model is known not to take, before they are saved.
-
-    Those before the last answer are of a history that comes whole: they are mentioned to the model.
-
-    Raises:
-        ValidationFailed: ``details`` name the model and the type.
-    """
-    if info is None:
-        return
-    answers = [at for at, each in enumerate(messages) if isinstance(each, AssistantMessage)]
-    for message in messages[answers[-1] + 1 if answers else 0 :]:
-        if not isinstance(message, UserMessage):
-            continue
-        for attachment in message.attachments:
-            if not info.takes(attachment.media_type):
-                raise ValidationFailed(
-                    f"Model '{info.name}' takes no {attachment.media_type} "
-                    f"({attachment.name}). Choose a model that does"
-                    + ("." if attachment.media_type == PDF else ": one with `vision`."),
-                    field="attachments",
-                    model=info.name,
-                    media_type=attachment.media_type,
-                )
 
 
 def given_up_result(call: ToolCall) -> ToolMessage:

@@ -73,6 +73,14 @@ def test_a_model_of_openrouter_counts_like_its_vendors():
     assert vendor("ollama", "qwen3-vl:8b") == "ollama"
 
 
+def test_an_image_that_its_vendor_finds_too_wide_is_not_taken():
+    anthropic = AttachmentRules(vendor="anthropic")
+    assert anthropic.takes_file(image(width=8000, height=8000))
+    assert not anthropic.takes_file(image(width=8001, height=1))
+    assert not anthropic.takes_file(image(width=1, height=8001))
+    assert AttachmentRules().takes_file(image(width=8001, height=1))
+
+
 def test_what_is_not_known_takes_everything_and_has_no_limits():
     rules = AttachmentRules()
     assert rules.takes("image/heic")

@@ -90,6 +90,15 @@ def test_a_pdf_is_mentioned_to_a_model_that_takes_images_only():
     assert names_of([sent]) == ["cat.png"]
 
 
+def test_an_image_that_a_vendor_finds_too_wide_is_mentioned_and_the_others_are_sent():
+    messages = [asked(1, image("wall.png", width=9000), image()), answered(1), asked(2)]
+
+    first, *_ = plan(messages, rules=AttachmentRules(vendor="anthropic")).messages
+
+    assert first.content.endswith("[image wall.png left out]")
+    assert names_of([first]) == ["cat.png"]
+
+
 def test_images_of_results_are_mentioned_too():
     calls = (ToolCall(id="c", name="look", arguments={}),)
     messages = [asked(1), answered(1, "", tool_calls=calls), result(1, image())]

@@ -1,0 +1,56 @@
+"""What a model does not take is refused before it is saved, in words that help."""
+
+import pytest
+
+from chat.start.accepted_files import require_takes
+from models_app.language_model import ModelInfo
+from sessions_app.errors import ValidationFailed
+from sessions_app.messages import Attachment, Message, ToolMessage
+from tests.unit.chat.context.pictures import answered, asked, image, pdf, text
+
+CLAUDE = ModelInfo(name="anthropic:claude", size_mb=0, provider="anthropic")
+BLIND = ModelInfo(name="llama3:8b", size_mb=0, capabilities=("completion",))
+SEEING = ModelInfo(name="llava:7b", size_mb=0, capabilities=("completion", "vision"))
+
+
+@pytest.mark.parametrize(
+    ("info", "attachment", "said"),
+    [
+        (BLIND, image(), "takes no image/png (cat.png). Choose a model that does: one with"),
+        (SEEING, pdf(), "takes no application/pdf (report.pdf). Choose a model that does."),
+        (CLAUDE, image(width=9000, height=5), "up to 8,000 pixels a side, and cat.png has 9,000"),
+    ],
+)
+def test_what_a_model_does_not_take_is_named_with_what_to_do(
+    info: ModelInfo, attachment: Attachment, said: str
+) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        require_takes(info, [asked(1, text(), attachment)])
+    assert said in refused.value.message
+    assert refused.value.details == {
+        "field": "attachments",
+        "model": info.name,
+        "media_type": attachment.media_type,
+    }
+
+
+@pytest.mark.parametrize(
+    ("info", "messages"),
+    [
+        (None, [asked(1, image(), pdf())]),
+        (BLIND, [asked(1, text())]),
+        (BLIND, [asked(1, image()), answered(1), asked(2)]),
+        (CLAUDE, [asked(1, image(), pdf())]),
+        (
+            BLIND,
+            [
+                ToolMessage(content="", message_id="1", timestamp="t", attachments=(image(),)),
+                asked(1),
+            ],
+        ),
+    ],
+)
+def test_what_it_takes_and_what_is_of_a_history_passes(
+    info: ModelInfo | None, messages: list[Message]
+) -> None:
+    require_takes(info, messages)
