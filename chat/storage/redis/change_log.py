@@ -7,6 +7,7 @@ there.
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 MOST_CHANGES = 20_000
 LISTENED_MS = 600_000
+MEND_SECONDS = 1.0
+"""After which pause Redis is asked again, where it was away: nobody's change waits for it twice."""
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}", re.ASCII)
 
 _OPEN = """
@@ -42,10 +45,15 @@ class RedisChangeLog:
         self._hub = hub
         self._key = connection.key("changes")
         self._lock = threading.Lock()
+        self._has_gap = False
+        self._mend_at = 0.0
         self._followers: dict[object, Callable[[], object]] = {}
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
         """Add a change, after it was made; one question to Redis where nobody listens."""
+        if self._has_gap:  # which is told instead
+            self._mend()
+            return
         fields: Any = {"k": kind, "s": session_id, "t": turn_id}
         try:
             with self._connection.translated():
@@ -53,13 +61,11 @@ class RedisChangeLog:
                     self._key, fields, maxlen=MOST_CHANGES, approximate=True, nomkstream=True
                 )
         except StorageError:
-            logger.warning("the log of changes was not told of one", exc_info=True)
-            return
-        with self._lock:
-            followers = tuple(self._followers.values())
-        for changed in followers:
-            with suppress(RuntimeError):  # its event loop was closed just now
-                changed()
+            logger.warning("the log of changes was not told of one, and is begun anew later")
+            self._mend_at = time.monotonic() + MEND_SECONDS
+            self._has_gap = True
+        else:
+            self._tell()
 
     def open(self) -> str:
         """Say that somebody listens, for ten minutes; return the id of the newest change.
@@ -67,6 +73,7 @@ class RedisChangeLog:
         Raises:
             StorageUnavailable: Redis is away.
         """
+        self._mend()
         with self._connection.translated():
             newest: Any = self._connection.script(_OPEN)(keys=[self._key], args=[LISTENED_MS])
         return str(newest.decode("ascii"))
@@ -107,7 +114,31 @@ class RedisChangeLog:
         return [_change(entry_id, fields) for entry_id, fields in entries]
 
     def sweep(self) -> None:
-        """Do nothing: the stream ends by itself."""
+        """Tell of changes that could not be noted; the stream ends by itself."""
+        self._mend()
+
+    def _mend(self) -> None:
+        """Give a log up that lacks changes, once Redis is there: whoever reads it begins anew."""
+        with self._lock:
+            if not self._has_gap or time.monotonic() < self._mend_at:
+                return
+            # Before the log is gone: what is noted from here on is in the next one, if there is.
+            self._has_gap = False
+            self._mend_at = time.monotonic() + MEND_SECONDS
+        try:
+            with self._connection.translated():
+                self._connection.client.delete(self._key)
+        except StorageError:
+            self._has_gap = True
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        with self._lock:
+            followers = tuple(self._followers.values())
+        for changed in followers:
+            with suppress(RuntimeError):  # its event loop was closed just now
+                changed()
 
 
 def _change(entry_id: bytes, fields: Any) -> Change:
