@@ -1,12 +1,16 @@
 """Says what goes on in each session: a turn, a question to a person, a summary that is due."""
 
+import logging
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from chat.approvals.waiting import Questions, WaitingSessions
+from sessions_app.errors import StorageUnavailable
 from sessions_app.list_query import State
 from sessions_app.session import SessionMetadata
 from sessions_app.store.repository import Claim, SessionRepository
+
+logger = logging.getLogger(__name__)
 
 Asked = Mapping[str, Questions]
 
@@ -43,6 +47,9 @@ class States:
 class StateReader:
     """Reads the states of sessions, of turns in any process. All calls block.
 
+    Sessions can be read while what is known of turns is out of reach (Redis). Their states are then
+    those that were read last.
+
     Args:
         repository: The sessions and their claims.
         waiting: The sessions that ask something.
@@ -51,11 +58,16 @@ class StateReader:
     def __init__(self, repository: SessionRepository, waiting: WaitingSessions) -> None:
         self._repository = repository
         self._waiting = waiting
+        self._last = States(frozenset(), {}, waiting)
 
     def all(self) -> States:
         """Return the states of all sessions, for little: claims and questions are few."""
-        running = {claim.session_id for claim in self._repository.claims() if claim.alive}
-        return States(running, self._waiting.all(), self._waiting)
+        try:
+            running = {claim.session_id for claim in self._repository.claims() if claim.alive}
+            self._last = States(running, self._waiting.all(), self._waiting)
+        except StorageUnavailable:
+            logger.warning("what is known of turns is out of reach")
+        return self._last
 
     def of(self, metadata: SessionMetadata) -> State:
         """Return the state of one session.
@@ -63,7 +75,11 @@ class StateReader:
         Raises:
             SessionNotFound: It is gone.
         """
-        return self._state(metadata, self._repository.claim_of(metadata.session_id))
+        try:
+            return self._state(metadata, self._repository.claim_of(metadata.session_id))
+        except StorageUnavailable:
+            logger.warning("what is known of turns is out of reach")
+            return self._last.of(metadata)
 
     def look(self, session_id: str) -> tuple[SessionMetadata, State]:
         """Return what lists say of a session, and its state.

@@ -7,6 +7,7 @@ import pytest
 from chat.activity.states import StateReader
 from chat.approvals.confirmation import Confirmation
 from chat.approvals.store import ConfirmationStore
+from sessions_app.errors import StorageUnavailable
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import ToolCall, UserMessage
 from sessions_app.service import SessionManager
@@ -117,3 +118,23 @@ def test_a_question_that_was_edited_away_waits_no_more(
     assert state_of(session) == "awaiting_approval"
     manager.change(session.session_id, lambda found: with_messages(found, [], now=utc_now()))
     assert state_of(session) == "idle"
+
+
+def test_sessions_have_the_states_that_were_read_last_while_turns_are_out_of_reach(
+    manager: SessionManager,
+    states: StateReader,
+    questions: ConfirmationStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy, other = made(manager), made(manager)
+    claim(manager, busy)
+    states.all()
+
+    def is_away(*_: Any) -> Any:
+        raise StorageUnavailable("away")
+
+    monkeypatch.setattr(questions, "stamps", is_away)
+    monkeypatch.setattr(questions, "pending", is_away)
+    for session, state in ((busy, "running"), (other, "idle")):
+        metadata = manager.get(session.session_id).metadata
+        assert states.all().of(metadata) == states.of(metadata) == state
