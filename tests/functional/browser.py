@@ -105,7 +105,9 @@ async def tab_of(profile: Path) -> AsyncIterator[Tab]:
             await asyncio.sleep(0.05)
     port, path = (await asyncio.to_thread(_text_of, port_file)).split("\n")[:2]
     async with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as whole:
-        target = (await Tab(whole).call("Target.createTarget", url="about:blank"))["targetId"]
+        # In a window of its own: timers of hidden tabs are slow, and nothing is drawn in them.
+        made = await Tab(whole).call("Target.createTarget", url="about:blank", newWindow=True)
+        target = made["targetId"]
         page_url = f"ws://127.0.0.1:{port}/devtools/page/{target}"
         async with connect(page_url, max_size=None, proxy=None) as connection:
             page = Tab(connection)

@@ -29,9 +29,10 @@ const press = (label, within = document) =>
 const say = async (text) => {
   await ready();
   await idle();
+  const said = all("#messages article.user").length;
   $("message").value = text;
   $("composer").requestSubmit();
-  await until(() => !$("stop").hidden || $("alert").textContent);
+  await until(() => all("#messages article.user").length > said || $("alert").textContent);
 };
 const answers = () => all("#messages article.assistant .text").map((each) => each.innerText.trim());
 """
