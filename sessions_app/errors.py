@@ -4,6 +4,7 @@ The tree (every app's ``errors.py`` hangs its own branch under ``MochiError``)::
 
     MochiError
       * ValidationFailed          VALIDATION_ERROR
+      * ImportRunning             IMPORT_RUNNING (retryable)
       + StorageError
         * StorageFull             STORAGE_FULL (retryable)
         * StorageReadOnly         STORAGE_READ_ONLY (retryable)
@@ -73,6 +74,16 @@ class AttachmentTooLarge(MochiError):
             f"The attachment is larger than {max_bytes:,} bytes (MOCHI_MAX_ATTACHMENT_BYTES).",
             max_bytes=max_bytes,
         )
+
+
+class ImportRunning(MochiError):
+    """Another file is being imported by this process; its client waits for the answer."""
+
+    code = "IMPORT_RUNNING"
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("Another import is running. Try again when it is done.")
 
 
 class StorageError(MochiError):

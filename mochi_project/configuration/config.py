@@ -203,6 +203,9 @@ class MochiSettings(BaseModel):
     max_attachment_bytes: int = Field(
         20 * 1_048_576, ge=1024, description="Largest image or file of a message, in bytes"
     )
+    max_import_bytes: int = Field(
+        128 * 1_048_576, ge=1024, description="Largest file of `POST /import`, in bytes"
+    )
     max_attachments: int = Field(
         20, ge=0, le=100, description="How many images and files a message may have"
     )

@@ -71,6 +71,7 @@ class SettingArguments(TypedDict, total=False):
     max_body_bytes: int
     max_history_bytes: int
     max_attachment_bytes: int
+    max_import_bytes: int
     max_attachments: int
     fetch_images: bool
     api_token: str | SecretStr

@@ -37,9 +37,13 @@ TOKEN_FREE_PATHS = chat_page.PATHS | {
     "/api/v1/docs",
     "/api/v1/openapi.json",
 }
-UPLOAD_PATH = "/api/v1/attachments"
 HISTORY_PATHS = frozenset({"/api/v1/ui/chat"})
 """Routes of our own to which clients send whole conversations, as to those below ``/v1``."""
+UPLOADS = {
+    "/api/v1/attachments": "MOCHI_MAX_ATTACHMENT_BYTES",
+    "/api/v1/import": "MOCHI_MAX_IMPORT_BYTES",
+}
+"""The paths whose bodies are handed on while they arrive, and the settings that bound them."""
 FORM_BYTES = 64 * 1024
 """Of a form around an upload: its headers and fields."""
 TOKEN_FREE_PREFIX = "/api/v1/docs/static/"  # noqa: S105 - a path
@@ -110,7 +114,10 @@ class Guard:
             deadline=body_deadline,
             variable="MOCHI_MAX_HISTORY_BYTES",
         )
-        self._max_upload = settings.max_attachment_bytes + FORM_BYTES
+        largest = (settings.max_attachment_bytes, settings.max_import_bytes)
+        self._max_upload = {
+            path: size + FORM_BYTES for path, size in zip(UPLOADS, largest, strict=True)
+        }
         self._body_deadline = body_deadline
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._root_path = RootPath(settings.root_path, self._proxies)
@@ -147,7 +154,7 @@ class Guard:
                     return
                 extra = (*extra, *cors.response_headers(origin))
             self._check_token(scope, path, head)
-            if has_body or (path == UPLOAD_PATH and scope["method"] == "POST"):
+            if has_body or (path in UPLOADS and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, path, receive, head)
         except Refused as refusal:
             logger.info("refused (%s): %s", refusal.code, refusal.message)
@@ -176,9 +183,13 @@ class Guard:
             Refused: The body may not come in.
             ClientLeft: The client left before the body was complete.
         """
-        if path == UPLOAD_PATH:  # whatever the method: its view, or that there is none, says so
+        if path in UPLOADS:  # whatever the method: its view, or that there is none, says so
             body = StreamedBody(
-                receive, head, max_bytes=self._max_upload, silence_seconds=self._body_deadline
+                receive,
+                head,
+                max_bytes=self._max_upload[path],
+                silence_seconds=self._body_deadline,
+                variable=UPLOADS[path],
             )
             return body.noted_in(scope), body.receive
         noted = {**scope}

@@ -23,6 +23,7 @@ class StreamedBody:
         head: The request's headers about it, by their names.
         max_bytes: The largest body that is taken.
         silence_seconds: How long a client may send nothing.
+        variable: The setting that bounds it.
 
     Raises:
         Refused: Its headers say that it may not come in.
@@ -35,7 +36,9 @@ class StreamedBody:
         *,
         max_bytes: int,
         silence_seconds: float,
+        variable: str = "MOCHI_MAX_ATTACHMENT_BYTES",
     ) -> None:
+        self._variable = variable
         check_encoding(head)
         length = head.get(b"content-length", b"")
         if length and not length.isdigit():
@@ -135,6 +138,6 @@ class StreamedBody:
     def _too_large(self) -> Refused:
         return Refused(
             "PAYLOAD_TOO_LARGE",
-            messages.body_too_large(self._max_bytes, "MOCHI_MAX_ATTACHMENT_BYTES"),
+            messages.body_too_large(self._max_bytes, self._variable),
             max_bytes=self._max_bytes,
         )

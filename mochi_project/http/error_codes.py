@@ -42,6 +42,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("(POST|PATCH) /api/v1/sessions(/{session_id})?$", f"SESSION_EXISTS {_SETTINGS}"),
     ("GET .*{attachment_id}", "ATTACHMENT_NOT_FOUND"),
     ("/attachments$", "ATTACHMENT_TOO_LARGE"),
+    ("^POST .*/import$", "VALIDATION_ERROR IMPORT_RUNNING"),
     ("GET .*/(sessions|chats|messages|context|export|{session_id})$", "TOO_MANY_LARGE_ANSWERS"),
     ("{agent_name}", "AGENT_NOT_FOUND"),
     ("{tool_name}", "TOOL_NOT_FOUND"),
@@ -112,6 +113,7 @@ _MESSAGES: dict[str, str] = {
     "TOO_MANY_TURNS": "This worker runs as many turns as it may.",
     "TOO_MANY_LARGE_ANSWERS": "Four large answers are being sent already.",
     "TOO_MANY_LARGE_BODIES": "Four large bodies are being read already.",
+    "IMPORT_RUNNING": "Another import is running. Try again when it is done.",
     "STORAGE_FULL": "The disk is full.",
     "STORAGE_READ_ONLY": "The data directory is read-only.",
     "STORAGE_UNAVAILABLE": "The store can't be reached just now.",
@@ -128,7 +130,7 @@ _RETRYABLE = frozenset(
         *("SESSION_BUSY", "OLLAMA_UNREACHABLE", "RATE_LIMITED", "NETWORK_ERROR", "EMPTY_ANSWER"),
         *("TOO_MANY_TURNS", "TOO_MANY_LARGE_ANSWERS", "TOO_MANY_LARGE_BODIES", "SHUTTING_DOWN"),
         *("STORAGE_FULL", "STORAGE_READ_ONLY", "STORAGE_UNAVAILABLE", "SERVICE_UNAVAILABLE"),
-        "TURN_INTERRUPTED",
+        *("TURN_INTERRUPTED", "IMPORT_RUNNING"),
     }
 )
 

@@ -13,7 +13,7 @@ from mochi_project.wiring.services import Services
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.entries import Problem
-from sessions_app.transfer.formats.recognition import SOURCES
+from sessions_app.transfer.formats.sources import SOURCES
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
 from sessions_app.transfer.opening import open_import
 from sessions_app.transfer.report import ImportSummary

@@ -1,19 +1,26 @@
-"""Serves exports: of a session as JSON, Markdown or a zip file, and of all of them."""
+"""Serves exports of a session and of all of them, and imports."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Query, Router
 
+from mochi_project.guard.refusal import Refused
+from mochi_project.guard.request_body import ClientLeft
+from mochi_project.http.arriving_file import UPLOAD, ArrivingFile, refusal
 from mochi_project.memory.large_answers import LARGE_BYTES, Place
 from mochi_project.wiring.services import Services, get_services
 from sessions_app.export import to_markdown
 from sessions_app.format.message_format import size_of_message
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.session import Session
+from sessions_app.http.import_schemas import ImportOut
+from sessions_app.session import MODEL_NAME_LENGTH, Session
 from sessions_app.transfer.exporting import AllExport, AllFormat
+from sessions_app.transfer.formats.sources import Source
+from sessions_app.transfer.uploaded import UploadedImport
 from sessions_app.transfer.writing import SessionExport, session_pieces
 
 router = Router(tags=["sessions"])
@@ -134,6 +141,60 @@ async def export_sessions(
     if export.warning:
         response["x-mochi-warning"] = export.warning
     return response
+
+
+@router.post(
+    "/import",
+    response={200: ImportOut, (400, 408, 413, 422, 500, 503, 507): ENVELOPE},
+    openapi_extra=UPLOAD,
+    summary="Import sessions",
+    description=(
+        "A file that this server exported, or another program: the bytes themselves, or a form "
+        "with one file. The answer comes when all is taken in; doing it again makes nothing twice. "
+        "One at a time in each process: 503 `IMPORT_RUNNING` for others. Files above "
+        "`MOCHI_MAX_IMPORT_BYTES` are for `mochi-server sessions import`."
+    ),
+    operation_id="import_sessions",
+)
+async def import_sessions(
+    request: HttpRequest,
+    source: Annotated[Source, Query(description="The program that wrote it")] = "auto",
+    branches: Annotated[
+        bool, Query(description="Also the branches that are not shown, as forks")
+    ] = False,
+    model: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=MODEL_NAME_LENGTH,
+            description="The model of all sessions, whatever the file says",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, Query(description="Write nothing, say what would be")] = False,
+) -> Mapping[str, Any] | HttpResponse:
+    """Take in a file of sessions, or of conversations of another program."""
+    services = get_services()
+    file = ArrivingFile(request)
+    work = UploadedImport(
+        sessions=services.sessions,
+        attachments=services.attachments,
+        folder=lambda: services.settings.resolved_state_dir,
+        max_bytes=services.settings.max_import_bytes,
+        source=source,
+        all_branches=branches,
+        model=(model or "").strip() or None,
+        default_model=services.settings.default_model,
+        dry_run=dry_run,
+    )
+    try:
+        async with aclosing(file.pieces()) as pieces:
+            summary = await work.run(pieces)
+    except Exception as error:
+        await file.drain()
+        if isinstance(error, Refused | ClientLeft):
+            return refusal(error)
+        raise
+    return summary.as_json()
 
 
 def _begin(services: Services, session: Session, wanted: Format) -> tuple[Iterator[bytes], str]:

@@ -26,6 +26,7 @@ class AllExport:
         sessions: Where they are.
         store: Where their attachments are.
         archived: Only those that are archived, or are not; None for both.
+        anew: Whether to look first for what others put in, also where that takes long.
 
     Attributes:
         session_ids: The sessions.
@@ -34,10 +35,17 @@ class AllExport:
     """
 
     def __init__(
-        self, sessions: SessionManager, store: AttachmentStore, *, archived: bool | None = None
+        self,
+        sessions: SessionManager,
+        store: AttachmentStore,
+        *,
+        archived: bool | None = None,
+        anew: bool = False,
     ) -> None:
         self._sessions = sessions
         self._store = store
+        if anew:
+            sessions.repository.list(anew=True)
         page = sessions.list(archived=archived)
         self.session_ids: Sequence[str] = [each.session_id for each in page.sessions]
         self.unreadable = len(page.unreadable)

@@ -37,7 +37,8 @@ from sessions_app.transfer.formats.conversation import (
     ImportedConversation,
     UnusableEntry,
 )
-from sessions_app.transfer.formats.recognition import Source, parse
+from sessions_app.transfer.formats.recognition import parse
+from sessions_app.transfer.formats.sources import Source
 from sessions_app.transfer.taking import (
     NoAttachments,
     Outcome,

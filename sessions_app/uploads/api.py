@@ -1,22 +1,18 @@
 """Serves the ``/attachments`` routes: uploads as they arrive, downloads in pieces."""
 
-import asyncio
 import re
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
-import orjson
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Query, Router, Status
 
-from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.refusal import Refused
 from mochi_project.guard.request_body import ClientLeft
-from mochi_project.guard.streamed_body import StreamedBody
+from mochi_project.http.arriving_file import FILE, UPLOAD, ArrivingFile, problem, refusal
 from mochi_project.wiring.services import get_services
 from sessions_app.attachments.media_type import HEIC, IMAGES, MEDIA_TYPES, TEXT
 from sessions_app.attachments.names import checked_name
@@ -25,33 +21,12 @@ from sessions_app.http.error_schemas import ENVELOPE
 from sessions_app.http.schemas import AttachmentOut
 from sessions_app.messages import Attachment
 
-if TYPE_CHECKING:
-    from sessions_app.uploads.form_file import FormFile
-
 router = Router(tags=["attachments"])
 
-MULTIPART = "multipart/form-data"
 _SHOWN = IMAGES - {HEIC}
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-_FILE: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}, "example": "..."}
-_UPLOAD: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/octet-stream": _FILE,
-            MULTIPART: {
-                "schema": {
-                    "type": "object",
-                    "properties": {"file": _FILE["schema"]},
-                    "required": ["file"],
-                },
-                "example": {"file": "..."},
-            },
-        },
-    }
-}
 _CONTENTS: dict[str, Any] = {
-    **dict.fromkeys(MEDIA_TYPES, _FILE),
+    **dict.fromkeys(MEDIA_TYPES, FILE),
     TEXT: {"schema": {"type": "string"}, "example": "..."},
 }
 _DOWNLOAD: dict[str, Any] = {
@@ -67,7 +42,7 @@ _DOWNLOAD: dict[str, Any] = {
 @router.post(
     "/attachments",
     response={(200, 201): AttachmentOut, (400, 408, 413, 422, 507): ENVELOPE},
-    openapi_extra=_UPLOAD,
+    openapi_extra=UPLOAD,
     summary="Upload an image or a file",
     description=(
         "The bytes themselves, or a form with one file. Messages refer to the `id` in the answer, "
@@ -82,26 +57,18 @@ async def upload_attachment(
 ) -> Status[Attachment] | HttpResponse:
     """Keep a file while it arrives."""
     service = get_services().attachments
-    body = StreamedBody.of(getattr(request, "scope", {}))
-    arriving = _read_already(request) if body is None else body.pieces()
-    pieces, form = arriving, None
-    content_type = request.headers.get("content-type", "")
+    file = ArrivingFile(request)
     try:
-        if content_type.partition(";")[0].strip().lower() == MULTIPART:
-            form = (await asyncio.to_thread(_form_files))(content_type, arriving)
-            pieces = form.data()
-        async with aclosing(arriving), aclosing(pieces):
+        async with aclosing(file.pieces()) as pieces:
             kept, is_new = await service.receive(pieces, name=None)
     except Exception as error:
-        if body is not None:
-            await body.drain()
+        await file.drain()
         if isinstance(error, Refused) and error.code == "PAYLOAD_TOO_LARGE":
             raise AttachmentTooLarge(service.max_bytes) from error
         if isinstance(error, Refused | ClientLeft):
-            return _refusal(error)
+            return refusal(error)
         raise
-    if name is None and form is not None:
-        name = form.name
+    name = file.name if name is None else name
     named = msgspec.structs.replace(kept, name=checked_name(name, kept.media_type))
     return Status(201 if is_new else 200, named)
 
@@ -150,33 +117,10 @@ async def download_attachment(
     return response
 
 
-def _form_files() -> "type[FormFile]":
-    """Return the reader of forms; its first import takes 8 ms, which no other request needs."""
-    from sessions_app.uploads.form_file import FormFile  # noqa: PLC0415 - see above
-
-    return FormFile
-
-
-def _refusal(error: Refused | ClientLeft) -> HttpResponse:
-    """Return the answer to a body that does not come in."""
-    code, message = "BAD_REQUEST", "The client left in the middle of an upload."
-    if isinstance(error, Refused):
-        code, message = error.code, error.message
-    return _problem(code, message, STATUS_OF_CODE[code])
-
-
 def _out_of_range(size: int) -> HttpResponse:
-    response = _problem("BAD_REQUEST", f"The file has {size:,} bytes, not so many.", 416)
+    response = problem("BAD_REQUEST", f"The file has {size:,} bytes, not so many.", 416)
     response["Content-Range"] = f"bytes */{size}"
     return response
-
-
-def _problem(code: str, message: str, status: int) -> HttpResponse:
-    return HttpResponse(
-        orjson.dumps(envelope(code, message)),
-        status=status,
-        content_type="application/json; charset=utf-8",
-    )
 
 
 def _range_of(request: HttpRequest, size: int, etag: str) -> range | None:
@@ -195,7 +139,3 @@ def _range_of(request: HttpRequest, size: int, etag: str) -> range | None:
     if last and int(last) < start:
         return range(size)
     return range(start, stop) if start < size else None
-
-
-async def _read_already(request: HttpRequest) -> AsyncGenerator[bytes, None]:
-    yield request.body

@@ -154,7 +154,7 @@ class Command(ReportCommand):
             raise CommandError("All sessions are written as --format jsonl or zip.")
         if wanted == "zip" and options["output"] is None:
             raise CommandError("Name the zip file to write: --output FILE.zip")
-        export = AllExport(sessions, get_services().attachments.store)
+        export = AllExport(sessions, get_services().attachments.store, anew=True)
         pieces = export.pieces(wanted)
         if options["output"] is not None:
             _write(options["output"], pieces)

@@ -1,7 +1,7 @@
 """Knows the formats of exports, and recognises each by its shape. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 
@@ -15,9 +15,7 @@ from sessions_app.transfer.formats import (
     own,
 )
 from sessions_app.transfer.formats.conversation import ImportedConversation, UnusableEntry
-
-Source = Literal["auto", "chatgpt", "claude", "open_webui", "librechat", "chatbot_ui", "mochi"]
-SOURCES = get_args(Source)
+from sessions_app.transfer.formats.sources import Source
 
 Read = Callable[..., ImportedConversation | Session]
 

@@ -173,8 +173,10 @@ async def test_errors_that_pass_say_when_to_try_again(client: httpx.AsyncClient)
     assert set(RETRY_AFTER_OF_CODE) == {
         "SESSION_BUSY",
         "TOO_MANY_TURNS",
+        "TOO_MANY_LISTENERS",
         "TOO_MANY_LARGE_ANSWERS",
         "TOO_MANY_LARGE_BODIES",
+        "IMPORT_RUNNING",
         "SHUTTING_DOWN",
     }
 

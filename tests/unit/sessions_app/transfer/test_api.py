@@ -22,6 +22,7 @@ from sessions_app.transfer.api import PiecesFromThreads
 from sessions_app.transfer.bounded_zip import Limits
 from sessions_app.transfer.reading import SessionArchive
 from tests.unit.sessions_app.attachments.images import png
+from tests.unit.sessions_app.transfer.formats.exports import FOLDER
 from tests.unit.sessions_app.transfer.stores import question, reference, session_of
 
 CAT, DOG = png(), png(3, 3)
@@ -47,6 +48,7 @@ def client(
     settings_here: MochiSettings, manager: SessionManager, large_answers: LargeAnswers
 ) -> Iterator[AsyncClient]:
     services: Any = SimpleNamespace(
+        settings=settings_here,
         sessions=manager,
         attachments=AttachmentService(build_attachments(settings_here, None), max_bytes=1 << 20),
         large_answers=large_answers,
@@ -167,3 +169,34 @@ async def test_exports_of_all_are_large_answers(
     for _ in range(2):
         reply: Any = await client.get("/api/v1/export", {"archived": "true"})
         assert b"".join([piece async for piece in reply]) == b""
+
+
+async def send(client: AsyncClient, source: str, query: str = "") -> dict[str, Any]:
+    data = await asyncio.to_thread((FOLDER / f"{source}.json").read_bytes)
+    reply = await client.post(
+        f"/api/v1/import{query}", data, content_type="application/octet-stream"
+    )
+    assert reply.status_code == 200, reply.content
+    answer: dict[str, Any] = reply.json()
+    return answer
+
+
+async def test_an_export_of_another_program_is_taken_in(
+    client: AsyncClient, manager: SessionManager
+) -> None:
+    tried = await send(client, "librechat", "?branches=true&dry_run=true&model=mine")
+    assert (tried["dry_run"], tried["imported"], tried["branches"]) == (True, 2, 1)
+    assert not await asyncio.to_thread(manager.list_sessions)
+    done = await send(client, "librechat", "?branches=true&model=mine")
+    assert done == {**tried, "dry_run": False}
+    listed = await asyncio.to_thread(manager.list_sessions)
+    assert {each.model for each in listed} == {"mine"}
+    assert (await send(client, "librechat"))["same"] == 1
+
+
+async def test_what_is_no_export_is_told(client: AsyncClient) -> None:
+    told = await send(client, "librechat", "?source=claude")
+    assert told["broken"] == 1
+    assert "claude" in told["problems"][0]["reason"]
+    refused = await client.post("/api/v1/import?source=odd", b"x", content_type="text/plain")
+    assert refused.status_code == 422

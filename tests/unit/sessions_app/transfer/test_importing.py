@@ -2,6 +2,9 @@
 
 import io
 import json
+import signal
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -298,3 +301,31 @@ def test_a_session_of_ours_is_compared_and_never_overwritten(
     manager.change(session.session_id, lambda there: with_messages(there, (), now=NOW))
     assert outcomes(taken(line, manager)) == ["different"]
     assert manager.get(session.session_id).messages == ()
+
+
+KILLED = """
+import io, os, pathlib, signal, sys
+from tests.unit.sessions_app.transfer.test_importing import manager_in, taken, MemoryStore
+manager = manager_in(pathlib.Path(sys.argv[1]))
+create = manager.repository.create
+def killed(session, made=[]):
+    create(session)
+    made.append(session)
+    if len(made) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+manager.repository.create = killed
+taken(pathlib.Path(sys.argv[2]).read_bytes(), manager)
+"""
+
+
+def test_an_import_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "chats.json"
+    file.write_bytes(chats(6))
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "here"), str(file)], check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    manager = manager_in(tmp_path / "here")
+    assert len(manager.list_sessions()) == 3
+    assert outcomes(taken(chats(6), manager)) == ["same"] * 3 + ["imported"] * 3
+    assert len(manager.list_sessions()) == 6

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.transfer.bounded_zip import Limits
-from sessions_app.transfer.formats.recognition import Source
+from sessions_app.transfer.formats.sources import Source
 from sessions_app.transfer.importing import ConversationImport, ImportOptions
 from sessions_app.transfer.opening import open_import
 from sessions_app.transfer.taking import ArchiveImport

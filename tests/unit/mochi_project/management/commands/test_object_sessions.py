@@ -15,6 +15,7 @@ from sessions_app.format.codec import encode
 from sessions_app.messages import UserMessage
 from sessions_app.session import Session, append_messages, make_session
 from sessions_app.store.objects.store import ObjectStore
+from tests.unit.sessions_app.transfer.formats.exports import FOLDER
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -74,3 +75,14 @@ def test_a_check_finds_what_others_put_in_and_reads_all_of_it(
         run("check")
     listed = json.loads(run("list", "--json"))
     assert [item["file"] for item in listed["unreadable"]] == ["0123456789.json"]
+
+
+def test_exports_of_other_programs_come_in_and_all_goes_out(node: Services) -> None:
+    file = str(FOLDER / "open_webui.json")
+    assert "2 sessions imported" in run("import", file, "--branches")
+    assert "2 there already" in run("import", file, "--branches")
+    lines = run("export", "--all").splitlines()
+    listed = json.loads(run("list", "--json"))
+    assert {json.loads(line)["metadata"]["session_id"] for line in lines} == {
+        each["session_id"] for each in listed["sessions"]
+    }

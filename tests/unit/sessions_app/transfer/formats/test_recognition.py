@@ -3,7 +3,8 @@
 import pytest
 
 from sessions_app.transfer.formats.conversation import ImportedConversation, UnusableEntry
-from sessions_app.transfer.formats.recognition import SOURCES, parse
+from sessions_app.transfer.formats.recognition import FORMATS, parse
+from sessions_app.transfer.formats.sources import SOURCES
 from tests.unit.sessions_app.transfer.formats.exports import entries_of
 
 FOREIGN = [source for source in SOURCES if source not in ("auto", "mochi")]
@@ -19,6 +20,10 @@ def test_every_export_is_recognised_and_taken_for_no_other(source: str) -> None:
         if other not in ("auto", source):
             with pytest.raises(UnusableEntry, match=f"export of {other}"):
                 parse(entry, other)
+
+
+def test_every_program_that_is_named_has_a_reader() -> None:
+    assert {"auto", *(each.source for each in FORMATS)} == set(SOURCES)
 
 
 @pytest.mark.parametrize("entry", [None, [], "text", 5])

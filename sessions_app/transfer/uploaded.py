@@ -1,0 +1,147 @@
+"""Takes in files that clients upload, one at a time: they are kept aside while they arrive."""
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import msgspec
+
+from sessions_app.attachments.service import AttachmentService
+from sessions_app.errors import ImportRunning
+from sessions_app.service import SessionManager
+from sessions_app.shielding import to_the_end
+from sessions_app.store.atomic import typed_errors
+from sessions_app.transfer.formats.sources import Source
+
+if TYPE_CHECKING:
+    from sessions_app.transfer.report import ImportSummary
+
+PIECE_BYTES = 1 << 20
+UNPACKED_TIMES = 8
+"""Times the largest upload that a zip file may have when it is unpacked."""
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
+    """Takes a file in that arrives.
+
+    Attributes:
+        sessions: Where its sessions go.
+        attachments: Where its images and files go.
+        folder: Returns where it is kept aside, without a name, so that a crash leaves nothing.
+        max_bytes: The largest file.
+        source: The program that wrote it; ``auto`` for what it looks like.
+        all_branches: Whether branches become sessions that are not shown.
+        model: The model of all sessions, whatever the file says.
+        default_model: The model of sessions whose export names none.
+        dry_run: Whether nothing is written.
+    """
+
+    sessions: SessionManager
+    attachments: AttachmentService
+    folder: Callable[[], Path]
+    max_bytes: int
+    source: Source = "auto"
+    all_branches: bool = False
+    model: str | None = None
+    default_model: str | None = None
+    dry_run: bool = False
+
+    async def run(self, pieces: AsyncIterator[bytes]) -> "ImportSummary":
+        """Receive the file, take it in, and return what became of it.
+
+        Who cancels this stops it after the conversation that it is at.
+
+        Raises:
+            ImportRunning: Another one is being taken in.
+            ValidationFailed: It is a zip file that is broken, or beyond a limit.
+            StorageError: There is no room, or the store can't be asked.
+        """
+        if not _ONE_AT_A_TIME.acquire(blocking=False):
+            raise ImportRunning
+        try:
+            file = await _in_thread(self._open)
+            try:
+                await _receive(pieces, file)
+                return await self._taken(file)
+            finally:
+                await _in_thread(file.close)
+        finally:
+            _ONE_AT_A_TIME.release()
+
+    def _open(self) -> BinaryIO:
+        with typed_errors():
+            folder = self.folder()
+            folder.mkdir(parents=True, exist_ok=True)
+            return cast("BinaryIO", tempfile.TemporaryFile(dir=folder))
+
+    async def _taken(self, file: BinaryIO) -> "ImportSummary":
+        stop = threading.Event()
+        work = asyncio.ensure_future(asyncio.to_thread(self._take, file, stop))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            stop.set()
+            with suppress(Exception):
+                await to_the_end(work)
+            raise
+
+    def _take(self, file: BinaryIO, stop: threading.Event) -> "ImportSummary":
+        # Few processes import anything, so none of them reads this when it starts.
+        from sessions_app.transfer.bounded_zip import Limits  # noqa: PLC0415
+        from sessions_app.transfer.importing import ImportOptions  # noqa: PLC0415
+        from sessions_app.transfer.opening import open_import  # noqa: PLC0415
+        from sessions_app.transfer.report import ImportSummary  # noqa: PLC0415
+
+        file.seek(0)
+        summary = ImportSummary(dry_run=self.dry_run)
+        work = open_import(
+            file,
+            "file",
+            sessions=self.sessions,
+            store=self.attachments.store,
+            limits=Limits(
+                attachment_bytes=self.attachments.max_bytes,
+                total_bytes=UNPACKED_TIMES * self.max_bytes,
+            ),
+            options=ImportOptions(
+                source=self.source,
+                all_branches=self.all_branches,
+                model=self.model,
+                default_model=self.default_model,
+                dry_run=self.dry_run,
+            ),
+        )
+        summary.leave_out(work.left_out)
+        for found in work.run():
+            summary.add(found)
+            if stop.is_set():
+                break
+        summary.attachments_added += work.attachments_added
+        return summary
+
+
+async def _receive(pieces: AsyncIterator[bytes], file: BinaryIO) -> None:
+    held = bytearray()
+    async for piece in pieces:
+        held += piece
+        if len(held) >= PIECE_BYTES:
+            await _in_thread(partial(_write, file, bytes(held)))
+            held.clear()
+    await _in_thread(partial(_write, file, bytes(held)))
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    with typed_errors():
+        file.write(data)
+        file.flush()
+
+
+async def _in_thread(step: Any) -> Any:
+    """Run a step to its end, though its caller be cancelled: no file is closed while it is used."""
+    return await to_the_end(asyncio.ensure_future(asyncio.to_thread(step)))
