@@ -43,6 +43,10 @@ class ConfirmationService:
         """
         return await asyncio.to_thread(self._pending, session_id)
 
+    async def answered(self, session_id: str) -> Sequence[Confirmation]:
+        """Return the session's questions that have an answer, as long as they are kept."""
+        return await asyncio.to_thread(self._store.answered, session_id)
+
     async def decide(
         self,
         session_id: str,

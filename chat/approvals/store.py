@@ -258,6 +258,13 @@ class ConfirmationStore:
             self._open(session_id), key=lambda question: (question.created_at, question.call_index)
         )
 
+    def answered(self, session_id: str) -> list[Confirmation]:
+        """Return the questions that have an answer, whichever it is, in no order."""
+        kinds_of = self._records.kinds(session_id)
+        answered = [known for known in kinds_of if DECIDED in kinds_of[known]]
+        found = [self._question(session_id, confirmation_id) for confirmation_id in answered]
+        return [question for question in found if question is not None]
+
     def stamps(self) -> Mapping[str, Hashable]:
         """Return the sessions that may ask something, each with a stamp of what is kept of it.
 

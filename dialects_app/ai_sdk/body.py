@@ -20,7 +20,7 @@ CHAT_ID_PATTERN = f"^{NAME_PATTERN}$"
 ChatId = Annotated[str, msgspec.Meta(pattern=CHAT_ID_PATTERN)]
 MessageId = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
-_ATTACHMENT_URL = re.compile(r"(?:^|/)api/v1/attachments/(sha256:[0-9a-f]{64})$")
+_ATTACHMENT_URL = re.compile(r"(?:^|(?:^|/)api/v1/attachments/)(sha256:[0-9a-f]{64})$")
 
 
 class UIMessageIn(msgspec.Struct, kw_only=True):
@@ -107,7 +107,7 @@ def said_in(message: UIMessageIn) -> Said:
 
 
 def attachment_in(url: str) -> str | None:
-    """Return the id of the attachment that a URL of this server names; None for other URLs."""
+    """Return the id of an attachment: what a URL of this server names, or the id itself."""
     found = _ATTACHMENT_URL.search(url)
     return found[1] if found else None
 

@@ -7,6 +7,7 @@ words, results of tools or approvals into a conversation by sending a history.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -111,11 +112,12 @@ class UIChats:
             active = await conversations.turns.active(session_id)
             if active is None:
                 return None
-            waiting = {each.confirmation_id for each in await _pending(conversations, session_id)}
+            answered = await conversations.confirmations.answered(session_id)
+            decided = {each.confirmation_id for each in answered}
             listener = await conversations.turns.listen(session_id, active.turn_id)
             if listener is not None:
                 return Following(
-                    listener, UIMessageProjector(session_id, active.turn_id, waiting=waiting)
+                    listener, UIMessageProjector(session_id, active.turn_id, decided=decided)
                 )
         return None
 
@@ -247,30 +249,40 @@ class UIChats:
             )
         session_id = (await self._find(body.id)).session_id
         conversations = await self._chat.conversations(session_id)
-        pending = {each.confirmation_id: each for each in await _pending(conversations, session_id)}
-        turn_id = None
-        for confirmation_id, approved in decisions.items():
-            if confirmation_id in pending:
-                turn_id = pending[confirmation_id].turn_id
-            with suppress(ConfirmationAlreadyDecided):  # the same request came twice
-                await conversations.confirmations.decide(
-                    session_id, confirmation_id, approved=approved
-                )
+        confirmations = conversations.confirmations
         message_id = body.message_id or body.last().id
-        active = await conversations.turns.active(session_id)
-        if active is not None and turn_id in (None, active.turn_id):
-            listener = await conversations.turns.listen(session_id, active.turn_id)
+        # Before the answers are given: the turn may be over soon after.
+        listener = await _asking(conversations, session_id, decisions.keys())
+        try:
+            for confirmation_id, approved in decisions.items():
+                with suppress(ConfirmationAlreadyDecided):  # the same request came twice
+                    await confirmations.decide(session_id, confirmation_id, approved=approved)
+            if listener is None:
+                return await self._resume(session_id, message_id)
+            answered = await confirmations.answered(session_id)
+        except BaseException:
             if listener is not None:
-                projector = UIMessageProjector(
-                    session_id, active.turn_id, message_id=message_id, answered=decisions.keys()
-                )
-                return Following(listener, projector)
-        return await self._resume(session_id, message_id)
+                listener.close()
+            raise
+        projector = UIMessageProjector(
+            session_id,
+            listener.turn_id,
+            message_id=message_id,
+            decided={each.confirmation_id for each in answered},
+            answered={
+                each.confirmation_id
+                for each in answered
+                if each.turn_id == listener.turn_id and each.confirmation_id in decisions
+            },
+        )
+        return Following(listener, projector)
 
     async def _resume(self, session_id: str, message_id: str | None) -> Starting:
         """Go on with calls whose turn has ended, with its process."""
         session = await asyncio.to_thread(self._sessions.get, session_id)
         known = {call.id for call in open_calls(session.messages)}
+        if not known:
+            raise ChatDiffers("These questions were answered, and the answer goes on no more.")
         turn = await self._chat.open(
             ChatRequest(turn=TurnRequest(detached=True), session_id=session_id)
         )
@@ -280,6 +292,25 @@ class UIChats:
 
 async def _pending(conversations: Conversations, session_id: str) -> Sequence[Confirmation]:
     return await conversations.confirmations.pending(session_id)
+
+
+async def _asking(
+    conversations: Conversations, session_id: str, confirmation_ids: AbstractSet[str]
+) -> Listener | None:
+    """Listen to the turn that asks, or asked; None: it runs no more."""
+    active = await conversations.turns.active(session_id)
+    if active is None:
+        return None
+    questions = [
+        *await conversations.confirmations.pending(session_id),
+        *await conversations.confirmations.answered(session_id),
+    ]
+    if not any(
+        each.turn_id == active.turn_id and each.confirmation_id in confirmation_ids
+        for each in questions
+    ):
+        return None
+    return await conversations.turns.listen(session_id, active.turn_id)
 
 
 def _said_before(session: Session) -> Sequence[UserMessage]:

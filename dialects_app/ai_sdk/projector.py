@@ -53,8 +53,8 @@ class UIMessageProjector:
         session_id: The session.
         turn_id: The turn.
         message_id: The message that the chunks belong to; the turn's own unless given.
-        waiting: The confirmations that had no answer when the client came; with the questions that
-            hold one, its stream ends.
+        decided: The confirmations that had an answer when the client came: with questions that
+            have another one among them, its stream ends.
         answered: The confirmations that the client has just answered: it gets what comes after the
             questions that hold them, having had what came before.
         known: The calls that the client has from a turn before this one.
@@ -72,13 +72,13 @@ class UIMessageProjector:
         turn_id: str,
         *,
         message_id: str | None = None,
-        waiting: AbstractSet[str] | None = None,
+        decided: AbstractSet[str] = _NOBODY,
         answered: AbstractSet[str] = _NOBODY,
         known: AbstractSet[str] = _NOBODY,
     ) -> None:
         self._session_id = session_id
         self._message_id = message_id or message_id_of(turn_id)
-        self._waiting = waiting
+        self._decided = decided | answered
         self._answered = set(answered)
         self._skips = bool(answered)
         self._asked: set[str] = set()
@@ -189,7 +189,7 @@ class UIMessageProjector:
         if self._skips:
             self._answered -= asked
             self._skips = bool(self._answered)
-        elif self._waiting is None or asked & self._waiting:
+        if not self._skips and not asked <= self._decided:
             self._finish("tool-calls")
             self._stop()
 

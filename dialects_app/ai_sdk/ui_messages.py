@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 
 from dialects_app.ai_sdk.chunks import file_part, message_id_of
-from sessions_app.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from sessions_app.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    unmark_cancelled,
+)
 from tools_app.toolset import AGENT_TOOL
 
 CLIENT_ID = "client_id"
@@ -60,8 +67,9 @@ class _Answer:
         self.parts.append({"type": "step-start"})
         if message.thinking:
             self.parts.append({"type": "reasoning", "text": message.thinking, "state": "done"})
-        if message.content:
-            self.parts.append({"type": "text", "text": message.content, "state": "done"})
+        text = unmark_cancelled(message.content) if message.cancelled else message.content
+        if text:
+            self.parts.append({"type": "text", "text": text, "state": "done"})
         for call in message.tool_calls:
             self._call(call, questions.get(call.id))
 

@@ -190,7 +190,9 @@ await run({
     await until(() => chat.lastMessage?.role === "assistant" && textOf(chat.lastMessage).includes("word3"));
     assert.deepEqual(await post(`/ui/chat/${chat.id}/stop`), { success: true });
     await sending;
-    assert.ok((await saved(chat)).at(-1).parts.at(-1).text.startsWith("word0 word1"));
+    const { text } = (await saved(chat)).at(-1).parts.at(-1);
+    assert.ok(words.join("").startsWith(text) && text.includes("word3"), text);
+    assert.equal(textOf(chat.lastMessage), text);
     assert.equal((await fetch(`${API}/${chat.id}/stream`)).status, 204);
     assert.equal((await fetch(`${API}/never-seen/stream`)).status, 204);
     assert.deepEqual(await post(`/ui/chat/never-seen/stop`), { success: true });
@@ -208,6 +210,34 @@ await run({
     assert.equal(other.lastMessage.id, chat.lastMessage.id);
     assert.equal(textOf(other.lastMessage), words.join(""));
     await assertSame(other);
+  },
+
+  async "a page that comes later is asked what waits, and nothing that was answered"() {
+    const chat = await withTools("always_confirm");
+    await chat.sendMessage({ text: rounds(calls(["add", { a: 1, b: 2 }]), calls(["add", { a: 3, b: 4 }]), "Seven.") });
+    const waiting = (page) => page.lastMessage.parts.filter((each) => each.state === "approval-requested");
+    const [first] = waiting(chat);
+    await chat.addToolApprovalResponse({ id: first.approval.id, approved: true });
+    await until(() => chat.status === "ready" && waiting(chat).some((each) => each.approval.id !== first.approval.id));
+    const other = newChat({ id: chat.id });
+    other.messages = await saved(chat);
+    await other.resumeStream();
+    assert.equal(other.lastMessage.id, chat.lastMessage.id);
+    const [second, ...more] = waiting(other).filter((each) => each.approval.id !== first.approval.id);
+    assert.deepEqual([second.input, more], [{ a: 3, b: 4 }, []]);
+    await other.addToolApprovalResponse({ id: second.approval.id, approved: true });
+    await until(() => other.status === "ready" && textOf(other.lastMessage) === "Seven.");
+    assert.equal(other.messages.length, 2);
+    await assertSame(other);
+    const again = await fetch(API, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ id: chat.id, messages: chat.messages.map((each) => ({ ...each, parts: [
+        { ...second, state: "approval-responded", approval: { id: second.approval.id, approved: true } }] })) }),
+    });
+    assert.ok([200, 409].includes(again.status), "an answer that comes twice begins no turn");
+    await again.text();
+    assert.equal((await saved(chat)).length, 2);
   },
 
   async "a history that is not the session's is refused"() {

@@ -65,6 +65,18 @@ def test_a_denial_is_an_answer_too_and_keeps_the_models_arguments(ask, store):
     assert store.expire(question) == decision
 
 
+def test_answered_questions_are_told_from_those_that_wait(ask, store):
+    calls = [ToolCall(id=f"call_{number}", name="t", arguments={}) for number in range(4)]
+    waiting, approved, denied, late = (ask(call=call) for call in calls)
+    approve(store, approved)
+    deny(store, denied)
+    store.expire(late)
+    answered = {question.confirmation_id for question in store.answered(SESSION)}
+    assert answered == {each.confirmation_id for each in (approved, denied, late)}
+    assert store.pending(SESSION) == [waiting]
+    assert store.answered(OTHER_SESSION) == []
+
+
 @pytest.mark.parametrize("approved", ["true", "false", 1, None, [True], object()])
 def test_only_true_is_a_yes(ask, store, approved):
     question = ask()

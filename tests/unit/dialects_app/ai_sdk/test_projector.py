@@ -140,16 +140,32 @@ def test_who_answered_is_asked_again_by_the_next_question() -> None:
 
 
 def test_a_late_page_passes_questions_that_were_answered() -> None:
-    events = [question(), WAITING, result(), CONTINUED, said("Three."), complete()]
-    assert text_of(show(*events, waiting=frozenset())) == "Three."
-    ended = chunks_of(projected([STARTED, question(), WAITING], waiting={"conf_0"}))
-    assert ended[-1]["finishReason"] == "tool-calls"
+    answered = [question(), WAITING, result(), CONTINUED]
+    shown = show(*answered, said("Three."), complete(), decided={"conf_0"})
+    assert text_of(shown) == "Three."
+    assert [each["approvalId"] for each in shown if "approvalId" in each] == ["conf_0"]
+
+
+def test_a_late_page_stops_at_questions_that_come_after_it() -> None:
+    answered = [question(), WAITING, result(), CONTINUED]
+    ended = chunks_of(projected([STARTED, *answered, question(1), WAITING], decided={"conf_0"}))
+    assert ended[-1] == {"type": "finish", "finishReason": "tool-calls"}
+    assert [each["approvalId"] for each in ended if "approvalId" in each] == ["conf_0", "conf_1"]
+
+
+def test_who_answered_one_of_two_questions_is_waited_for() -> None:
+    events = [STARTED, question(0), question(1), WAITING]
+    ended = chunks_of(projected(events, answered={"conf_0"}))
+    assert kinds(ended) == ["start", "finish"]
+    later = [*events, result(0), result(1), CONTINUED, said("Three."), complete(), DONE]
+    rest = chunks_of(projected(later, answered={"conf_1"}, decided={"conf_0", "conf_1"}))
+    assert kinds(rest)[:3] == ["start", "tool-output-available", "tool-output-available"]
 
 
 def test_a_denied_call_is_denied() -> None:
     denied = result(success=False, result=None, error_code="TOOL_EXECUTION_DENIED")
     assert {"type": "tool-output-denied", "toolCallId": "own_0"} in show(
-        question(), WAITING, denied, complete(), waiting=frozenset()
+        question(), WAITING, denied, complete(), decided={"conf_0"}
     )
 
 

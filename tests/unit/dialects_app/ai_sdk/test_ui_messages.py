@@ -71,6 +71,13 @@ def test_a_call_that_failed_or_waits_says_so() -> None:
     assert (waiting["state"], waiting["approval"]) == ("approval-requested", {"id": "conf_1"})
 
 
+def test_a_stopped_answer_has_no_mark() -> None:
+    stopped = answered("Hel\n\n[cancelled]", cancelled=True)
+    nothing = answered("[cancelled]", cancelled=True)
+    assert show(stopped)[0].parts[-1]["text"] == "Hel"
+    assert [part["type"] for part in show(nothing)[0].parts] == ["step-start"]
+
+
 def test_a_call_of_an_agent_has_the_agents_name() -> None:
     call = ToolCall(id="call_1", name="agent", arguments={"agent": "clerk", "instruction": "Go."})
     part = show(answered("", tool_calls=(call,)))[0].parts[-1]
