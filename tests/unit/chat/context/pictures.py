@@ -3,9 +3,12 @@
 from hashlib import sha256
 
 from chat.context.attachment_costs import AttachmentRules
+from chat.context.plan import plan_request
+from chat.context.strategy import strategy_of
 from sessions_app.attachments.media_type import IMAGES
 from sessions_app.messages import AssistantMessage, Attachment, ToolMessage, UserMessage
 
+ALL = AttachmentRules()
 BLIND = AttachmentRules(takes=lambda _: False)
 NO_PDF = AttachmentRules(takes=IMAGES.__contains__)
 
@@ -57,3 +60,16 @@ def result(number, *attachments, call_id="c", content="See for yourself."):
 def names_of(messages):
     """Return the names of the attachments that are sent, oldest first."""
     return [each.name for message in messages for each in message.attachments]
+
+
+def plan(messages, state=None, name="truncate_by_tokens", limit=10_000, rules=ALL, **how):
+    return plan_request(
+        messages,
+        state=state,
+        strategy=strategy_of(name),
+        limit=limit,
+        model="m",
+        now="950",
+        attachments=rules,
+        **how,
+    )
