@@ -39,7 +39,9 @@ const conversation = new Conversation($("messages"), {
 const sidebar = new Sidebar($("sessions"), $("more"), (id) => {
   if (id === null || id === conversation.id) {
     conversation.refresh().catch((error) => {
-      if (error.code === "SESSION_NOT_FOUND") location.hash = "";
+      if (error.code !== "SESSION_NOT_FOUND") return; // the next change asks again
+      location.hash = "";
+      conversation.open(null).then(() => $("alert").replaceChildren("This conversation was deleted."));
     });
   }
 });

@@ -47,19 +47,19 @@ export class Sidebar {
     return pinnedFirst.map((each) => ({
       id: each.session_id,
       title: nameOf(each),
-      note: [each.pinned && "pinned", each.state !== "idle" && each.state?.replaceAll("_", " "), each.model].filter(Boolean).join(" · "),
+      note: [[each.pinned && "pinned", each.state !== "idle" && each.state?.replaceAll("_", " "), each.model].filter(Boolean).join(" · ")],
     }));
   }
 
   async found() {
     const { results } = await call(`search?limit=${PAGE}&q=${encodeURIComponent(this.query)}`);
     this.more.hidden = true;
-    return results.map((each) => ({ id: each.session_id, title: nameOf(each.session), note: each.snippet.replace(/<\/?mark>/g, "") }));
+    return results.map((each) => ({ id: each.session_id, title: nameOf(each.session), note: each.pieces.map(({ text, match }) => (match ? element("mark", {}, text) : text)) }));
   }
 
   item({ id, title, note }) {
     const open = () => (location.hash = `#/${id}`);
-    const name = element("button", { type: "button", "data-id": id, "aria-current": String(id === this.current), onclick: open }, title, element("small", {}, note));
+    const name = element("button", { type: "button", "data-id": id, "aria-current": String(id === this.current), onclick: open }, title, element("small", {}, ...note));
     return element("li", {}, name);
   }
 
