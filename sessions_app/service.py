@@ -199,13 +199,17 @@ class SessionManager(MessageEditor):
         copy = fork(original, session_id=new_session_id(), now=now, message_index=message_index)
         return self.keep_new(with_labels(copy, **labels) if labels else copy)
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: str, *, check: Callable[[Session], object] | None = None) -> None:
         """Delete a session for good; one that can't be read too.
+
+        Args:
+            session_id: The session.
+            check: Called with the session in that moment; what it raises keeps the session.
 
         Raises:
             SessionBusy: A turn is running.
         """
-        self.repository.delete(session_id)
+        self.repository.delete(session_id, check=check)
         if self._on_delete is not None:
             self._on_delete(session_id)
 

@@ -124,6 +124,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         archived: Whether a person put it away; None counts as False.
         history_changed_at: When messages were deleted, hidden or shown: what was counted of
             requests before that is no count of what is sent now.
+        refused_at: ``updated_at`` of a session that was made for a chat request which was refused,
+            as long as nothing else has happened to it.
         imported_from: ``{"source": str, "id": str}``: where a conversation was before it came here.
         client_id: How the client calls the conversation that made it by a name of its own.
         extra: Unknown keys of the file, kept for the next write.
@@ -152,6 +154,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool | None = None
     archived: bool | None = None
     history_changed_at: str | None = None
+    refused_at: str | None = None
     imported_from: Mapping[str, Any] | None = None
     client_id: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA
@@ -233,14 +236,22 @@ def with_messages(session: Session, messages: Sequence[Message], *, now: str) ->
         updated_at=now,
         message_count=len(messages),
         preview=preview_of(messages),
+        refused_at=None,
     )
     return msgspec.structs.replace(session, metadata=metadata, messages=messages)
 
 
 def with_metadata(session: Session, *, now: str, **changes: Any) -> Session:
     """Return the session with these fields of its metadata changed."""
+    changes = {"refused_at": None, **changes}
     metadata = msgspec.structs.replace(session.metadata, updated_at=now, **changes)
     return msgspec.structs.replace(session, metadata=metadata)
+
+
+def with_refusal(session: Session) -> Session:
+    """Return a session that was made for a request which was refused, with the mark of that."""
+    now = session.metadata.updated_at
+    return with_metadata(session, now=now, refused_at=now)
 
 
 def counted(session: Session) -> Session:

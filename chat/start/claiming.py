@@ -150,6 +150,7 @@ class TurnClaimer:
             replaced_id=job.continuation.replaced_id,
             wants_summaries=self._wants_summaries,
             in_thread=self._in_thread,
+            is_new=new is not None,
         )
         stream = self._stream_of(session_id, job.turn_id, opened.writer)
         return ClaimedTurn(owner=opened.owner, job=job, stream=stream, recorder=recorder)

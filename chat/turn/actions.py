@@ -275,7 +275,8 @@ class TurnActions:
             "reason": self._caller.window.reason,
         }
         self.outcome.message = message
-        await self.recorder.finish(message, self._caller.window)
+        refused = message is None and not self.commit_point.is_committed
+        await self.recorder.finish(message, self._caller.window, refused=refused)
 
     async def report_complete(self) -> None:
         """Send the answer, which is on disk, as the last event."""

@@ -1,6 +1,7 @@
 """Writes a turn's messages into its session, each write whole or not at all."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,15 +12,17 @@ from chat.summaries.prompt import with_summary_due
 from chat.turn.job import TurnJob
 from chat.work_threads import InThread, run_to_end
 from sessions_app.context_state import ContextState
-from sessions_app.errors import SessionBusy
+from sessions_app.errors import SessionBusy, StorageError
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import titled_by_message
 from sessions_app.messages import AssistantMessage, Message
-from sessions_app.session import Session, append_messages, with_metadata
+from sessions_app.session import Session, append_messages, with_metadata, with_refusal
 from sessions_app.store.repository import SessionRepository
 from sessions_app.variants import extend_answer, prefer_whole, without_replaced
 from tools_app.digests import with_approved
 from tools_app.toolset import Tool
+
+logger = logging.getLogger(__name__)
 
 
 class SessionRecorder:
@@ -42,7 +45,9 @@ class SessionRecorder:
         wants_summaries: bool = False,
         now: Callable[[], str] = utc_now,
         in_thread: InThread = asyncio.to_thread,
+        is_new: bool = False,
     ) -> None:
+        self._is_new = is_new
         self.now = now
         self._in_thread = in_thread
         self._repository = repository
@@ -90,8 +95,12 @@ class SessionRecorder:
         if new and self._repository.keeps_begun:
             await self._write(lambda session: session, new)
 
-    async def finish(self, message: AssistantMessage | None, window: WindowChoice) -> None:
+    async def finish(
+        self, message: AssistantMessage | None, window: WindowChoice, *, refused: bool = False
+    ) -> None:
         """Append the last message, if there is one, and release the session.
+
+        A session that was made for a turn which is ``refused`` is marked as that.
 
         A message that can't be saved leaves the session claimed: what remains of it may be tried.
         """
@@ -110,6 +119,8 @@ class SessionRecorder:
             if message is not None:
                 self._update(close_turn, release=True)
                 self._released = True
+            elif refused and self._is_new:
+                self._mark_refused()
             self._release()
 
         await run_to_end(write_and_release, self._in_thread)
@@ -166,6 +177,13 @@ class SessionRecorder:
                 raise TurnLost from error
             raise
         self._begun = self._begun.union(begun)
+
+    def _mark_refused(self) -> None:
+        try:
+            self._update(with_refusal, release=True)
+            self._released = True
+        except (StorageError, TurnLost) as error:  # without the mark it is kept
+            logger.info("a session is kept without a turn", extra={"code": error.code})
 
     def _release(self) -> None:
         if not self._released:

@@ -24,9 +24,13 @@ class Housekeeper:
         chores: Mapping[str, Callable[[], object]],
         urgent: Mapping[str, Callable[[], object]] | None = None,
     ) -> None:
-        self._chores = chores
+        self._chores = dict(chores)
         self._urgent = urgent or {}
         self._failing: set[str] = set()
+
+    def add(self, name: str, chore: Callable[[], object]) -> None:
+        """Add a chore, before they are done."""
+        self._chores[name] = chore
 
     async def run(
         self, interval_seconds: float = 60, *, urgent_seconds: float = URGENT_SECONDS

@@ -144,6 +144,13 @@ class MochiSettings(BaseModel):
     turn_retention_seconds: float = Field(
         600, ge=0, description="How long a finished turn can be re-attached to"
     )
+    session_retention_days: int = Field(
+        0,
+        ge=0,
+        le=36500,
+        description="Days after which sessions that nobody changed are deleted, but for pinned and "
+        "imported ones; 0: never",
+    )
     shutdown_grace_seconds: float = Field(
         5, ge=0, le=3600, description="Time that running turns get when the server stops"
     )

@@ -54,6 +54,7 @@ class SettingArguments(TypedDict, total=False):
     turn_timeout_seconds: float
     upstream_timeout_seconds: float
     turn_retention_seconds: float
+    session_retention_days: int
     shutdown_grace_seconds: float
     write_timeout_seconds: float
     tool_timeout_seconds: float

@@ -1,4 +1,4 @@
-"""Builds what keeps the documents that people write: prompts, profiles, and failed summaries."""
+"""Builds what keeps the documents that people write: prompts, profiles; and small records."""
 
 from pathlib import Path
 
@@ -40,3 +40,8 @@ def build_profiles(settings: MochiSettings, cluster: Cluster | None) -> Document
 def build_failures(settings: MochiSettings, cluster: Cluster | None) -> Documents:
     """Build what keeps the summaries that could not be made; opens nothing."""
     return _build("summaries", settings.resolved_state_dir / "summaries", cluster, durable=False)
+
+
+def build_retention(settings: MochiSettings, cluster: Cluster | None) -> Documents:
+    """Build what keeps how many sessions were deleted for their age; opens nothing."""
+    return _build("retention", settings.resolved_state_dir / "retention", cluster, durable=False)

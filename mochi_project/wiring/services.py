@@ -14,6 +14,7 @@ from django.conf import settings as django_settings
 
 from agents_app.catalogue import AgentCatalogue
 from agents_app.deletion import SessionDeletion
+from agents_app.sweeping import SessionSweep
 from chat.activity.feed import ActivityFeed
 from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
@@ -44,6 +45,7 @@ from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
 from mochi_project.wiring.reachability import Stores
+from mochi_project.wiring.retention import build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
 from mochi_project.wiring.storage import (
     ConversationStorage,
@@ -101,6 +103,10 @@ class Services:
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
     _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
 
+    def __post_init__(self) -> None:
+        """Give the housekeeper the chore that takes what is built here."""
+        self.housekeeper.add("sweep sessions", self.session_sweep.run)
+
     @property
     def states(self) -> StateReader:
         """Return what reads the states of people's sessions."""
@@ -120,6 +126,12 @@ class Services:
     def search(self) -> "SessionSearch":
         """Return the search in what was said."""
         return self._search.get(lambda: build_search(self.settings, self.sessions.repository))
+
+    @property
+    def session_sweep(self) -> SessionSweep:
+        """Return what deletes sessions that are kept no longer."""
+        cluster = self.stores.cluster
+        return build_session_sweep(self.settings, self.sessions, self.agent_chats, cluster)
 
     async def conversations(self, session_id: str) -> Conversations:
         """Return what reaches the session with this id and its turns, saved or not."""

@@ -37,7 +37,7 @@ from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
-from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
 from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
 
@@ -163,8 +163,10 @@ class FileSessionRepository:
         self._files.recent.read_ahead(session_id)
         return session
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: str, *, check: Check | None = None) -> None:
         """Remove the session's file, readable or not; a symbolic link goes, not what it names.
+
+        With ``check`` it must be readable; what that raises keeps the file.
 
         Raises:
             SessionBusy: A turn is running.
@@ -173,6 +175,8 @@ class FileSessionRepository:
         """
         with self._locked_existing(session_id):
             self._refuse_running(session_id)
+            if check is not None:
+                check(self._files.read(session_id).session)
             path = self._files.path(session_id)
             try:
                 if stat.S_ISDIR(os.lstat(path).st_mode):

@@ -6,6 +6,7 @@ from typing import Protocol
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.repository import (
     Change,
+    Check,
     Claim,
     Listing,
     Opening,
@@ -103,9 +104,9 @@ class ObservedRepository:
             self._observer.changed(session_id)
         return session
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: str, *, check: Check | None = None) -> None:
         """Forget the session, while no turn runs."""
-        self._repository.delete(session_id)
+        self._repository.delete(session_id, check=check)
         self._observer.deleted(session_id)
 
     def claim(

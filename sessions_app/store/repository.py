@@ -67,6 +67,9 @@ Opening = Callable[[Session], tuple[Session, Result]]
 """A ``Change`` that goes with a claim, and returns a value for who claims beside the session. That
 of the call that counts is handed on, so nothing needs to get out of a change by side effect."""
 
+Check = Callable[[Session], object]
+"""Looks at a session in the moment of its deletion; what it raises refuses that."""
+
 Recover = Callable[[Session, Claim], Session]
 """Returns what a session becomes whose turn died with its owner, before anything else happens to
 it. It is saved before the dead claim is gone: after another crash it runs again, and must then
@@ -186,8 +189,11 @@ class SessionRepository(SessionReader, SessionClaims, Protocol):
     ) -> Session:
         """Change the session while no turn runs; a dead turn is recovered first."""
 
-    def delete(self, session_id: str) -> None:
-        """Forget the session, readable or not, while no turn runs."""
+    def delete(self, session_id: str, *, check: Check | None = None) -> None:
+        """Forget the session, readable or not, while no turn runs.
+
+        With ``check`` it must be readable, and what that raises keeps it as it is.
+        """
 
     def sweep(self) -> int:
         """Remove what dead processes left behind, but no claims on sessions; return how many."""

@@ -8,7 +8,7 @@ import msgspec
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound
 from sessions_app.ids_and_clock import is_session_id, utc_now
 from sessions_app.session import Session, SessionMetadata, counted, require_known_format
-from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
 
 
 class MemoryOwners:
@@ -239,8 +239,10 @@ class MemorySessionRepository:
             self._clear(session_id, noted.turn_id)
         return session
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: str, *, check: Check | None = None) -> None:
         self._settled(self._get(session_id), None)
+        if check is not None:
+            check(self._get(session_id).session)
         self._deleted[session_id] = utc_now()
         del self._documents[session_id]
 

@@ -418,6 +418,16 @@ def test_a_session_is_read_with_its_claim(repository: SessionRepository) -> None
             repository.load_claimed(session_id)
 
 
+def test_a_check_keeps_the_session_as_it_is(repository: SessionRepository) -> None:
+    repository.create(say("Hello")(new_session()))
+    with pytest.raises(IndexError):
+        repository.delete(FIRST, check=lambda session: session.messages[1])
+    assert texts(repository.load(FIRST)) == ["Hello"]
+    repository.delete(FIRST, check=texts)
+    with pytest.raises(SessionNotFound):
+        repository.load(FIRST)
+
+
 def test_a_deleted_session_is_remembered(repository: SessionRepository) -> None:
     repository.create(new_session())
     claim_session(repository, FIRST, "t1")

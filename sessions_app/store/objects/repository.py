@@ -34,7 +34,7 @@ from sessions_app.store.objects.store import (
 )
 from sessions_app.store.objects.swap import MOST_TRIES, Swap, Wanted, twice
 from sessions_app.store.owners import Owners
-from sessions_app.store.repository import Change, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
 from sessions_app.store.tombstones import KEPT_SECONDS
 
 
@@ -271,7 +271,7 @@ class ObjectSessionRepository:
         self._objects.known.get(session_id)
         return made.session
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: str, *, check: Check | None = None) -> None:
         """Forget the session, readable or not: nobody can write it from the first write on.
 
         Raises:
@@ -291,6 +291,8 @@ class ObjectSessionRepository:
             claim = self._claims.judged(self._objects.read_envelope(session_id, found).claim)
             if claim is not None and claim.alive:
                 raise SessionBusy(session_id, claim.turn_id)
+            if check is not None:
+                check(self._objects.read(session_id).session)
             try:
                 self._objects.replace_by_tombstone(session_id, found.tag, deleted_at=deleted_at)
             except (ObjectChanged, OutcomeUnclear):

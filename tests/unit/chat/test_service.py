@@ -9,8 +9,9 @@ from chat.errors import ShuttingDown
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from chat.storage.files.idempotency_keys import FileIdempotencyKeys
-from models_app.errors import ThinkingNotSupported
-from sessions_app.errors import ValidationFailed
+from models_app.errors import OllamaError, OllamaUnreachable, ThinkingNotSupported
+from models_app.language_model import TextDelta
+from sessions_app.errors import StorageFull, ValidationFailed
 from tests.unit.chat.listening import read_all
 
 HELLO = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
@@ -85,3 +86,54 @@ async def test_without_a_default_a_new_session_needs_a_model(house, make_service
     with pytest.raises(ValidationFailed):
         await make_service().open(ChatRequest(turn=TurnRequest(message="Hello!")))
     assert await sessions_of(house) == []
+
+
+async def marks_of(house):
+    return [session.refused_at == session.updated_at for session in await sessions_of(house)]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_session_of_a_refused_request_is_marked_until_it_is_used(house, make_service, key):
+    house.model.say(OllamaUnreachable("connection refused"))
+    turn = await make_service().open(HELLO, key)
+    with pytest.raises(OllamaUnreachable):
+        await turn.committed()
+    await turn.finished()
+    assert await marks_of(house) == [True]
+    [session] = await sessions_of(house)
+    assert session.message_count == 1
+
+    house.model.say_text("Hi")
+    again = ChatRequest(turn=TurnRequest(), session_id=session.session_id)
+    await (await make_service().open(again)).finished()
+
+    [session] = await sessions_of(house)
+    assert (session.refused_at, session.message_count) == (None, 2)
+
+
+async def test_neither_another_session_nor_a_turn_that_was_shown_is_marked(house, make_service):
+    session_id = await house.new_session()
+    house.model.say(OllamaUnreachable("connection refused"))
+    turn = await make_service().open(
+        ChatRequest(turn=TurnRequest(message="Hello!"), session_id=session_id)
+    )
+    await turn.finished()
+    house.model.say([TextDelta("Half")], OllamaError("unexpected EOF", retryable=True))
+    await (await make_service().open(HELLO)).finished()
+    assert [session.refused_at for session in await sessions_of(house)] == [None, None]
+
+
+async def test_a_mark_that_can_not_be_written_keeps_the_session(house, make_service, monkeypatch):
+    update = house.sessions.repository.update
+
+    def full(session_id, change, **how):
+        if how.get("release"):
+            raise StorageFull("No space is left.")
+        return update(session_id, change, **how)
+
+    monkeypatch.setattr(house.sessions.repository, "update", full)
+    house.model.say(OllamaUnreachable("connection refused"))
+    await (await make_service().open(HELLO)).finished()
+    assert await marks_of(house) == [False]
+    [session] = await sessions_of(house)
+    assert await asyncio.to_thread(house.sessions.repository.claim_of, session.session_id) is None

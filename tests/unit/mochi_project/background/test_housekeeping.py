@@ -71,3 +71,9 @@ async def test_what_fails_again_after_it_had_worked_is_said_again(caplog):
     with caplog.at_level(logging.ERROR):
         await keep(housekeeper, recovers_and_fails(), urgent_seconds=0)
     assert len(caplog.records) == 2
+
+
+async def test_a_chore_that_was_added_is_done():
+    added, housekeeper = Chore(), Housekeeper({})
+    housekeeper.add("added", added)
+    await keep(housekeeper, added.done(2), interval_seconds=0)
