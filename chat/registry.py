@@ -241,7 +241,10 @@ class TurnRegistry:
         turn = self.get(session_id)
         if turn is not None:
             return ActiveTurn(
-                turn_id=turn.turn_id, state=turn.state.status, started_at=turn.started_at
+                turn_id=turn.turn_id,
+                state=turn.state.status,
+                started_at=turn.started_at,
+                first_message_id=turn.engine.first_message_id,
             )
         claim = await self._remote.running(session_id)
         return await self._remote.describe(claim) if claim else None

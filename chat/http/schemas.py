@@ -274,6 +274,11 @@ class ActiveTurnOut(Schema):
     turn_id: str
     state: str
     started_at: str
+    first_message_id: str | None = Field(
+        None,
+        description="The user message that it answers, or else its first answer. What its stream "
+        "shows comes after the former, or begins with the latter.",
+    )
 
 
 class StatusOut(Schema):

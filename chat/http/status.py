@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from chat.http.schemas import ActiveTurnOut, StatusOut, WindowStatusOut
 from chat.remote.remote_turns import ActiveTurn
 from chat.start.preparation import TurnPreparer
@@ -64,9 +66,7 @@ def status_of(
         system_prompt_file=session.system_prompt.source_file if session.system_prompt else None,
         summary=dict(metadata.summary) if metadata.summary else None,
         summary_model=metadata.summary_model,
-        active_turn=ActiveTurnOut(
-            turn_id=active.turn_id, state=active.state, started_at=active.started_at
-        )
+        active_turn=ActiveTurnOut.model_validate(msgspec.structs.asdict(active))
         if active
         else None,
     )

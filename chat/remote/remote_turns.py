@@ -36,11 +36,20 @@ class CancelReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActiveTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A running turn, wherever it runs."""
+    """A running turn, wherever it runs.
+
+    Attributes:
+        turn_id: The turn.
+        state: What it does.
+        started_at: When it began.
+        first_message_id: The user message that it answers, or else its first answer; None where
+            its first event is not written yet.
+    """
 
     turn_id: str
     state: str
     started_at: str
+    first_message_id: str | None = None
 
 
 class RemoteTurns:
@@ -90,7 +99,12 @@ class RemoteTurns:
             state = State.AWAITING_CONFIRMATION
         elif turn.last_number:
             state = State.RUNNING_TOOLS if turn.started_calls else State.GENERATING
-        return ActiveTurn(turn_id=claim.turn_id, state=state.value, started_at=claim.started_at)
+        return ActiveTurn(
+            turn_id=claim.turn_id,
+            state=state.value,
+            started_at=claim.started_at,
+            first_message_id=turn.first_message_id,
+        )
 
     async def cancel(self, session_id: str, turn_id: str | None = None) -> CancelReport:
         """Ask the owner of the session's turn to stop it, and wait until it has.

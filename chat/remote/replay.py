@@ -54,6 +54,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         turn_id: The turn; empty when no client saw anything.
         model: The session's model.
+        first_message_id: The user message that it answers, or else its first answer.
         message_id: The id of the newest answer, if any.
         replaced_id: The first message of the answer that it replaces, if any.
         first_call_index: The number of the first call of that answer.
@@ -74,6 +75,7 @@ class ReplayedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     turn_id: str
     model: str
+    first_message_id: str | None = None
     message_id: str | None
     replaced_id: str | None
     first_call_index: int = 0
@@ -165,6 +167,7 @@ class Replay:
         return ReplayedTurn(
             turn_id=self._started.turn_id,
             model=self._started.model,
+            first_message_id=self._started.first_message_id,
             message_id=self._round.message_id or None,
             replaced_id=None if replaced_id is UNSET else replaced_id,
             first_call_index=self._round.first_call_index,

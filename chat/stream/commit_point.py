@@ -18,6 +18,7 @@ class CommitPoint:
     Attributes:
         committed: Done once the first event was sent; fails with the turn's error otherwise.
         is_committed: Whether ``committed`` is done, either way.
+        first_event: The event that the stream begins with.
     """
 
     def __init__(self, stream: TurnStream, first_event: TurnStarted) -> None:
@@ -25,7 +26,7 @@ class CommitPoint:
         self.committed: asyncio.Future[None] = loop.create_future()
         self.is_committed = False
         self._stream = stream
-        self._first_event = first_event
+        self.first_event = first_event
         self._held: list[Event] = []
         self._withdrawn = False
         self._timer = loop.call_later(COMMIT_SECONDS, self.commit)
@@ -38,13 +39,13 @@ class CommitPoint:
         """
         if self.is_committed or self._withdrawn:
             return
-        self._stream.emit([self._first_event, *self._held, *events])
+        self._stream.emit([self.first_event, *self._held, *events])
         if self._stream.failure is None:
             self._commit()
 
     async def finish(self, events: Sequence[Event]) -> None:
         """Send the last events, after the first one if that was not sent yet; end the stream."""
-        first = () if self.is_committed else (self._first_event, *self._held)
+        first = () if self.is_committed else (self.first_event, *self._held)
         await self._stream.finish([*first, *events])
         if not self.is_committed:
             self._commit()

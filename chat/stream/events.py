@@ -38,6 +38,9 @@ class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
     """The turn has begun; always the first event. The first answer will be ``message_id``.
 
     ``attachments`` are the images and files of the message that came with the request.
+    ``user_message_id`` and ``user_message_index`` name the user message in the session that the
+    turn answers: what followed it is replaced by what the stream shows. They are absent where the
+    turn goes on after tool calls.
     """
 
     event: ClassVar[str] = "turn_started"
@@ -46,6 +49,14 @@ class TurnStarted(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     message_id: str | UnsetType = UNSET
     attachments: tuple[AttachedFile, ...] | UnsetType = UNSET
+    user_message_id: str | UnsetType = UNSET
+    user_message_index: int | UnsetType = UNSET
+
+    @property
+    def first_message_id(self) -> str | None:
+        """The user message that the turn answers, or else its first answer."""
+        known = self.message_id if self.user_message_id is UNSET else self.user_message_id
+        return None if known is UNSET else known
 
 
 class ContentDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

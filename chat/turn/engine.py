@@ -80,6 +80,11 @@ class TurnEngine:
         return self.actions.commit_point.committed
 
     @property
+    def first_message_id(self) -> str | None:
+        """The user message that the turn answers, or else its first answer."""
+        return self.actions.commit_point.first_event.first_message_id
+
+    @property
     def ended(self) -> asyncio.Task[Outcome]:
         """The task that ``start`` returned."""
         if self._task is None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from chat.context.compaction import ContextRules, RequestCompactor
 from chat.context.history import Continuation
@@ -75,12 +75,30 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         """The event that its stream begins with."""
         said = self.messages[-1] if self.messages else None
         files = said.attachments if isinstance(said, UserMessage) else ()
+        message_id, index = self._answered
         return TurnStarted(
             turn_id=self.turn_id,
             session_id=self.session.session_id,
             model=self.session.metadata.model,
             attachments=AttachedFile.of(files) if files else UNSET,
+            user_message_id=message_id,
+            user_message_index=index,
         )
+
+    @property
+    def _answered(self) -> tuple[str | UnsetType, int | UnsetType]:
+        """The id and the index of the user message that it answers, as far as there are any."""
+        history, keep = self.session.messages, self.continuation.keep
+        if not self.messages:
+            last = history[keep - 1] if 0 < keep <= len(history) else None
+            return (last.message_id, keep - 1) if isinstance(last, UserMessage) else (UNSET, UNSET)
+        said = self.messages[-1]
+        if not isinstance(said, UserMessage):
+            return UNSET, UNSET
+        for index in range(len(history) - 1, -1, -1):
+            if history[index].message_id == said.message_id:
+                return said.message_id, index
+        return said.message_id, UNSET
 
     def compactor(self, now: Callable[[], str]) -> RequestCompactor:
         """Return what makes this turn's requests fit."""
