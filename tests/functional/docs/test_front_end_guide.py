@@ -1,5 +1,6 @@
 """The code in docs/front-end.md runs as it stands, also when the connection breaks."""
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mochi_project.management.example_data import copy_examples
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
@@ -42,7 +45,8 @@ def node(tmp_path: Path) -> str:
     modules = Path(os.environ.get("MOCHI_E2E_NODE_MODULES", ROOT / "node_modules"))
     if not (modules / PARSER).is_dir():
         pytest.skip(f"{PARSER} is not in {modules}: npm install --no-save {PARSER}")
-    (tmp_path / "node_modules").symlink_to(modules)
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / PARSER).symlink_to(modules / PARSER)
     return found
 
 
@@ -212,3 +216,93 @@ def test_two_sidebars_agree_without_polling(
     (folder / "event_source.mjs").write_text(EVENT_SOURCE)
     (folder / "tabs.mjs").write_text(TWO_TABS)
     assert run(folder, node, "tabs.mjs") == "agreed\n"
+
+
+@pytest.fixture
+def asking(server: Any, script: Callable[..., str]) -> Iterator[str]:
+    """Return a session whose turn has said something, called a tool and waits for a person."""
+    copy_examples(server.data_dir)
+    chat = server.chat()
+    settings = {"tools": ["add_numbers"], "execution_policy": "always_confirm"}
+    session_id = chat.new_session(tool_settings=settings)
+    call = {"name": "add_numbers", "args": {"a": 1, "b": 2}}
+    message = script(
+        {"text_message": {"text": "Let me see.\n"}}, {"tool_call": [call]}
+    )
+    body = {"message": message, "detached": True}
+    with chat.http.stream("POST", f"/chat/{session_id}/stream", json=body) as answer:
+        for line in answer.iter_lines():
+            if line == "event: tool_call_confirmation_required":
+                break
+    yield session_id
+    chat.http.post(f"/chat/{session_id}/cancel")
+
+
+TOLD = """Let me see.
+(May add_numbers run with {"a":1,"b":2}?)
+(add_numbers: 3.0)
+lorem ipsum"""
+
+
+def test_a_reloaded_page_shows_everything_once_and_approves(
+    server: Any, asking: str, write_files: WriteFiles, node: str
+) -> None:
+    shown = run(write_files(server.url), node, "reload.mjs", asking)
+    assert shown.startswith("user: ")
+    assert shown.count(TOLD) == 1, shown
+    assert shown.count("assistant: ") == 0, "it is in the stream"
+    again = run(write_files(server.url), node, "reload.mjs", asking)
+    assert again.count("assistant: ") == 2
+    assert "May add_numbers" not in again
+
+
+REACT = """
+let states = [], at = 0, cleanup;
+export let changes = 0;
+export function useState(first) {
+  const mine = at++;
+  if (!(mine in states)) states[mine] = first;
+  const set = (next) => {
+    states[mine] = typeof next === "function" ? next(states[mine]) : next;
+    changes++;
+  };
+  return [states[mine], set];
+}
+export function useEffect(effect) {
+  cleanup ??= effect();
+}
+export function render(hook, ...given) {
+  at = 0;
+  return hook(...given);
+}
+"""
+HOOK = """
+import { changes, render } from "react";
+import { useMochiChat } from "./use-mochi-chat.mjs";
+
+const page = () => render(useMochiChat, process.argv[2]);
+const texts = () => page().messages.map(({ role, content }) => `${role}: ${content}`);
+page();
+while (changes < 3) await new Promise((resolve) => setTimeout(resolve, 5)); // it has loaded
+await page().send("Good morning!");
+console.log(JSON.stringify(texts()));
+await page().send();
+console.log(JSON.stringify(texts()));
+console.log(page().answer);
+"""
+
+
+def test_the_hook_sends_and_answers_again(
+    server: Any, write_files: WriteFiles, node: str, tmp_path: Path
+) -> None:
+    react = tmp_path / "node_modules" / "react"
+    react.mkdir()
+    (react / "package.json").write_text('{"type": "module", "exports": "./index.js"}')
+    (react / "index.js").write_text(REACT)
+    (tmp_path / "hook.mjs").write_text(HOOK)
+    session_id = server.chat().new_session()
+    first, second, answer = run(write_files(server.url), node, "hook.mjs", session_id).splitlines()
+    assert json.loads(first)[0] == "user: Good morning!"
+    assert json.loads(first)[1].startswith("assistant: lorem ipsum")
+    assert len(json.loads(first)) == len(json.loads(second)) == 2
+    assert answer == "null"
