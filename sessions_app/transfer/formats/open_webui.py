@@ -1,13 +1,12 @@
 """Reads chats that Open WebUI exports: trees of messages. Pure."""
 
-import base64
-import binascii
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
 from sessions_app.transfer.formats.conversation import (
     GivenFile,
     ImportedConversation,
@@ -170,10 +169,9 @@ def _files(message: Mapping[str, Any]) -> Sequence[GivenFile]:
 
 
 def _data_of(url: str) -> bytes | None:
-    head, comma, data = url.partition(",")
-    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+    if not url.startswith("data:"):
         return None
     try:
-        return base64.b64decode(data)
-    except (binascii.Error, ValueError):
+        return b"".join(decode_base64(url, begin=begin_of_base64(url)))
+    except InvalidBase64:
         return None
