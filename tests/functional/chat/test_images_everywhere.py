@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import secrets
 import subprocess
 import sys
 import zipfile
@@ -102,9 +103,22 @@ def responses(chat: Chat, model: str) -> None:
     chat.http.post(f"{url}responses", json=body).raise_for_status()
 
 
+def ai_sdk(chat: Chat, model: str) -> None:
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "file", "mediaType": "image/png", "url": DATA_URL, "filename": "cat.png"},
+    ]
+    messages = [{"id": "u1", "role": "user", "parts": parts}]
+    body = {"id": secrets.token_hex(8), "model": model, "messages": messages}
+    answer = chat.http.post("/ui/chat", json=body)
+    assert '"type":"finish"' in answer.raise_for_status().text
+
+
 @every_provider
 @pytest.mark.parametrize(
-    "send", [by_reference, inline, chat_completions, responses], ids=lambda send: send.__name__
+    "send",
+    [by_reference, inline, chat_completions, responses, ai_sdk],
+    ids=lambda send: send.__name__,
 )
 def test_the_provider_gets_the_bytes_that_were_sent(
     chat: Chat, asked: Any, model: str, send: Callable[[Chat, str], None]
