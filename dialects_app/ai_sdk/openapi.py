@@ -11,7 +11,6 @@ from dialects_app.ai_sdk.ui_messages import UIMessagesOut
 
 _COMPONENT = "#/components/schemas/{name}"
 _STREAM = {
-    "schema": {"type": "string"},
     "example": "".join(
         [
             chunk("start", messageId="turn-0199f3a2b4c51f2e3d4c"),
@@ -104,6 +103,10 @@ MESSAGES: dict[str, Any] = {
         }
     }
 }
+
+
+SAYS_SENTENCES = frozenset({"ui_chat"})
+"""The operations whose errors are a sentence where JSON is not asked for by name."""
 
 
 def ui_schemas() -> dict[str, Any]:

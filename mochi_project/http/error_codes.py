@@ -36,6 +36,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("PUT .*{message_index}$", "ATTACHMENT_NOT_FOUND"),
     ("DELETE .*/system-prompt$", "PROMPT_NOT_FOUND"),
     (f"{_CHANGES}|DELETE .*/agents/chats/", "SESSION_BUSY SESSION_READ_ONLY"),
+    ("^POST .*/ui/chat$", "CHAT_DIFFERS ATTACHMENT_TOO_LARGE TOOL_CONFIRMATION_TIMEOUT"),
+    ("^POST .*/ui/chat$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED"),
     (_CHATS, "SESSION_BUSY SESSION_READ_ONLY SESSION_NOT_FOUND SESSION_CORRUPT"),
     (_CHATS, f"{_SETTINGS} ATTACHMENT_NOT_FOUND {_TURNS_FAIL}"),
     ("/summarize$", f"{_MODELS_FAIL} MODEL_NOT_FOUND TOO_MANY_TURNS SHUTTING_DOWN"),
@@ -122,6 +124,7 @@ _MESSAGES: dict[str, str] = {
     "PREVIOUS_RESPONSE_NOT_FOUND": "There is no response 'resp_be560667fb0c6c7f0f1d'.",
     "CONVERSATION_NOT_FOUND": "There is no conversation 'conv_be560667fb'.",
     "ITEM_NOT_FOUND": "There is no item 'msg_be560667fb5a1c3e7f90'.",
+    "CHAT_DIFFERS": "Something was said in this chat that the client does not know.",
     "NOT_FOUND": "There is nothing of this name.",
     "INTERNAL_ERROR": "Something went wrong in this server; its log says more.",
 }

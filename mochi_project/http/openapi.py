@@ -7,7 +7,7 @@ from chat.activity.openapi import activity_schemas
 from chat.http.openapi import event_schemas
 from chat.http.sse import EVENT_ID_PATTERN
 from chat.storage.change_log import POSITION_PATTERN
-from dialects_app.ai_sdk.openapi import ui_schemas
+from dialects_app.ai_sdk.openapi import SAYS_SENTENCES, ui_schemas
 from mochi_project.errors import messages
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 from mochi_project.guard.guard import TOKEN_FREE_PATHS
@@ -177,6 +177,19 @@ def _describe(path: str, method: str, operation: dict[str, Any]) -> None:
             declared[status] = {"$ref": f"#/components/responses/{name}"}
     operation["responses"] = dict(sorted(declared.items(), key=lambda item: int(item[0])))
     describe_errors(path, method, operation, common=[_COMMON[name][0] for name in names])
+    if operation["operationId"] in SAYS_SENTENCES:
+        _describe_sentences(operation)
+
+
+def _describe_sentences(operation: dict[str, Any]) -> None:
+    """Add to an operation's errors, in place, that they may be plain text."""
+    sentence = {"schema": {"type": "string"}, "example": "A sentence that says what to change."}
+    answers = operation["responses"]
+    for status, answer in answers.items():
+        if int(status) >= 400:
+            name = answer.get("$ref", "").rpartition("/")[2]
+            whole = _response(*_COMMON[name]) if name else answer
+            answers[status] = {**whole, "content": {**whole["content"], "text/plain": sentence}}
 
 
 def _response(code: str, description: str, message: str) -> dict[str, Any]:

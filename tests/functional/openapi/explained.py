@@ -78,19 +78,32 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"next_cursor of a page", "which pages there were"),
     ("VALIDATION_ERROR", r"must be a date or a time", "a parameter may be one or the other"),
     ("VALIDATION_ERROR", r"bytes of JSON; this has", "the bytes of an object"),
+    (
+        "VALIDATION_ERROR",
+        r"the last one as `message`|neither a|has to be one of the user|A part needs",
+        "parts",
+    ),
+    ("VALIDATION_ERROR", r"A file is a data URL|Name a `model`", "what is there"),
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]
 _OF_NO_OPERATION = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # paths that lead nowhere
 _EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]
 
 
+def _error_of(response: Any) -> tuple[str, str]:
+    """Return code and message of an error, which is a sentence for the AI SDK."""
+    if code := response.headers.get("x-mochi-error"):
+        return code[0] if isinstance(code, list) else code, response.content.decode()
+    error = json.loads(response.content)["error"]
+    return error.get("mochi_code", error["code"]), error["message"]
+
+
 @schemathesis.check
 def valid_requests_are_accepted(ctx: Any, response: Any, case: Any) -> bool | None:
     """Do ``positive_data_acceptance``, but for refusals that are explained."""
     if response.status_code in {400, 422}:
-        error = json.loads(response.content)["error"]
-        ours = error.get("mochi_code", error["code"])
-        if any(ours == code and words.search(error["message"]) for code, words in _EXPLAINED):
+        ours, said = _error_of(response)
+        if any(ours == code and words.search(said) for code, words in _EXPLAINED):
             return None
     return checks.positive_data_acceptance(ctx, response, case)
 
@@ -107,8 +120,7 @@ def errors_have_a_code_of_the_operation(ctx: Any, response: Any, case: Any) -> b
     """Look whether the document says of the operation that it answers this code."""
     if response.status_code < 400:
         return None
-    error = json.loads(response.content)["error"]
-    code = error.get("mochi_code", error["code"])
+    code, _ = _error_of(response)
     declared = case.operation.definition.raw["x-error-codes"].get(str(response.status_code))
     if declared is None or code in {*declared, *_OF_NO_OPERATION}:
         return None
