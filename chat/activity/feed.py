@@ -1,6 +1,6 @@
 """Hands the changes of all processes to the clients of this one that listen (docs/decisions/0073).
 
-While nobody listens, there is no task, no thread and no log.
+While nobody listens, there is no task and no log, and no thread wakes.
 """
 
 import asyncio
@@ -105,6 +105,7 @@ class ActivityFeed:
         self._closed = True
         for listener in self._listeners:
             listener.end()
+        self._unfollow()
 
     def _is_closed(self) -> bool:
         return self._closed
@@ -134,9 +135,13 @@ class ActivityFeed:
         self._stop_if_unheard()
 
     def _stop_if_unheard(self) -> None:
-        if not self._listeners and not self._entering and self._stop is not None:
-            stop, self._stop = self._stop, None
-            self._position = None
+        if not self._listeners and not self._entering:
+            self._unfollow()
+
+    def _unfollow(self) -> None:
+        self._position = None
+        stop, self._stop = self._stop, None
+        if stop is not None:
             stop()
 
     async def _run(self, news: asyncio.Event) -> None:

@@ -225,9 +225,12 @@ async def test_no_more_may_listen_than_the_limit_says(here: Process) -> None:
 
 
 async def test_a_stop_ends_all_streams_and_lets_nobody_in(here: Process) -> None:
+    tasks = asyncio.all_tasks()
     told = await listen(here)
     here.feed.close()
     assert await told.listener.next() is None
+    while asyncio.all_tasks() - tasks:  # the cancelled one ends
+        await asyncio.sleep(0)
     with pytest.raises(ShuttingDown):
         await here.feed.listen()
 
