@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # who does not search imports no SQLite
 
 
 def index_path(settings: MochiSettings) -> Path:
-    """Return where the index of the search is; it may be deleted."""
-    return settings.resolved_state_dir / "search.sqlite3"
+    """Return where the index is; not in an untrusted folder, whose database could be a trap."""
+    return settings.resolved_private_dir / "search.sqlite3"
 
 
 def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSearch":
@@ -33,7 +33,7 @@ def build_search(settings: MochiSettings, reader: SessionReader) -> "SessionSear
     )
     index = SearchIndex(index_path(settings))
     surveyor = Surveyor(source)
-    filler = IndexFiller(source, index, FileLocks(settings.resolved_state_dir), surveyor)
+    filler = IndexFiller(source, index, FileLocks(settings.resolved_private_dir), surveyor)
     return SessionSearch(source, index, filler, surveyor)
 
 

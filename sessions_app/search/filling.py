@@ -24,8 +24,8 @@ RETRY_SECONDS = 30.0
 ROUND = 500
 """So many sessions go in from the oldest on; the newest so many are first."""
 SESSIONS_OF_TRANSACTION = 20
-RESTING_SHARE = 0.25
-"""The thread rests for this share of the time that it worked."""
+RESTING_SHARE = 1.0
+"""The thread rests for this share of the time that it worked, after each session."""
 
 logger = logging.getLogger(__name__)
 
@@ -153,21 +153,21 @@ class IndexFiller:
             oldest_first = pending[start : start + ROUND][::-1]
             with self._index.writing() as writer:
                 for first in range(0, len(oldest_first), SESSIONS_OF_TRANSACTION):
-                    begun = self._clock()
-                    rows = self._rows(oldest_first[first : first + SESSIONS_OF_TRANSACTION])
-                    is_filled |= writer.put(rows) > 0
-                    if rests:
-                        self._closing.wait((self._clock() - begun) * RESTING_SHARE)
+                    some = oldest_first[first : first + SESSIONS_OF_TRANSACTION]
+                    is_filled |= writer.put(self._rows(some, rests=rests)) > 0
         return is_filled
 
-    def _rows(self, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
+    def _rows(self, sessions: Sequence[SessionMetadata], *, rests: bool) -> Iterator[SessionRow]:
         for metadata in sessions:
+            begun = self._clock()
             stamp = self._source.stamp(metadata)  # before it is read, or a change could be missed
             session = None if stamp is None else self._source.read(metadata.session_id)
             if stamp is not None and session is not None:
                 yield SessionRow(
                     metadata.session_id, stamp, metadata.updated_at, self._entries(session)
                 )
+            if rests:
+                self._closing.wait((self._clock() - begun) * RESTING_SHARE)
 
     def _entries(self, session: Session) -> Iterator[Entry]:
         for entry in entries_of(session):

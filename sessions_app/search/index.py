@@ -2,8 +2,8 @@
 
 ::
 
-    {state_dir}/search.sqlite3     with -wal and -shm while it is in use
-    {state_dir}/search.lock        held by the one process that writes
+    {directory}/search.sqlite3     with -wal and -shm while it is in use
+    {directory}/search.lock        held by the one process that writes
 
 The full-text table (FTS5) holds no texts: ``words_of`` splits and folds them, so that its tokenizer
 finds nothing but spaces. Its rows are numbered by when their session was changed, so that reading
@@ -123,7 +123,12 @@ class SearchIndex:
             timeout=seconds,
             isolation_level=None,
         )
-        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @contextmanager

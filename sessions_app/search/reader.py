@@ -9,7 +9,7 @@ from sessions_app.search.rows import row_at
 from sessions_app.search.standing import standing_of
 from sessions_app.search.wanted import Cursor, Wanted
 
-COUNTED = 1_000
+COUNTED = 300
 """So many results are counted; beyond that their number is estimated."""
 
 _LAST_ROW = (1 << 63) - 1
@@ -70,7 +70,8 @@ class IndexReader:
         if count < COUNTED:
             return int(count)
         total, looked_at = self._one(
-            "SELECT sum(entries), sum(CASE WHEN last_row >= :last THEN entries END) FROM sessions",
+            "SELECT sum(entries), sum(CASE WHEN first_row >= :last THEN entries "
+            "WHEN last_row >= :last THEN last_row - :last + 1 END) FROM sessions",
             {"last": last},
         )
         return max(count, count * total // max(looked_at, 1))

@@ -28,7 +28,7 @@ class SearchParams(Schema):
         None, description="Only these; system prompts are searched with `system` alone"
     )
     model: str | None = Field(
-        None, max_length=300, description="Only answers of this model, and what it was asked"
+        None, max_length=300, description="Only its answers, and the rest of sessions that have it"
     )
     since: str | None = Field(
         None, alias="from", max_length=40, description="Only what is as old or newer: ISO 8601"

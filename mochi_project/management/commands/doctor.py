@@ -20,6 +20,7 @@ from mochi_project.management.findings import Finding
 from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand
 from mochi_project.management.retention_findings import retention_finding
+from mochi_project.management.search_findings import search_finding
 from mochi_project.management.shared_findings import server_findings, shared_findings
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.screen_text import printable
@@ -95,6 +96,7 @@ def _data(services: Services) -> Iterator[Finding]:
     yield _counted("sessions", lambda: _sessions(services))
     yield _counted("retention", lambda: retention_finding(services))
     yield _counted("attachments", lambda: attachments_finding(services))
+    yield _counted("search", lambda: search_finding(services))
     yield _counted("turns", lambda: _turns(settings))
     yield _counted("system prompts", lambda: _prompts(services))
     yield _agents(settings)

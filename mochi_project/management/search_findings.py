@@ -1,0 +1,28 @@
+"""Checks for ``mochi-server doctor`` the index of the search."""
+
+from mochi_project.management.findings import Finding
+from mochi_project.screen_text import printable
+from mochi_project.wiring.search import index_path
+from mochi_project.wiring.services import Services
+
+
+def search_finding(services: Services) -> Finding:
+    """Report whether the search has an index, and how much is missing in it.
+
+    Raises:
+        StorageError: The sessions can't be listed.
+    """
+    path = index_path(services.settings)
+    state, missing = services.search.state()
+    if state != "scan":
+        lacks = (
+            f"sessions that are not in it yet: {missing:,}" if missing else "it has all sessions"
+        )
+        return Finding("search", "ok", f"there is an index; {lacks}")
+    if not path.exists():
+        return Finding("search", "ok", "no index yet; the first search makes one")
+    return Finding(
+        "search",
+        "note",
+        printable(f"the index can't be used, so sessions are read; {path} may be deleted"),
+    )
