@@ -29,6 +29,7 @@ TAGS = {
     "profiles": "Named configurations of models.",
     "server": "Whether the server works, and takes requests.",
     "OpenAI": "OpenAI's protocols: chat completions, responses, conversations.",
+    "AI SDK": "Streams and messages for `useChat` of the AI SDK.",
 }
 """Each tag, and what its operations are about."""
 
