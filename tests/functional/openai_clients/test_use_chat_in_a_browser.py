@@ -94,7 +94,9 @@ async def tab(server: Any, tmp_path: Path) -> AsyncIterator[Tab]:
         yield tab
 
 
-async def test_react_sends_reloads_approves_and_stops(tab: Tab, server: Any, page_url: str) -> None:
+async def test_react_sends_reloads_approves_stops_and_outlives_its_server(
+    tab: Tab, server: Any, start: Any, page_url: str
+) -> None:
     async def open_chat(chat_id: str) -> None:
         # From another page: else going to an address that differs by its fragment loads nothing.
         await tab.call("Page.navigate", url="about:blank")
@@ -128,6 +130,16 @@ async def test_react_sends_reloads_approves_and_stops(tab: Tab, server: Any, pag
     await do("await press('Stop'); await until(() => status() === 'ready')")
     *_, stopped = await asyncio.to_thread(chat.messages, session_id)
     assert (stopped["cancelled"], stopped["content"]) == (True, "One two\n\n[cancelled]")
+
+    await do("await say(forever); await until(() => said().at(-1) === 'One two ')", forever=FOREVER)
+    await asyncio.to_thread(server.kill)
+    await do("await until(() => status() === 'error')")
+    port = server.url.rpartition(":")[2]
+    await asyncio.to_thread(start, "--port", port, MOCHI_CORS_ORIGINS=page_url)
+    await open_chat(session_id)
+    kept = "await until(() => status() === 'ready' && said().at(-1)); return said().at(-1)"
+    assert await do(kept) == "One two"
+    await do("await say(back); await until(() => said().at(-1) === 'Back.')", back=block("Back."))
     assert tab.seen("Runtime.exceptionThrown") == []
 
 
