@@ -231,6 +231,35 @@ def test_a_client_call_is_shown_as_a_call() -> None:
     assert "tool-input-available" in kinds(show(theirs(), complete("tool_calls")))
 
 
+def test_all_kinds_of_chunks_are_what_another_implementation_reads() -> None:
+    from pydantic_ai.ui.vercel_ai import response_types  # noqa: PLC0415 - it takes a second
+
+    readers = {
+        each.model_fields["type"].default: each
+        for each in vars(response_types).values()
+        if isinstance(each, type)
+        and issubclass(each, response_types.BaseChunk)
+        and "type" in each.model_fields
+    }
+    files = (AttachedFile(id="sha256:ab", name="a.png", media_type="image/png", size=3),)
+    failing = result(1, success=False, result=None, error_message="No.", attachments=files)
+    denied = result(2, success=False, result=None, error_code="TOOL_EXECUTION_DENIED")
+    asked = [question(1), question(2), WAITING, failing, denied, CONTINUED]
+    events = [thought("Hm."), *ours(), CONTINUED, *agent_run(), *asked, said("Hi")]
+    streams = [
+        show(*events, end, decided={"conf_1", "conf_2"})
+        for end in (complete(), cancelled(), failed())
+    ]
+    seen: dict[str, Any] = {}
+    for chunk in (chunk for stream in streams for chunk in stream):
+        kind = "data" if chunk["type"].startswith("data-") else chunk["type"]
+        reader = response_types.DataChunk if kind == "data" else readers[kind]
+        read = reader.model_validate(chunk).model_dump(by_alias=True, exclude_none=True)
+        assert read == chunk
+        seen[kind] = read
+    assert len(seen) == 19
+
+
 @given(journals(), st.integers(1, 5))
 def test_any_turn_keeps_the_clients_rules_however_it_is_cut(events: list[Event], size: int) -> None:
     whole = projected(events)
