@@ -13,6 +13,8 @@ from chat.api import router as chat_router
 from chat.approvals.api import router as approvals_router
 from chat.summaries.api import router as summaries_router
 from dialects_app.ai_sdk.api import router as ai_sdk_router
+from dialects_app.ag_ui.api import router as agui_router
+from dialects_app.ag_ui.description import body_schemas
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
@@ -39,6 +41,7 @@ class MochiAPI(NinjaAPI):
     ) -> OpenAPISchema:
         """Return the schema, with the answers of the guard and the error handlers, and ``/v1``."""
         schema = super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params)
+        schema["components"]["schemas"].update(body_schemas())
         describe_common_answers(schema)
         from mochi_project.openai_api import openai_schema  # noqa: PLC0415 - not for the start
 
@@ -105,6 +108,7 @@ for _router in (
     archive_router,
     search_router,
     attachments_router,
+    agui_router,
     agents_router,
     tools_router,
     prompts_router,

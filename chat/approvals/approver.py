@@ -305,6 +305,7 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         confirmation_id=confirmation.confirmation_id,
         agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
         reason=UNSET if confirmation.reason is None else confirmation.reason,
+        expires_at=confirmation.expires_at,
     )
 
 

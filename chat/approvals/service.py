@@ -76,6 +76,10 @@ class ConfirmationService:
             await asyncio.to_thread(self._signal, confirmation)
         return confirmation, decision
 
+    async def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
+        """Return the answer to a question of a session; None when there is none, or no question."""
+        return await asyncio.to_thread(self._store.decision, session_id, confirmation_id)
+
     def _pending(self, session_id: str) -> Sequence[Confirmation]:
         session = self._repository.load(session_id)
         return [asked for asked in self._store.pending(session_id) if still_asked(session, asked)]

@@ -177,6 +177,11 @@ class ConfirmationStore:
         """Answer a question with no because the time is over; return the answer that stands."""
         return self._claim(question, self._refusal(question, "timeout"))
 
+    def decision(self, session_id: str, confirmation_id: str) -> ApprovalDecision | None:
+        """Return the answer to a question of a session; None when there is none, or no question."""
+        question = self._question(session_id, confirmation_id)
+        return None if question is None else self.decision_of(question)
+
     def decision_of(self, question: Confirmation) -> ApprovalDecision | None:
         """Return the answer that stands; None when there is none yet.
 

@@ -4,6 +4,7 @@ The hot path. With no raw CR, LF or non-ASCII in it, no text of a model can forg
 stream (WHATWG HTML section 9.2.6).
 """
 
+import json
 import re
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
@@ -43,6 +44,14 @@ def text_literal(data: str) -> str:
     if data.endswith(_TAIL_OF_CONTENT):
         return data[len(_HEAD) : -len(_TAIL_OF_CONTENT)]
     return data[len(_HEAD) : -1]
+
+
+def without_leading_space(literal: str) -> str | None:
+    """Return a JSON string without white space at its beginning; None where nothing is left."""
+    if literal[1] not in " \\":
+        return literal if literal != '""' else None
+    text = str(json.loads(literal)).lstrip()
+    return ascii_json(text) if text else None
 
 
 def ascii_json(value: Any) -> str:

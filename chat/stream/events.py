@@ -104,7 +104,7 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
 
     When an agent asks, ``tool_call_id`` is the call of the agent, and ``inner_tool_call_id`` the
     call that is asked about. ``reason`` is there when policies did not ask for it: the tool is not
-    what it was when the session enabled it.
+    what it was when the session enabled it. It can be answered until ``expires_at``.
     """
 
     event: ClassVar[str] = "tool_call_confirmation_required"
@@ -116,6 +116,7 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     agent_name: str | UnsetType = UNSET
     inner_tool_call_id: str | UnsetType = UNSET
     reason: Literal["tool_changed"] | UnsetType = UNSET
+    expires_at: str | UnsetType = UNSET
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -98,11 +98,3 @@ class OpenText:
 def text_in(literal: str) -> str:
     """Return the text of a JSON string without its quotes; it may hold halves of characters."""
     return join_surrogates(json.loads(f'"{literal}"'))
-
-
-def without_leading_space(literal: str) -> str | None:
-    """Return a JSON string without white space at its beginning; None where nothing is left."""
-    if literal[1] not in " \\":
-        return literal if literal != '""' else None
-    text = str(json.loads(literal)).lstrip()
-    return ascii_json(text) if text else None

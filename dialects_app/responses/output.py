@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from chat.stream.encoding import ascii_json
+from chat.stream.encoding import ascii_json, without_leading_space
 from dialects_app.openai.ids import item_id
 from dialects_app.responses.frames import Frames
-from dialects_app.responses.open_text import OpenText, without_leading_space
+from dialects_app.responses.open_text import OpenText
 from dialects_app.responses.saved_items import (
     Item,
     Status,

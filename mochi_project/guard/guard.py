@@ -37,7 +37,7 @@ TOKEN_FREE_PATHS = chat_page.PATHS | {
     "/api/v1/docs",
     "/api/v1/openapi.json",
 }
-HISTORY_PATHS = frozenset({"/api/v1/ui/chat"})
+HISTORY_PATHS = frozenset({"/api/v1/agui", "/api/v1/ui/chat"})
 """Routes of our own to which clients send whole conversations, as to those below ``/v1``."""
 UPLOADS = {
     "/api/v1/attachments": "MOCHI_MAX_ATTACHMENT_BYTES",

@@ -1,0 +1,116 @@
+"""Serves AG-UI: runs, threads as they are, and the stop of a run."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Router, Schema
+
+from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
+from dialects_app.ag_ui.description import RUN, THREAD
+from mochi_project.http.clients import client_of
+from mochi_project.wiring.services import get_services
+from sessions_app.errors import MochiError
+from sessions_app.http.error_schemas import ENVELOPE
+
+if TYPE_CHECKING:
+    from dialects_app.ag_ui.runs import Runs
+
+router = Router(tags=["AG-UI"])
+
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
+class AgUiStoppedOut(Schema):
+    """Says whether anything was stopped."""
+
+    stopped: bool
+
+
+@router.post(
+    "/agui",
+    operation_id="run_agui",
+    summary="Run an agent over AG-UI",
+    response={200: None, (404, 408, 409, 422, 502, 503, 507): ENVELOPE},
+    openapi_extra=RUN,
+)
+async def run(request: HttpRequest) -> HttpResponseBase:
+    """Answer what is new in a thread, as events of AG-UI 1.0: for `HttpAgent` and CopilotKit.
+
+    A thread is a session: `threadId` is its id, or a name of the client's own, by which it is made.
+    `forwardedProps.model` names the model of a new thread. The session is the truth: what the
+    client sends of the history is not read. The run goes on when the client leaves; `POST
+    /agui/{thread_id}/stop` ends it.
+    """
+    from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
+    from dialects_app.openai.body import read_body  # noqa: PLC0415
+
+    with _dotted_fields():
+        body = await read_body(request, RunIn)
+        started = await _runs().start(body, client=client_of(request))
+        turn = started.turn
+        body_of_events = EventStreamBody(turn.listener, turn.leave, started.projector)
+        stream = EventStream(body_of_events, turn.committed)
+        await stream.ready()
+    return stream
+
+
+@router.get(
+    "/agui/{thread_id}",
+    operation_id="follow_agui_thread",
+    summary="A thread of AG-UI as it is",
+    response={200: None, 404: ENVELOPE},
+    openapi_extra=THREAD,
+)
+async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
+    """Send the messages of a thread, then its running turn from its beginning, live to its end.
+
+    From any worker, and after a crash. If nothing runs, the stream ends after the messages; its
+    `RUN_FINISHED` has the interrupts that the thread waits for.
+    """
+    followed = await _runs().follow(thread_id)
+    if followed.listener is None:
+        return HttpResponse(followed.frames, headers=HEADERS)
+    listener = followed.listener
+    return EventStream(EventStreamBody(listener, listener.close, followed.projector))
+
+
+@router.post(
+    "/agui/{thread_id}/stop",
+    operation_id="stop_agui_thread",
+    summary="Stop what runs in a thread of AG-UI",
+    response={200: AgUiStoppedOut, (404, 422, 500, 503): ENVELOPE},
+)
+async def stop(request: HttpRequest, thread_id: str) -> AgUiStoppedOut:
+    """Stop the run of a thread, from any connection and any worker; its stream ends `cancelled`.
+
+    A client that only closes its connection stops nothing. `stopped` is false where nothing ran.
+    """
+    return AgUiStoppedOut(stopped=await _runs().stop(thread_id))
+
+
+@contextmanager
+def _dotted_fields() -> Iterator[None]:
+    """Let errors name fields as all routes here do: ``messages.2.content``."""
+    try:
+        yield
+    except MochiError as error:
+        field = error.details.get("field")
+        if isinstance(field, str):
+            error.details["field"] = _INDEX.sub(r".\1", field)
+        raise
+
+
+def _runs() -> "Runs":
+    from dialects_app.ag_ui.runs import Runs  # noqa: PLC0415 - not for the start
+
+    services = get_services()
+    return Runs(
+        chat=services.chat,
+        sessions=services.sessions,
+        files=services.given_files,
+        default_model=services.settings.default_model,
+    )

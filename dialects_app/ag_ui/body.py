@@ -1,0 +1,91 @@
+"""Declares the body of a run's request: ``RunAgentInput``. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+_RunId = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class ToolIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that the client runs; ``parameters`` is a JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] | None = None
+
+
+class ContextIn(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that the application tells the model for this run."""
+
+    description: str
+    value: str
+
+
+class ResumeIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An answer to an interrupt.
+
+    It approves with ``status`` ``resolved`` and a ``payload`` whose ``approved`` is ``true``; all
+    else denies. With ``editedArgs`` in the payload the tool runs with these arguments.
+    """
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+
+    @property
+    def approves(self) -> bool:
+        """Return whether it says yes: ``true``, and nothing that is like it."""
+        if self.status != "resolved" or not isinstance(self.payload, Mapping):
+            return False
+        return self.payload.get("approved") is True
+
+    @property
+    def edited_arguments(self) -> Any:
+        """Return the arguments to run the tool with, if not those of the model."""
+        return self.payload.get("editedArgs") if self.approves else None
+
+
+class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The keys of ``forwardedProps`` that mean something here; all others are ignored.
+
+    Attributes:
+        model: The model of the thread, from this run on.
+        think: Whether and how hard to reason, as in ``POST /chat``.
+        selected_tools: The server's tools of this run, as in ``POST /chat``.
+    """
+
+    model: str | None = None
+    think: bool | Literal["low", "medium", "high"] | None = None
+    selected_tools: Sequence[str] | None = None
+
+
+class RunIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The input of a run: AG-UI's ``RunAgentInput``.
+
+    Attributes:
+        thread_id: The session: its id, or a name of the client's own.
+        run_id: The client's name of the run.
+        messages: The conversation as the client has it. What the session does not have yet is
+            taken from its end, and nothing else.
+        tools: Tools that the client runs.
+        context: What the application tells the model for this run.
+        forwarded_props: See ``PropsIn``.
+        resume: Answers to the interrupts that the thread waits for.
+        state: Not used.
+        protocol_version: The version of AG-UI that the client speaks; 1.0 is spoken here.
+        parent_run_id: Not used.
+    """
+
+    thread_id: str
+    run_id: _RunId
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[ToolIn] | None = None
+    context: Sequence[ContextIn] | None = None
+    forwarded_props: Any = None
+    resume: Sequence[ResumeIn] | None = None
+    state: Any = None
+    protocol_version: str | None = None
+    parent_run_id: str | None = None

@@ -1,0 +1,165 @@
+"""Shows calls and their results, each once. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from chat.stream.encoding import ascii_json
+from chat.stream.events import AgentToolResult, ToolResultReceived
+from dialects_app.ag_ui.frames import Frames
+from models_app.call_arguments import INVALID_JSON
+from sessions_app.messages import Attachment, ToolCall
+from tools_app.toolset import AGENT_TOOL
+
+FAILED = "Error: "
+"""The beginning of a failed call's result, as its session says it."""
+
+_NO_CALLS: Mapping[str, ToolCall] = {}
+
+
+class ResumedCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that an earlier turn of the session asked for, and that this one runs.
+
+    Attributes:
+        asking_id: The message that asked for them.
+        calls: The calls, by their ids.
+        known: The ids of those that the client has.
+    """
+
+    asking_id: str = ""
+    calls: Mapping[str, ToolCall] = _NO_CALLS
+    known: frozenset[str] = frozenset()
+
+
+class ShownCalls:
+    """Shows the calls of a turn, or those of an agent in it.
+
+    Args:
+        frames: Takes the events.
+        resumed: The calls that the turn resumes.
+        subagent_run_id: The agent's run, if they are an agent's.
+    """
+
+    def __init__(
+        self,
+        frames: Frames,
+        resumed: ResumedCalls | None = None,
+        subagent_run_id: str | None = None,
+    ) -> None:
+        self._frames = frames
+        self._resumed = resumed or ResumedCalls()
+        self._subagent = subagent_run_id
+        self._shown = set(self._resumed.known)
+        self._results: dict[str, int] = {}
+
+    def begin_round(self) -> None:
+        """Take ids for those of new calls: some providers begin to count again in each answer."""
+        self._shown.clear()
+        self._resumed = ResumedCalls()
+
+    def show(
+        self,
+        call_id: str,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        *,
+        parent_id: str = "",
+    ) -> str:
+        """Show a call, unless the client has it.
+
+        Args:
+            call_id: The call.
+            name: Its tool, or its agent.
+            arguments: Its arguments; None where they are not known.
+            parent_id: The message that asks for it, unless it is resumed.
+
+        Returns:
+            The message that asks for it; empty if the client has the call.
+        """
+        if call_id in self._shown:
+            return ""
+        self._shown.add(call_id)
+        resumed = self._resumed.calls.get(call_id)
+        if resumed is not None:
+            parent_id = self._resumed.asking_id
+            if arguments is None:
+                name, arguments = shown_call(resumed)
+        who = self._subagent
+        self._frames.add(
+            "TOOL_CALL_START",
+            toolCallId=call_id,
+            toolCallName=name,
+            parentMessageId=parent_id or None,
+            subagentRunId=who,
+        )
+        if arguments is not None:
+            delta = arguments_text(arguments)
+            self._frames.add("TOOL_CALL_ARGS", toolCallId=call_id, delta=delta, subagentRunId=who)
+        self._frames.add("TOOL_CALL_END", toolCallId=call_id, subagentRunId=who)
+        return parent_id
+
+    def show_result(
+        self, call_id: str, content: str, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Show the result of a call."""
+        count = self._results[call_id] = self._results.get(call_id, 0) + 1
+        self._shown.discard(call_id)  # another call may come to have its id
+        self._frames.add(
+            "TOOL_CALL_RESULT",
+            messageId=result_id(call_id, count),
+            toolCallId=call_id,
+            content=content,
+            role="tool",
+            subagentRunId=self._subagent,
+            metadata=metadata,
+        )
+
+
+def result_id(call_id: str, count: int = 1) -> str:
+    """Return the id of the message with a call's result; of the ``count``th call with its id."""
+    return f"result-{call_id}" if count == 1 else f"result-{call_id}-{count}"
+
+
+def shown_call(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the arguments with which a call is shown: of an agent, its own."""
+    agent, instruction = call.arguments.get("agent"), call.arguments.get("instruction")
+    if call.name != AGENT_TOOL or not isinstance(agent, str):
+        return call.name, call.arguments
+    return agent, agent_arguments(instruction if isinstance(instruction, str) else "")
+
+
+def agent_arguments(instruction: str) -> Mapping[str, Any]:
+    """Return the arguments with which the call of an agent is shown."""
+    return {"instruction": instruction}
+
+
+def arguments_text(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as JSON; as the model wrote them where they are none."""
+    if arguments.keys() == {INVALID_JSON}:
+        return str(arguments[INVALID_JSON])
+    # Through ASCII, which mends halves of characters; then as people read it.
+    return json.dumps(json.loads(ascii_json(arguments)), ensure_ascii=False, separators=(",", ":"))
+
+
+def result_text(result: ToolResultReceived | AgentToolResult) -> str:
+    """Return what a call returned, as the model and the session have it."""
+    if result.result is None:
+        return f"{FAILED}{result.error_message or ''}"
+    return result.result
+
+
+def result_metadata(result: ToolResultReceived | AgentToolResult) -> dict[str, Any]:
+    """Return what else is known of a result."""
+    found: dict[str, Any] = {"success": result.success}
+    if isinstance(result.error_code, str):
+        found["errorCode"] = result.error_code
+    if result.attachments:
+        found["attachments"] = attachments_of(result.attachments)
+    return found
+
+
+def attachments_of(attachments: tuple[Attachment, ...]) -> Any:
+    """Return images and files as metadata have them: ``GET /attachments/{id}`` has their bytes."""
+    return msgspec.to_builtins(attachments)

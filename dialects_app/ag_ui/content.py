@@ -1,0 +1,99 @@
+"""Reads the content of messages: texts, and parts that are images or files. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from dialects_app.openai.files import GivenFile, InlineSource, StoredSource, given_file
+from sessions_app.errors import ValidationFailed
+
+_MEDIA = frozenset({"image", "audio", "video", "document"})
+
+
+def read_content(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
+    """Return the text of a message's content, and the files in it.
+
+    Args:
+        content: A text, or a list of parts.
+        path: Where it stands in the request.
+
+    Raises:
+        ValidationFailed: It makes no sense; ``field`` is its path.
+    """
+    if isinstance(content, str):
+        return content, ()
+    if not isinstance(content, list):
+        refuse(path, "A text or a list of parts is wanted here.")
+    texts: list[str] = []
+    files: list[GivenFile] = []
+    for number, part in enumerate(content):
+        place = f"{path}.{number}"
+        if not isinstance(part, Mapping):
+            refuse(place, "A part is an object.")
+        kind = part.get("type")
+        if kind == "text":
+            texts.append(_text(part, "text", place))
+        elif kind in _MEDIA:
+            files.append(_media(part, place, is_image=kind == "image"))
+        elif kind == "binary":
+            files.append(_binary(part, place))
+        else:
+            refuse(f"{place}.type", "Parts are 'text', 'image' and 'document'.")
+    return "\n".join(texts), files
+
+
+def _media(part: Mapping[str, Any], path: str, *, is_image: bool) -> GivenFile:
+    source = part.get("source")
+    if not isinstance(source, Mapping):
+        refuse(f"{path}.source", "A source is an object.")
+    place = f"{path}.source"
+    kind, value, name = source.get("type"), _text(source, "value", place), _name(part)
+    if kind == "url":
+        return _by_url(value, f"{place}.value", name=name, is_image=is_image)
+    if kind not in ("data", "file"):
+        refuse(f"{place}.type", "Sources are 'data', 'url' and 'file'.")
+    kept = InlineSource(value) if kind == "data" else StoredSource(value)
+    return GivenFile(path=f"{place}.value", source=kept, name=name, is_image=is_image)
+
+
+def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
+    """Read a part of AG-UI before 1.0, as many clients still send it."""
+    is_image = str(part.get("mimeType", "")).startswith("image/")
+    name = part.get("filename")
+    named = name if isinstance(name, str) else None
+    if part.get("data") is not None:
+        source: InlineSource | StoredSource = InlineSource(_text(part, "data", path))
+        return GivenFile(path=f"{path}.data", source=source, name=named, is_image=is_image)
+    if part.get("id") is not None:
+        source = StoredSource(_text(part, "id", path))
+        return GivenFile(path=f"{path}.id", source=source, name=named, is_image=is_image)
+    return _by_url(_text(part, "url", path), f"{path}.url", name=named, is_image=is_image)
+
+
+def _by_url(url: str, path: str, *, name: str | None, is_image: bool) -> GivenFile:
+    """Read a URL, which may hold the file itself."""
+    read = given_file({"type": "input_file", "file_url": url}, path)
+    return GivenFile(path=path, source=read.source, name=name, is_image=is_image)
+
+
+def _name(part: Mapping[str, Any]) -> str | None:
+    about = part.get("metadata")
+    if not isinstance(about, Mapping):
+        return None
+    name = about.get("name", about.get("filename"))
+    return name if isinstance(name, str) else None
+
+
+def _text(part: Mapping[str, Any], name: str, path: str) -> str:
+    value = part.get(name)
+    if not isinstance(value, str):
+        refuse(f"{path}.{name}", "A text is wanted here.")
+    return value
+
+
+def refuse(path: str, message: str) -> NoReturn:
+    """Refuse a request for what stands at a path.
+
+    Raises:
+        ValidationFailed: Always.
+    """
+    raise ValidationFailed(message, field=path)

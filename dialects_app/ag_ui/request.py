@@ -1,0 +1,237 @@
+"""Reads what a run's input says that its session does not have yet. Pure.
+
+The session is the truth: of the client's history nothing is taken but the ids of its answers, by
+which it shows that it knows the session as it is.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chat.start.turn_request import TurnRequest
+from dialects_app.ag_ui.body import PropsIn, RunIn, ToolIn
+from dialects_app.ag_ui.content import read_content, refuse
+from dialects_app.errors import HistoryDiffers
+from dialects_app.openai.body import convert_body
+from dialects_app.openai.files import GivenFile
+from sessions_app.calls import open_calls
+from sessions_app.errors import ValidationFailed
+from sessions_app.ids_and_clock import new_message_id, utc_now
+from sessions_app.messages import (
+    INTERRUPTED_RESULT,
+    AssistantMessage,
+    Message,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+_IS_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII).fullmatch
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_ROLES = frozenset({"user", "assistant", "tool", "system", "developer", "reasoning", "activity"})
+_INSTRUCTING = frozenset({"system", "developer"})
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client says in a run.
+
+    Attributes:
+        messages: What is new: what a person said, and results of the client's tools.
+        files: The images and files of these messages, which are to be kept first.
+        paths: Where these messages stand in the request.
+        again: Whether the last answer is to be made again.
+    """
+
+    messages: Sequence[Message] = ()
+    files: Sequence[GivenFile] = ()
+    paths: Sequence[str] = ()
+    again: bool = False
+
+    @property
+    def has_user_message(self) -> bool:
+        """Return whether a person said something."""
+        return any(isinstance(message, UserMessage) for message in self.messages)
+
+
+def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message]) -> Said:
+    """Return what a client says that its session does not have.
+
+    Args:
+        messages: The conversation as the client has it.
+        history: The messages of the session.
+
+    Raises:
+        HistoryDiffers: The client has answers that the session does not have, or lacks some.
+        ValidationFailed: A message makes no sense, or a result is of no call that waits for it.
+    """
+    for index, message in enumerate(messages):
+        if message.get("role") not in _ROLES:
+            refuse(f"messages.{index}.role", f"A role is one of {', '.join(sorted(_ROLES))}.")
+    answers = [index for index, each in enumerate(messages) if _is_answer(each)]
+    begin = answers[-1] + 1 if answers else 0
+    known = {each.message_id: index for index, each in enumerate(history)}
+    last = _last_known([messages[index] for index in answers], history, known)
+    last_said = next((each for each in reversed(messages) if each.get("role") == "user"), None)
+    if last_said is not None and last_said.get("id") in known and messages[-1] is last_said:
+        return _said_again(known[last_said["id"]], history)
+    if answers:
+        _require_seen(history[last + 1 :])
+    new: list[Message] = []
+    files: list[GivenFile] = []
+    paths: list[str] = []
+    for index, message in enumerate(messages[begin:], begin):
+        path = f"messages.{index}"
+        if message["role"] == "user" and message.get("id") not in known:
+            text, attached = read_content(message.get("content"), f"{path}.content")
+            new.append(_user_message(message.get("id"), text, attached))
+            files += attached
+            paths.append(path)
+        elif message["role"] == "tool" and not message.get("subagentRunId"):
+            result = _result(message, history, path)
+            if result is not None:
+                new.append(result)
+                paths.append(path)
+    return Said(messages=new, files=files, paths=paths)
+
+
+def give_up_calls(said: Sequence[Message], history: Sequence[Message]) -> Sequence[Message]:
+    """Return what is said, with a result for each call of the client's that it never ran.
+
+    A person who says something else, instead of letting a tool run, is not kept from it.
+    """
+    answered = {each.tool_call_id for each in said if isinstance(each, ToolMessage)}
+    lost = [
+        ToolMessage(
+            content=INTERRUPTED_RESULT,
+            message_id=new_message_id(),
+            timestamp=utc_now(),
+            tool_name=call.name,
+            tool_call_id=call.id,
+            failed=True,
+        )
+        for call in open_calls(history)
+        if call.client_side and call.id not in answered
+    ]
+    return [*lost, *said] if lost else said
+
+
+def read_props(body: RunIn) -> PropsIn:
+    """Return what the client's properties say.
+
+    Raises:
+        ValidationFailed: One of those that mean something has a wrong value.
+    """
+    if not isinstance(body.forwarded_props, dict):
+        return PropsIn()
+    try:
+        return convert_body(body.forwarded_props, PropsIn)
+    except ValidationFailed as error:
+        error.details["field"] = f"forwardedProps.{error.details['field']}"
+        raise
+
+
+def read_turn(body: RunIn, props: PropsIn) -> TurnRequest:
+    """Return the turn that a run asks for, but for what is said in it."""
+    return TurnRequest(
+        think=props.think,
+        selected_tools=props.selected_tools,
+        detached=True,
+        approvals="suspend",
+        instructions=_instructions(body),
+        client_tools=[_tool(tool, index) for index, tool in enumerate(body.tools or ())],
+    )
+
+
+def _is_answer(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant" and not message.get("subagentRunId")
+
+
+def _last_known(
+    answers: Sequence[Mapping[str, Any]], history: Sequence[Message], known: Mapping[str, int]
+) -> int:
+    """Return where the last answer stands that the client has; -1 if it has none."""
+    last = -1
+    for answer in answers:
+        place = known.get(str(answer.get("id")), -1)
+        if place <= last or not isinstance(history[place], AssistantMessage):
+            raise HistoryDiffers("messages")
+        last = place
+    return last
+
+
+def _require_seen(later: Sequence[Message]) -> None:
+    """Raise ``HistoryDiffers`` if there are whole answers that the client does not have."""
+    if any(isinstance(message, AssistantMessage) and message.is_complete for message in later):
+        raise HistoryDiffers("messages")
+
+
+def _said_again(place: int, history: Sequence[Message]) -> Said:
+    """Return that the answer to a message is made again, which must be the last one."""
+    if any(isinstance(message, UserMessage) for message in history[place + 1 :]):
+        raise HistoryDiffers("messages")
+    return Said(again=True)
+
+
+def _user_message(name: Any, text: str, files: Sequence[GivenFile]) -> UserMessage:
+    """Return a message under the client's own id, by which the client will know it again."""
+    is_id = isinstance(name, str) and _IS_ID(name) is not None
+    return UserMessage(
+        content=text,
+        attachments=tuple(file.placeholder() for file in files),
+        message_id=name if is_id else new_message_id(),
+        timestamp=utc_now(),
+    )
+
+
+def _result(
+    message: Mapping[str, Any], history: Sequence[Message], path: str
+) -> ToolMessage | None:
+    """Return the result of a call that the client ran; None for one that the session has."""
+    call_id = message.get("toolCallId")
+    if not isinstance(call_id, str):
+        refuse(f"{path}.toolCallId", "A text is wanted here.")
+    waiting = {call.id: call for call in open_calls(history)}
+    call = waiting.get(call_id)
+    if call is None and any(
+        isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in history
+    ):
+        return None
+    if call is None or not call.client_side:
+        refuse(f"{path}.toolCallId", "No call of a tool that the client runs has this id.")
+    text, files = read_content(message.get("content"), f"{path}.content")
+    if files:
+        refuse(f"{path}.content", "The result of a client's tool is a text.")
+    error = message.get("error")
+    return ToolMessage(
+        content=text if text or not isinstance(error, str) else f"Error: {error}",
+        message_id=new_message_id(),
+        timestamp=utc_now(),
+        tool_name=call.name,
+        tool_call_id=call_id,
+        failed=isinstance(error, str),
+    )
+
+
+def _instructions(body: RunIn) -> str | None:
+    """Return what the application tells the model: its system messages, and the context."""
+    texts = [
+        str(message["content"])
+        for message in body.messages
+        if message.get("role") in _INSTRUCTING and message.get("content")
+    ]
+    told = [f"- {each.description}: {each.value}" for each in body.context or ()]
+    if told:
+        texts.append("\n".join(["Context that the application gives:", *told]))
+    return "\n\n".join(texts) or None
+
+
+def _tool(tool: ToolIn, index: int) -> ToolSpec:
+    if _IS_ID(tool.name) is None:
+        refuse(f"tools.{index}.name", "A tool's name has 1 to 64 letters, digits, '_' and '-'.")
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters or _NO_PARAMETERS,
+    )

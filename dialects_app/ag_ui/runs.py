@@ -1,0 +1,302 @@
+"""Starts runs, follows them, stops them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from chat.approvals.confirmation import Confirmation
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, NoActiveTurn
+from chat.service import ChatRequest, ChatService, Conversations, OpenTurn
+from chat.start.turn_request import TurnRequest
+from chat.stream.numbered_event import Listener
+from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
+from dialects_app.ag_ui.content import refuse
+from dialects_app.ag_ui.frames import frame
+from dialects_app.ag_ui.interrupts import interrupt_of_pending
+from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
+from dialects_app.ag_ui.request import Said, give_up_calls, read_props, read_said, read_turn
+from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
+from dialects_app.client_sessions import ClientSession, find_session
+from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.files import with_files
+from sessions_app.calls import open_calls
+from sessions_app.errors import MochiError, SessionBusy, SessionExists, SessionNotFound
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import Message, ToolMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import Session, ToolSettings, make_session
+
+_THREAD = "threadId"
+
+
+class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run whose turn has started: the turn, and what shows its events."""
+
+    turn: OpenTurn
+    projector: RunProjector
+
+
+class FollowedThread(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread as it is.
+
+    Attributes:
+        frames: All there is to show, where nothing runs.
+        listener: Receives the events of the turn that runs.
+        projector: Shows them, the messages before them first.
+    """
+
+    frames: bytes = b""
+    listener: Listener | None = None
+    projector: RunProjector | None = None
+
+
+class Runs:
+    """Runs agents as AG-UI has them: a thread is a session, a run is a turn.
+
+    Args:
+        chat: Runs the turns.
+        sessions: The sessions.
+        files: Keeps images and files.
+        default_model: The model of a thread for which none is named.
+    """
+
+    def __init__(
+        self,
+        *,
+        chat: ChatService,
+        sessions: SessionManager,
+        files: FileKeeper,
+        default_model: str | None = None,
+    ) -> None:
+        self._chat = chat
+        self._sessions = sessions
+        self._files = files
+        self._default_model = default_model
+
+    async def start(self, body: RunIn, *, client: str | None = None) -> StartedRun:
+        """Start a run. Nothing is saved of one that is refused.
+
+        Args:
+            body: The request.
+            client: The client, where the turns of clients are counted.
+
+        Raises:
+            MochiError: It is refused.
+        """
+        try:
+            return await self._start(body, client)
+        except SessionExists:  # another request of the same thread has made it meanwhile
+            return await self._start(body, client)
+
+    async def follow(self, thread_id: str) -> FollowedThread:
+        """Return a thread as it is: its messages, and what runs in it.
+
+        Raises:
+            SessionNotFound: There is no such thread.
+        """
+        session_id = (await self._found(thread_id)).session_id
+        turns = self._conversations.turns
+        active = await turns.active(session_id)
+        if active is not None:
+            try:
+                listener = await turns.listen(session_id, active.turn_id)
+            except SessionNotFound:
+                raise
+            except MochiError:  # it was refused, which its client is told
+                listener = None
+            if listener is not None:
+                return await self._followed(thread_id, session_id, listener)
+        session = await asyncio.to_thread(self._sessions.get, session_id)
+        pending = await self._conversations.confirmations.pending(session_id)
+        frames = await asyncio.to_thread(_at_rest, thread_id, session, pending)
+        return FollowedThread(frames=frames)
+
+    async def stop(self, thread_id: str) -> bool:
+        """Stop what runs in a thread, whoever listens to it; return whether anything did.
+
+        Raises:
+            SessionNotFound: There is no such thread.
+        """
+        session_id = (await self._found(thread_id)).session_id
+        try:
+            await self._conversations.turns.cancel(session_id)
+        except NoActiveTurn:
+            return False
+        return True
+
+    @property
+    def _conversations(self) -> Conversations:
+        return self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
+
+    async def _found(self, thread_id: str) -> ClientSession:
+        place = await asyncio.to_thread(find_session, self._sessions, thread_id, field=_THREAD)
+        if place.session is None:
+            raise SessionNotFound(thread_id)
+        return place
+
+    async def _followed(
+        self, thread_id: str, session_id: str, listener: Listener
+    ) -> FollowedThread:
+        """Return a turn that runs, with the messages before it."""
+        try:
+            session = await asyncio.to_thread(self._sessions.get, session_id)
+        except BaseException:
+            listener.close()
+            raise
+        before = before_turn(session.messages, listener.turn_id)
+        projector = RunProjector(
+            thread_id,
+            resumed=resumed_by(session.messages, listener.turn_id),
+            messages=await asyncio.to_thread(shown_messages, before),
+        )
+        return FollowedThread(listener=listener, projector=projector)
+
+    async def _start(self, body: RunIn, client: str | None) -> StartedRun:
+        place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
+        history = place.session.messages if place.session is not None else ()
+        props, said = read_props(body), read_said(body.messages, history)
+        turn = await self._turn(body, props, said, history)
+        await self._answer(body.resume, said, place)
+        if place.session is None:
+            request = ChatRequest(
+                turn=turn, session_id=place.session_id, new=self._new(place, props)
+            )
+        else:
+            changes = _changes(place.session, props)
+            request = ChatRequest(turn=replace(turn, settings=changes), session_id=place.session_id)
+        resumed = resumed_by(history, "", known=_known_calls(body.messages))
+        opened = await self._chat.open(request, client=client)
+        projector = RunProjector(
+            body.thread_id, body.run_id, resumed=None if said.has_user_message else resumed
+        )
+        return StartedRun(turn=opened, projector=projector)
+
+    async def _turn(
+        self, body: RunIn, props: PropsIn, said: Said, history: Sequence[Message]
+    ) -> TurnRequest:
+        """Return the turn that is asked for, its files kept."""
+        turn = read_turn(body, props)
+        if not said.messages:
+            if not (said.again or body.resume or _awaits_answer(history)):
+                refuse("messages", "There is nothing new to answer.")
+            return turn
+        kept = await self._files.keep(said.messages, said.files)
+        messages: Sequence[Message] = with_files(said.messages, kept)
+        if said.has_user_message:
+            messages = give_up_calls(messages, history)
+        return replace(turn, messages=messages)
+
+    def _new(self, place: ClientSession, props: PropsIn) -> Session:
+        model = props.model or self._default_model
+        if model is None:
+            refuse("forwardedProps.model", "Name a model for a new thread.")
+        return make_session(
+            place.session_id,
+            model,
+            now=utc_now(),
+            tool_settings=ToolSettings(tools=tuple(props.selected_tools or ())),
+            client_id=place.client_id,
+        )
+
+    async def _answer(
+        self, answers: Sequence[ResumeIn] | None, said: Said, place: ClientSession
+    ) -> None:
+        """Decide the questions of a thread.
+
+        Raises:
+            MochiError: One is not asked any more, or others are left out.
+        """
+        if place.session is None:
+            if answers:
+                refuse("resume", "The thread is new: it waits for no answer.")
+            return
+        session_id = place.session_id
+        pending = await self._conversations.confirmations.pending(session_id)
+        given = {each.interrupt_id: each for each in answers or ()}
+        left_out = [each.confirmation_id for each in pending if each.confirmation_id not in given]
+        if left_out:
+            refuse("resume", f"The thread waits for answers to {', '.join(left_out)}.")
+        if not given:
+            return
+        running = await self._conversations.turns.active(session_id)
+        if running is not None:
+            raise SessionBusy(session_id, running.turn_id)
+        if not open_calls(place.session.messages):
+            refuse("resume", "No call of the thread waits for an answer.")
+        if said.has_user_message and any(each.status == "resolved" for each in given.values()):
+            refuse("resume", "Answers come alone: say more when the calls have run.")
+        for answer in given.values():
+            await self._decide(session_id, answer)
+
+    async def _decide(self, session_id: str, answer: ResumeIn) -> None:
+        """Decide a question. A yes that comes late, or after a no, is refused."""
+        confirmations = self._conversations.confirmations
+        arguments = answer.edited_arguments
+        if arguments is not None and not isinstance(arguments, Mapping):
+            refuse("resume", "'editedArgs' is an object.")
+        try:
+            await confirmations.decide(
+                session_id, answer.interrupt_id, approved=answer.approves, arguments=arguments
+            )
+        except ConfirmationExpired:
+            if answer.status != "cancelled":
+                raise
+        except ConfirmationAlreadyDecided:
+            # By a request whose turn could not start: the call waits still, so it was not used.
+            before = await confirmations.decision(session_id, answer.interrupt_id)
+            if before is None or before.approved is not answer.approves:
+                raise
+
+
+def _awaits_answer(history: Sequence[Message]) -> bool:
+    """Return whether a model has yet to answer what the session ends with."""
+    return isinstance(history[-1], ToolMessage) if history else False
+
+
+def _changes(session: Session, props: PropsIn) -> Mapping[str, Any]:
+    """Return the settings that a run changes."""
+    if props.model is None or props.model == session.metadata.model:
+        return {}
+    return {"model": props.model}
+
+
+def _known_calls(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the ids of the calls that a client has."""
+    return frozenset(
+        str(call.get("id"))
+        for message in messages
+        if isinstance(calls := message.get("toolCalls"), list)
+        for call in calls
+        if isinstance(call, dict)
+    )
+
+
+def _at_rest(thread_id: str, session: Session, pending: Sequence[Confirmation]) -> bytes:
+    """Return a thread in which nothing runs, as a run that shows its messages."""
+    said_in = [message.turn_id for message in session.messages if message.turn_id is not None]
+    run_id = said_in[-1] if said_in else session.session_id
+    about = {"sessionId": session.session_id, "model": session.metadata.model}
+    outcome: dict[str, Any] = {"type": "success"}
+    waiting = [call.id for call in open_calls(session.messages) if call.client_side]
+    if pending:
+        outcome = {
+            "type": "interrupt",
+            "interrupts": [interrupt_of_pending(each) for each in pending],
+        }
+    elif waiting:
+        outcome["pendingToolCallIds"] = waiting
+    frames = (
+        frame(
+            "RUN_STARTED",
+            threadId=thread_id,
+            runId=run_id,
+            protocolVersion=PROTOCOL_VERSION,
+            metadata=about,
+        ),
+        frame("MESSAGES_SNAPSHOT", messages=shown_messages(session.messages)),
+        frame("RUN_FINISHED", threadId=thread_id, runId=run_id, outcome=outcome),
+    )
+    return "".join(frames).encode("ascii")

@@ -1,0 +1,176 @@
+"""Shows the messages of a session as those of AG-UI. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dialects_app.ag_ui.calls import (
+    ResumedCalls,
+    arguments_text,
+    attachments_of,
+    result_id,
+    shown_call,
+)
+from dialects_app.ag_ui.spoken import reasoning_id
+from sessions_app.calls import open_calls, pair_calls
+from sessions_app.messages import (
+    AssistantMessage,
+    Attachment,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    unmark_cancelled,
+)
+
+PROVIDER = "mochi"
+"""Of files: the name of who keeps them, by the ids that ``/attachments`` knows."""
+
+_IMAGE = "image/"
+
+
+def shown_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages as AG-UI has them, under the ids that they are streamed with.
+
+    System prompts are the server's and are left out.
+    """
+    shown: list[dict[str, Any]] = []
+    results: dict[str, int] = {}
+    for message in pair_calls(messages):
+        match message:
+            case UserMessage():
+                shown.append(
+                    {"id": message.message_id, "role": "user", "content": _content(message)}
+                )
+            case AssistantMessage():
+                shown += _answer(message)
+            case ToolMessage() if message.message_id:  # else it was made up just now
+                call_id = message.tool_call_id or ""
+                results[call_id] = results.get(call_id, 0) + 1
+                shown.append(_result(message, call_id, results[call_id]))
+            case SystemMessage() | ToolMessage():
+                pass
+    return shown
+
+
+def before_turn(messages: Sequence[Message], turn_id: str) -> Sequence[Message]:
+    """Return what was said before a turn that runs, and what its client said to begin it.
+
+    An answer that the turn makes again is left out, and so is all that the turn has said itself.
+    """
+    before = _without_answer(messages, turn_id)
+    last = before[-1] if before else None
+    began_with_something = any(message.turn_id == turn_id for message in before)
+    if began_with_something or not isinstance(last, AssistantMessage) or open_calls(before):
+        return before
+    while before and not isinstance(before[-1], UserMessage):
+        before.pop()
+    return before
+
+
+def resumed_by(
+    messages: Sequence[Message], turn_id: str, *, known: frozenset[str] | None = None
+) -> ResumedCalls:
+    """Return the calls of earlier turns that a turn runs.
+
+    Args:
+        messages: The messages of the session, during the turn or before it.
+        turn_id: The turn; empty before it.
+        known: The calls that the client has; None for all.
+    """
+    before = _without_answer(messages, turn_id)
+    calls: Mapping[str, ToolCall] = {
+        call.id: call for call in open_calls(before) if not call.client_side
+    }
+    if not calls:
+        return ResumedCalls()
+    asking = next(each for each in reversed(before) if isinstance(each, AssistantMessage))
+    return ResumedCalls(
+        asking_id=asking.message_id,
+        calls=calls,
+        known=frozenset(calls) if known is None else known & calls.keys(),
+    )
+
+
+def _without_answer(messages: Sequence[Message], turn_id: str) -> list[Message]:
+    """Return messages without what the server and its models said in a turn."""
+    of_clients = {
+        call.id
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+        if call.client_side
+    }
+    return [
+        message
+        for message in messages
+        if message.turn_id != turn_id
+        or isinstance(message, UserMessage)
+        or (isinstance(message, ToolMessage) and message.tool_call_id in of_clients)
+    ]
+
+
+def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
+    if message.thinking:
+        yield {
+            "id": reasoning_id(message.message_id),
+            "role": "reasoning",
+            "content": message.thinking,
+        }
+    shown: dict[str, Any] = {
+        "id": message.message_id,
+        "role": "assistant",
+        "content": unmark_cancelled(message.content),
+    }
+    if message.tool_calls:
+        shown["toolCalls"] = [_call(call) for call in message.tool_calls]
+    about = {
+        "model": message.model or None,
+        "turnId": message.turn_id,
+        "cancelled": message.cancelled or None,
+        "interrupted": message.interrupted or None,
+    }
+    shown["metadata"] = {name: value for name, value in about.items() if value is not None}
+    yield shown
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    name, arguments = shown_call(call)
+    function = {"name": name, "arguments": arguments_text(arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _result(message: ToolMessage, call_id: str, count: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": result_id(call_id, count),
+        "role": "tool",
+        "toolCallId": call_id,
+        "content": message.content,
+    }
+    if message.failed:
+        shown["error"] = message.content
+    if message.attachments:
+        shown["metadata"] = {"attachments": attachments_of(message.attachments)}
+    return shown
+
+
+def _content(message: UserMessage) -> Any:
+    if not message.attachments:
+        return message.content
+    texts = [{"type": "text", "text": message.content}] if message.content else []
+    return [*texts, *map(_part, message.attachments)]
+
+
+def _part(attachment: Attachment) -> dict[str, Any]:
+    return {
+        "type": "image" if attachment.media_type.startswith(_IMAGE) else "document",
+        "source": {
+            "type": "file",
+            "value": attachment.id,
+            "provider": PROVIDER,
+            "mimeType": attachment.media_type,
+        },
+        "metadata": msgspec.to_builtins(attachment),
+    }
