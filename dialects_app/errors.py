@@ -1,15 +1,18 @@
-"""Declares the errors of protocols whose clients send the conversation as they have it."""
+"""Declares the error of protocols whose clients send the conversation as they have it.
+
+The tree::
+
+    MochiError
+      * ChatDiffers   CHAT_DIFFERS
+"""
 
 from sessions_app.errors import MochiError
 
 
-class HistoryDiffers(MochiError):
-    """The client has another conversation than the session, which went on without it."""
+class ChatDiffers(MochiError):
+    """The client's messages are not those of the session: load them anew."""
 
-    code = "HISTORY_DIFFERS"
+    code = "CHAT_DIFFERS"
 
-    def __init__(self, field: str) -> None:
-        super().__init__(
-            "The conversation that was sent is not the one that is kept. Get its messages anew.",
-            field=field,
-        )
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason} Load the messages of the chat, and send it again.")

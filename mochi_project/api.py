@@ -12,9 +12,9 @@ from chat.activity.api import router as activity_router
 from chat.api import router as chat_router
 from chat.approvals.api import router as approvals_router
 from chat.summaries.api import router as summaries_router
-from dialects_app.ai_sdk.api import router as ai_sdk_router
 from dialects_app.ag_ui.api import router as agui_router
 from dialects_app.ag_ui.description import body_schemas
+from dialects_app.ai_sdk.api import router as ai_sdk_router
 from mochi_project.errors.handlers import install_error_handlers
 from mochi_project.http.docs_page import PackagedSwagger
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready

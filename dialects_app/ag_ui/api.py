@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router, Schema
+from pydantic import ConfigDict
 
 from chat.http.event_stream import HEADERS, EventStream, EventStreamBody
 from dialects_app.ag_ui.description import RUN, THREAD
@@ -26,6 +27,8 @@ _INDEX = re.compile(r"\[(\d+)\]")
 
 class AgUiStoppedOut(Schema):
     """Says whether anything was stopped."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"stopped": True}]})
 
     stopped: bool
 

@@ -71,7 +71,11 @@ def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
 
 def _by_url(url: str, path: str, *, name: str | None, is_image: bool) -> GivenFile:
     """Read a URL, which may hold the file itself."""
-    read = given_file({"type": "input_file", "file_url": url}, path)
+    try:
+        read = given_file({"type": "input_file", "file_url": url}, path)
+    except ValidationFailed as error:
+        error.details["field"] = path
+        raise
     return GivenFile(path=path, source=read.source, name=name, is_image=is_image)
 
 

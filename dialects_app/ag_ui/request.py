@@ -13,7 +13,7 @@ import msgspec
 from chat.start.turn_request import TurnRequest
 from dialects_app.ag_ui.body import PropsIn, RunIn, ToolIn
 from dialects_app.ag_ui.content import read_content, refuse
-from dialects_app.errors import HistoryDiffers
+from dialects_app.errors import ChatDiffers
 from dialects_app.openai.body import convert_body
 from dialects_app.openai.files import GivenFile
 from sessions_app.calls import open_calls
@@ -31,6 +31,7 @@ from sessions_app.messages import (
 _IS_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII).fullmatch
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _ROLES = frozenset({"user", "assistant", "tool", "system", "developer", "reasoning", "activity"})
+_DIFFERS = "The answers in this thread are not those that were sent."
 _INSTRUCTING = frozenset({"system", "developer"})
 
 
@@ -63,7 +64,7 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
         history: The messages of the session.
 
     Raises:
-        HistoryDiffers: The client has answers that the session does not have, or lacks some.
+        ChatDiffers: The client has answers that the session does not have, or lacks some.
         ValidationFailed: A message makes no sense, or a result is of no call that waits for it.
     """
     for index, message in enumerate(messages):
@@ -156,21 +157,21 @@ def _last_known(
     for answer in answers:
         place = known.get(str(answer.get("id")), -1)
         if place <= last or not isinstance(history[place], AssistantMessage):
-            raise HistoryDiffers("messages")
+            raise ChatDiffers(_DIFFERS)
         last = place
     return last
 
 
 def _require_seen(later: Sequence[Message]) -> None:
-    """Raise ``HistoryDiffers`` if there are whole answers that the client does not have."""
+    """Raise ``ChatDiffers`` if there are whole answers that the client does not have."""
     if any(isinstance(message, AssistantMessage) and message.is_complete for message in later):
-        raise HistoryDiffers("messages")
+        raise ChatDiffers(_DIFFERS)
 
 
 def _said_again(place: int, history: Sequence[Message]) -> Said:
     """Return that the answer to a message is made again, which must be the last one."""
     if any(isinstance(message, UserMessage) for message in history[place + 1 :]):
-        raise HistoryDiffers("messages")
+        raise ChatDiffers(_DIFFERS)
     return Said(again=True)
 
 

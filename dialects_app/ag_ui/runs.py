@@ -228,7 +228,9 @@ class Runs:
             refuse("resume", "No call of the thread waits for an answer.")
         if said.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
-        for answer in given.values():
+        asked = {each.confirmation_id for each in pending}
+        # Those that may be refused come first: then nothing is decided.
+        for answer in sorted(given.values(), key=lambda each: each.interrupt_id in asked):
             await self._decide(session_id, answer)
 
     async def _decide(self, session_id: str, answer: ResumeIn) -> None:

@@ -20,10 +20,10 @@ from chat.service import ChatRequest, ChatService, Conversations, OpenTurn
 from chat.start.turn_request import TurnRequest
 from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk.body import Said, UIChatIn, attachment_in, decisions_in, said_in
-from dialects_app.ai_sdk.errors import ChatDiffers
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
 from dialects_app.client_sessions import ClientSession, find_session
+from dialects_app.errors import ChatDiffers
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls

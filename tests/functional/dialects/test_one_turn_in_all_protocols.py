@@ -2,11 +2,12 @@
 
 import json
 import threading
+from contextlib import closing
 
 import pytest
 
 from tests.functional.conftest import block
-from tests.functional.dialects.connecting import client_at
+from tests.functional.dialects.connecting import client_at, http_at
 
 TOOLS = '''
 """Two tools."""
@@ -89,6 +90,18 @@ def follow(client, name):
     )
 
 
+def follow_thread(http, thread_id):
+    """Follow a thread of AG-UI."""
+
+    def read():
+        with closing(http), http.stream("GET", f"/agui/{thread_id}") as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+
+    return Following(read, lambda event: event.get("name") == "interrupt")
+
+
 def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, connect):
     chat = server.chat()
     policies = {"tools": ["add", "note"], "tool_policies": {"add": "never_confirm"}}
@@ -98,7 +111,8 @@ def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, co
         name = f"resp_{session_id}{started.data['turn_id']}"
         native = Following(lambda: events, lambda event: event.name == CONFIRM)
         followers = [follow(client_at(server, worker, connect), name) for worker in (0, 1)]
-        for follower in (native, *followers):
+        threads = [follow_thread(http_at(server, worker), session_id) for worker in (0, 1)]
+        for follower in (native, *followers, *threads):
             assert follower.asked.wait(60)
         [question] = [event.data for event in native.seen if event.name == CONFIRM]
         answer = server.chat().http.post(
@@ -120,6 +134,14 @@ def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, co
     assert client.responses.retrieve(name).to_dict() == final
     late = chat.reattach(session_id)
     assert told_natively(late) == expected
+    runs = [thread.to_the_end() for thread in threads]
+    assert runs[0] == runs[1]
+    [*_, end] = runs[0]
+    assert (end["type"], end["outcome"]) == ("RUN_FINISHED", {"type": "success"})
+    assert told_by_run(runs[0]) == expected
+    late = follow_thread(http_at(server, 0), session_id).to_the_end()
+    assert [event["type"] for event in late] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert told_by_snapshot(late[1]["messages"]) == expected
     assert told_by_messages(server.session_file(session_id)["messages"]) == expected
 
 
@@ -171,6 +193,45 @@ def told_by_deltas(events):
         if event["type"] in deltas:
             deltas[event["type"]] += event["delta"]
     return tuple(deltas.values())
+
+
+def told_by_run(events):
+    texts, calls = {}, {}
+    for event in events:
+        kind = event["type"]
+        if kind in {"TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT"}:
+            texts[kind] = texts.get(kind, "") + event["delta"]
+        elif kind == "TOOL_CALL_START":
+            calls[event["toolCallId"]] = {"name": event["toolCallName"]}
+        elif kind == "TOOL_CALL_ARGS":
+            calls[event["toolCallId"]]["arguments"] = json.loads(event["delta"])
+        elif kind == "TOOL_CALL_RESULT":
+            calls[event["toolCallId"]]["output"] = event["content"]
+    return {
+        "thinking": texts["REASONING_MESSAGE_CONTENT"],
+        "text": texts["TEXT_MESSAGE_CONTENT"],
+        "status": "completed",
+        "calls": sorted(calls.values(), key=lambda call: call["name"]),
+    }
+
+
+def told_by_snapshot(messages):
+    [asking, answer] = [each for each in messages if each["role"] == "assistant"]
+    outputs = {each["toolCallId"]: each["content"] for each in messages if each["role"] == "tool"}
+    [reasoning] = [each for each in messages if each["role"] == "reasoning"]
+    return {
+        "thinking": reasoning["content"],
+        "text": answer["content"],
+        "status": "completed",
+        "calls": [
+            {
+                "name": call["function"]["name"],
+                "arguments": json.loads(call["function"]["arguments"]),
+                "output": outputs[call["id"]],
+            }
+            for call in asking["toolCalls"]
+        ],
+    }
 
 
 def told_by_messages(messages):

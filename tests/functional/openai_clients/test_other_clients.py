@@ -42,6 +42,7 @@ def server(start_once: Any) -> Any:
         "ai_sdk_chat.mjs",
         "ai_sdk_responses.mjs",
         "ai_sdk_use_chat.mjs",
+        "ag_ui.mjs",
         "langchain_checks.py",
         "llm_checks.py",
     ],
