@@ -37,7 +37,7 @@ class AgUiStoppedOut(Schema):
     "/agui",
     operation_id="run_agui",
     summary="Run an agent over AG-UI",
-    response={200: None, (404, 408, 409, 422, 502, 503, 507): ENVELOPE},
+    response={200: None, (400, 404, 408, 409, 413, 422, 500, 502, 503, 507): ENVELOPE},
     openapi_extra=RUN,
 )
 async def run(request: HttpRequest) -> HttpResponseBase:
@@ -65,7 +65,7 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     "/agui/{thread_id}",
     operation_id="follow_agui_thread",
     summary="A thread of AG-UI as it is",
-    response={200: None, 404: ENVELOPE},
+    response={200: None, (404, 500, 503): ENVELOPE},
     openapi_extra=THREAD,
 )
 async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
@@ -85,7 +85,7 @@ async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
     "/agui/{thread_id}/stop",
     operation_id="stop_agui_thread",
     summary="Stop what runs in a thread of AG-UI",
-    response={200: AgUiStoppedOut, (404, 422, 500, 503): ENVELOPE},
+    response={200: AgUiStoppedOut, (404, 500, 503): ENVELOPE},
 )
 async def stop(request: HttpRequest, thread_id: str) -> AgUiStoppedOut:
     """Stop the run of a thread, from any connection and any worker; its stream ends `cancelled`.

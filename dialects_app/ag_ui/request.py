@@ -36,7 +36,7 @@ _INSTRUCTING = frozenset({"system", "developer"})
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client says in a run.
+    """Holds what a client says in a run.
 
     Attributes:
         messages: What is new: what a person said, and results of the client's tools.

@@ -23,7 +23,13 @@ from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.openai.attaching import FileKeeper
 from dialects_app.openai.files import with_files
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError, SessionBusy, SessionExists, SessionNotFound
+from sessions_app.errors import (
+    MochiError,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+    ValidationFailed,
+)
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
@@ -132,7 +138,10 @@ class Runs:
         return self._chat.conversations_of(ChatRequest(turn=TurnRequest()))
 
     async def _found(self, thread_id: str) -> ClientSession:
-        place = await asyncio.to_thread(find_session, self._sessions, thread_id, field=_THREAD)
+        try:
+            place = await asyncio.to_thread(find_session, self._sessions, thread_id, field=_THREAD)
+        except ValidationFailed as malformed:
+            raise SessionNotFound(thread_id) from malformed
         if place.session is None:
             raise SessionNotFound(thread_id)
         return place
@@ -192,7 +201,7 @@ class Runs:
     def _new(self, place: ClientSession, props: PropsIn) -> Session:
         model = props.model or self._default_model
         if model is None:
-            refuse("forwardedProps.model", "Name a model for a new thread.")
+            refuse("forwardedProps.model", "Name a model for the thread: there is no default one.")
         return make_session(
             place.session_id,
             model,

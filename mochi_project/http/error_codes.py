@@ -11,7 +11,7 @@ from typing import Any
 from mochi_project.errors.statuses import STATUS_OF_CODE, envelope
 
 _CHANGES = "^(POST|PUT|PATCH|DELETE) /api/v1/sessions/{session_id}"
-_CHATS = r"^POST /api/v1/(chat(/stream|/{session_id}|/{session_id}/stream)?|ui/.*|agui.*)$"
+_CHATS = r"^POST /api/v1/(chat(/stream|/{session_id}|/{session_id}/stream)?|ui/.*|agui)$"
 _OPENAI_CHATS = "^POST /v1/(chat/completions|responses)$"
 _MODELS_FAIL = (
     "OLLAMA_UNREACHABLE OLLAMA_ERROR NETWORK_ERROR UNAUTHORIZED RATE_LIMITED SERVICE_UNAVAILABLE"
@@ -31,6 +31,9 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("/confirm-tool$", "TOOL_CONFIRMATION_TIMEOUT"),
     ("/cancel$", "NO_ACTIVE_TURN"),
     ("{session_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
+    ("{thread_id}", "SESSION_NOT_FOUND SESSION_CORRUPT"),
+    ("/agui$", "CHAT_DIFFERS TOOL_CONFIRMATION_TIMEOUT"),
+    ("/agui$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED MISSING_TOOL_RESULT"),
     ("{message_index}|/fork$", "INVALID_MESSAGE_INDEX"),
     ("{message_index}", "MESSAGE_CHANGED"),
     ("PUT .*{message_index}$", "ATTACHMENT_NOT_FOUND"),

@@ -30,6 +30,7 @@ TAGS = {
     "server": "Whether the server works, and takes requests.",
     "OpenAI": "OpenAI's protocols: chat completions, responses, conversations.",
     "AI SDK": "Streams and messages for `useChat` of the AI SDK.",
+    "AG-UI": "AG-UI 1.0, for `HttpAgent` and CopilotKit.",
 }
 """Each tag, and what its operations are about."""
 

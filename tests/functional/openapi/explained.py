@@ -14,6 +14,21 @@ from schemathesis.specs.openapi import checks
 
 # Refusals that no schema can say because they depend on what there is: code, words, why.
 REFUSALS = [
+    (
+        "VALIDATION_ERROR",
+        r"nothing new to answer|[Tt]he thread|Answers come alone|that the client runs|editedArgs",
+        "what the thread holds and waits for",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"A role is one of|A (text|part|source) is|list of parts|(Parts|Sources) are|tool's name",
+        "messages of AG-UI are described by its own schema",
+    ),
+    (
+        "VALIDATION_ERROR",
+        r"Invalid value for '(model|think|selectedTools)",
+        "forwardedProps may be anything, but for the few that mean something",
+    ),
     ("INVALID_MESSAGE_INDEX", r"message", "whether the session has that message, and who wrote it"),
     ("AGENT_INVALID", r"", "whether the agent's folder is in order"),
     ("VALIDATION_ERROR", r"Idempotency-Key was used for another", "which keys were used before"),
