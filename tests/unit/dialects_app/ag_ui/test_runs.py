@@ -1,0 +1,214 @@
+"""Which turn a run asks for, and which answers to questions are taken."""
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from chat.approvals.service import ConfirmationService
+from chat.approvals.store import ConfirmationStore
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
+from dialects_app.ag_ui.body import RunIn
+from dialects_app.ag_ui.runs import Runs
+from dialects_app.client_sessions import session_id_of
+from sessions_app.errors import SessionExists, ValidationFailed
+from sessions_app.ids_and_clock import utc_now
+from sessions_app.messages import AssistantMessage, ToolCall, UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import append_messages, make_session
+from tests.unit.chat.approvals.questions import TIMEOUT, Clock, records_in
+
+SESSION = "a1b2c3d4e5"
+CALL = ToolCall(id="c1", name="remove", arguments={"path": "x"})
+OTHER = ToolCall(id="c2", name="remove", arguments={"path": "y"})
+HELLO = {"id": "u1", "role": "user", "content": "Hello"}
+
+
+class Turns:
+    """Keeps the requests for turns, and starts none."""
+
+    def __init__(self, sessions, confirmations):
+        self.asked = []
+        self.taken = 0
+        self._conversations = SimpleNamespace(turns=self, confirmations=confirmations)
+
+    def conversations_of(self, request):
+        return self._conversations
+
+    async def active(self, session_id):
+        return None
+
+    async def open(self, request, *, client):
+        if self.taken:
+            self.taken -= 1
+            raise SessionExists(request.session_id)
+        self.asked.append(request)
+        return SimpleNamespace(
+            session_id=request.session_id,
+            turn_id="0" * 20,
+            listener=None,
+            committed=None,
+            finished=None,
+            leave=None,
+        )
+
+
+class NoFiles:
+    async def keep(self, messages, files):
+        return {}
+
+
+@pytest.fixture
+def sessions(tmp_path):
+    return SessionManager(tmp_path / "sessions")
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    return ConfirmationStore(records_in(tmp_path / "asked"), timeout_seconds=TIMEOUT, now=clock)
+
+
+@pytest.fixture
+def turns(sessions, store):
+    confirmations = ConfirmationService(
+        store=store,
+        repository=sessions.repository,
+        signals=None,
+        notice=lambda turn_id: True,
+    )
+    return Turns(sessions, confirmations)
+
+
+@pytest.fixture
+def runs(turns, sessions):
+    return Runs(chat=turns, sessions=sessions, files=NoFiles(), default_model="small:1b")
+
+
+@pytest.fixture
+def asked(sessions, store):
+    """Return the question of a session that waits for an answer."""
+    return waiting(sessions, store, CALL)[0]
+
+
+def waiting(sessions, store, *calls):
+    now = utc_now()
+    said = UserMessage(content="Hello", message_id="u1", timestamp=now)
+    asking = AssistantMessage(content="", message_id="a1", timestamp=now, tool_calls=calls)
+    session = make_session(SESSION, "small:1b", now=now)
+    sessions.keep_new(append_messages(session, said, asking, now=now))
+    return [
+        store.ask(
+            session_id=SESSION, message_id="a1", call=call, call_index=index, turn_id="turn_1"
+        )
+        for index, call in enumerate(calls)
+    ]
+
+
+def run_input(thread_id, *messages, **fields):
+    given = {"threadId": thread_id, "runId": "r", "messages": list(messages), **fields}
+    return msgspec.convert(given, RunIn)
+
+
+def resolved(question, **payload):
+    name = question if isinstance(question, str) else question.confirmation_id
+    return {"interruptId": name, "status": "resolved", "payload": payload}
+
+
+def resuming(*answers, messages=()):
+    return run_input(SESSION, *messages, resume=list(answers))
+
+
+async def test_a_thread_that_nobody_knows_is_made_by_its_name(runs, turns):
+    await runs.start(run_input("my-thread", HELLO, forwardedProps={"selectedTools": ["add"]}))
+    [request] = turns.asked
+    assert request.session_id == request.new.session_id == session_id_of("my-thread")
+    metadata = request.new.metadata
+    assert (metadata.client_id, metadata.model) == ("my-thread", "small:1b")
+    assert metadata.tool_settings.tools == ("add",)
+    assert (request.turn.detached, request.turn.approvals) == (True, "suspend")
+
+
+async def test_without_a_default_model_one_has_to_be_named(turns, sessions):
+    runs = Runs(chat=turns, sessions=sessions, files=NoFiles())
+    with pytest.raises(ValidationFailed) as refused:
+        await runs.start(run_input("my-thread", HELLO))
+    assert refused.value.details["field"] == "forwardedProps.model"
+
+
+async def test_another_model_is_the_threads_from_then_on(runs, turns, sessions):
+    new = make_session(SESSION, "small:1b", now=utc_now())
+    await asyncio.to_thread(sessions.keep_new, new)
+    await runs.start(run_input(SESSION, HELLO, forwardedProps={"model": "large:70b"}))
+    await runs.start(run_input(SESSION, HELLO, forwardedProps={"model": "small:1b"}))
+    assert [request.turn.settings for request in turns.asked] == [{"model": "large:70b"}, {}]
+
+
+async def test_a_thread_that_another_request_made_meanwhile_is_looked_at_again(runs, turns):
+    turns.taken = 1
+    await runs.start(run_input("my-thread", HELLO))
+    assert len(turns.asked) == 1
+
+
+async def test_a_yes_that_comes_too_late_is_refused(runs, turns, asked, clock):
+    clock.move(TIMEOUT + 1)
+    with pytest.raises(ConfirmationExpired):
+        await runs.start(resuming(resolved(asked, approved=True)))
+    assert turns.asked == []
+
+
+async def test_a_question_that_is_too_old_can_be_cancelled(runs, turns, asked, clock):
+    clock.move(TIMEOUT + 1)
+    cancelled = {"interruptId": asked.confirmation_id, "status": "cancelled"}
+    await runs.start(resuming(cancelled))
+    assert len(turns.asked) == 1
+
+
+async def test_the_same_answer_may_come_twice_while_the_call_waits(runs, turns, asked):
+    for _ in range(2):
+        await runs.start(resuming(resolved(asked, approved=True)))
+    assert len(turns.asked) == 2
+    with pytest.raises(ConfirmationAlreadyDecided):
+        await runs.start(resuming(resolved(asked, approved=False)))
+
+
+async def test_a_no_is_not_turned_into_a_yes(runs, asked, store):
+    await runs.start(resuming(resolved(asked)))
+    with pytest.raises(ConfirmationAlreadyDecided):
+        await runs.start(resuming(resolved(asked, approved=True)))
+    assert not store.decision(SESSION, asked.confirmation_id).approved
+
+
+async def test_nothing_is_decided_if_an_answer_is_to_no_question(runs, asked, store):
+    unknown = f"conf_{'0' * 32}"
+    with pytest.raises(ConfirmationNotFound):
+        await runs.start(resuming(resolved(asked, approved=True), resolved(unknown, approved=True)))
+    assert store.decision(SESSION, asked.confirmation_id) is None
+
+
+async def test_all_questions_are_answered_at_once(runs, sessions, store):
+    first, second = await asyncio.to_thread(waiting, sessions, store, CALL, OTHER)
+    with pytest.raises(ValidationFailed, match=second.confirmation_id):
+        await runs.start(resuming(resolved(first, approved=True)))
+    with pytest.raises(ValidationFailed, match=first.confirmation_id):
+        await runs.start(run_input(SESSION, {**HELLO, "id": "u2"}))
+    assert store.decision(SESSION, first.confirmation_id) is None
+
+
+async def test_who_lets_a_call_run_says_nothing_else(runs, asked, store):
+    more = {**HELLO, "id": "u2"}
+    with pytest.raises(ValidationFailed) as refused:
+        await runs.start(resuming(resolved(asked, approved=True), messages=[more]))
+    assert refused.value.details["field"] == "resume"
+    assert store.decision(SESSION, asked.confirmation_id) is None
+
+
+@pytest.mark.parametrize("arguments", ["x", 5, ["x"]])
+async def test_edited_arguments_are_an_object(runs, asked, arguments):
+    with pytest.raises(ValidationFailed):
+        await runs.start(resuming(resolved(asked, approved=True, editedArgs=arguments)))
