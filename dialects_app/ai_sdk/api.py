@@ -1,7 +1,7 @@
 """Serves the routes for the AI SDK (``useChat``): parses, calls, encodes."""
 
 from collections.abc import Awaitable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -12,15 +12,16 @@ from chat.http.event_stream import EventStream, EventStreamBody
 from chat.stream.numbered_event import Listener
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
-from dialects_app.ai_sdk.chats import Following, UIChats
-from dialects_app.ai_sdk.ended_stream import ListenerUntilEnd
-from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.openai.body import read_body
 from mochi_project.errors.statuses import ERROR_HEADER, STATUS_OF_CODE
 from mochi_project.http.clients import client_of
 from mochi_project.wiring.services import get_services
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
+
+if TYPE_CHECKING:
+    from dialects_app.ai_sdk.chats import UIChats
+    from dialects_app.ai_sdk.projector import UIMessageProjector
 
 router = Router(tags=["AI SDK"])
 
@@ -102,6 +103,9 @@ async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpRespons
 
 
 async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
+    from dialects_app.ai_sdk.chats import Following  # noqa: PLC0415 - not for the start
+    from dialects_app.ai_sdk.ended_stream import ListenerUntilEnd  # noqa: PLC0415
+
     asked = await read_body(request, UIChatIn)
     answer = await _chats().answer(asked, key=key, client=client_of(request))
     if isinstance(answer, Following):
@@ -115,7 +119,9 @@ async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
     return stream
 
 
-def _sent(listener: Listener, projector: UIMessageProjector) -> EventStreamBody:
+def _sent(listener: Listener, projector: "UIMessageProjector") -> EventStreamBody:
+    from dialects_app.ai_sdk.ended_stream import ListenerUntilEnd  # noqa: PLC0415
+
     return EventStreamBody(ListenerUntilEnd(listener, projector), listener.close, projector)
 
 
@@ -134,7 +140,9 @@ async def _told(request: HttpRequest, answer: Awaitable[HttpResponseBase]) -> Ht
         )
 
 
-def _chats() -> UIChats:
+def _chats() -> "UIChats":
+    from dialects_app.ai_sdk.chats import UIChats  # noqa: PLC0415 - not for the start
+
     services = get_services()
     return UIChats(
         chat=services.chat,
