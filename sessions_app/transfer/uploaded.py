@@ -1,6 +1,7 @@
 """Takes in files that clients upload, one at a time: they are kept aside while they arrive."""
 
 import asyncio
+import io
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import msgspec
 
 from sessions_app.attachments.service import AttachmentService
-from sessions_app.errors import ImportRunning
+from sessions_app.errors import ImportRunning, ValidationFailed
 from sessions_app.service import SessionManager
 from sessions_app.shielding import to_the_end
 from sessions_app.store.atomic import typed_errors
@@ -59,7 +60,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             ImportRunning: Another one is being taken in.
-            ValidationFailed: It is a zip file that is broken, or beyond a limit.
+            ValidationFailed: It is empty, or a zip file that is broken or beyond a limit.
             StorageError: There is no room, or the store can't be asked.
         """
         if not _ONE_AT_A_TIME.acquire(blocking=False):
@@ -98,7 +99,8 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
         from sessions_app.transfer.opening import open_import  # noqa: PLC0415
         from sessions_app.transfer.report import ImportSummary  # noqa: PLC0415
 
-        file.seek(0)
+        if not file.seek(0, io.SEEK_END):
+            raise ValidationFailed("The file is empty.", field="body")
         summary = ImportSummary(dry_run=self.dry_run)
         work = open_import(
             file,

@@ -101,7 +101,9 @@ async def test_who_leaves_stops_it_and_may_send_it_again(
     assert len(await asyncio.to_thread(manager.list_sessions)) == 50
 
 
-async def test_a_zip_file_that_is_broken_is_refused(work: UploadedImport) -> None:
+async def test_a_file_that_is_empty_or_a_broken_zip_file_is_refused(work: UploadedImport) -> None:
+    with pytest.raises(ValidationFailed, match="empty"):
+        await work.run(arriving())
     with pytest.raises(ValidationFailed, match="broken"):
         await work.run(arriving(b"PK\x03\x04"))
 
