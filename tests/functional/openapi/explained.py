@@ -85,7 +85,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
     (
         "VALIDATION_ERROR",
-        r"is no base64|A data URL|attachment is|The file is|image declares|The form|is no form|one file",
+        r"is no base64|A data URL|(attachment|file) is|image declares|The form|is no form|one file",
         "what bytes are is more than a schema can say",
     ),
     ("VALIDATION_ERROR", r"takes no |may have \d+ attachments", "the model, and the configuration"),

@@ -1,7 +1,9 @@
 """Files of exports: JSON, lines, or zip files of which only what belongs to them is read."""
 
 import io
+import tracemalloc
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +92,19 @@ def test_zip_files_are_told_by_their_beginning() -> None:
     assert is_zip(io.BytesIO(packed(("a", b""))))
     assert not is_zip(io.BytesIO(b"[]"))
     assert not is_zip(io.BytesIO(b""))
+
+
+def test_reading_takes_the_memory_of_an_entry_and_not_of_the_file(tmp_path: Path) -> None:
+    entry = b'{"text": "' + b"x" * 100_000 + b'"}'
+    path = tmp_path / "large.json"
+    path.write_bytes(b"[" + b",".join([entry] * 100) + b"]")
+    with path.open("rb") as file:
+        export = ExportFile(file, "f", LIMITS)
+        next(export.entries())
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in ExportFile(file, "f", LIMITS).entries()) == 100
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert most < 3_000_000
