@@ -33,6 +33,7 @@ REFUSALS = [
     ("AGENT_INVALID", r"", "whether the agent's folder is in order"),
     ("VALIDATION_ERROR", r"Idempotency-Key was used for another", "which keys were used before"),
     ("VALIDATION_ERROR", r"nothing to continue from: send a message", "what the session holds"),
+    ("VALIDATION_ERROR", r"The file holds no conversations", "what is in a file"),
     ("VALIDATION_ERROR", r"has no answer yet", "what the session holds"),
     ("VALIDATION_ERROR", r"not found; `ollama pull", "which models there are"),
     ("VALIDATION_ERROR", r"is at most \d+ tokens for this model", "what the model can hold"),
