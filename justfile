@@ -33,6 +33,7 @@ test-newest *arguments:
 # The clients of OpenAI's protocol that tests run: Node.js, npm packages, Python packages
 install-clients:
     tests/functional/openai_clients/install
+    tests/functional/generated_clients/install
 
 # Linter and formatter, mending what they can
 lint:

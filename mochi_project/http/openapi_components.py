@@ -9,6 +9,7 @@ def shape_components(schema: dict[str, Any]) -> None:
     for name, component in schema["components"]["schemas"].items():
         component["title"] = name  # the name of the class that some generators make
         _settle_defaults(component, is_sent=name.endswith("Out"))
+        _keep_one_type(component)
 
 
 def _settle_defaults(component: dict[str, Any], *, is_sent: bool) -> None:
@@ -27,3 +28,12 @@ def _settle_defaults(component: dict[str, Any], *, is_sent: bool) -> None:
         elif not is_sent and default not in (None, [], {}):
             said = f"Absent means `{json.dumps(default)}`."
             field["description"] = f"{field.get('description', '')} {said}".strip()
+
+
+def _keep_one_type(component: dict[str, Any]) -> None:
+    """Write what fields need each other as a condition: generators make an ``anyOf`` many types."""
+    if "properties" not in component:
+        return
+    rules = {name: component.pop(name) for name in ("anyOf", "allOf") if name in component}
+    if rules:
+        component |= {"if": rules, "then": True, "else": False}

@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from mochi_project.api import api
 from mochi_project.http.openapi_components import shape_components
@@ -49,3 +50,12 @@ def test_marks_of_messages_may_be_absent(document: dict[str, Any]) -> None:
     assert {"cancelled", "interrupted"}.isdisjoint(schemas["MessageOut"]["required"])
     assert "detached" not in schemas["ChatIn"].get("required", [])
     assert "metadata" in schemas["OpenChatOut"]["required"]
+
+
+def test_fields_that_need_each_other_stay_one_type() -> None:
+    needed: list[dict[str, Any]] = [{"required": ["a"]}, {"required": ["b"]}]
+    component = shaped("PairIn", {"properties": {"a": {}, "b": {}}, "anyOf": needed})
+    assert "anyOf" not in component
+    validator = Draft202012Validator(component)
+    assert validator.is_valid({"b": 1})
+    assert not validator.is_valid({})
