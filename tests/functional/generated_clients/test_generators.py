@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ CLIENTS = ROOT / ".clients"
 GENERATORS = CLIENTS / "generators"
 NODE = CLIENTS / "node/bin/node"
 
-Run = Callable[..., str]
+pytestmark = pytest.mark.timeout(300)  # compilers, beside all other tests
 
 
 def installed(path: Path) -> Path:
@@ -51,7 +50,7 @@ def run(folder: Path, *command: str | Path, **variables: str) -> str:
         env=environment | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=200,
         check=False,
     )
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-6000:]

@@ -103,6 +103,7 @@ REFUSALS = [
     ("VALIDATION_ERROR", r"Nothing follows the last message", "what the session has already"),
 ]
 _OF_NO_OPERATION = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # paths that lead nowhere
+_OF_BODIES = {"ITEM_NOT_FOUND", "ATTACHMENT_NOT_FOUND"}
 _EXPLAINED = [(code, re.compile(words)) for code, words, _ in REFUSALS]
 
 
@@ -126,8 +127,13 @@ def valid_requests_are_accepted(ctx: Any, response: Any, case: Any) -> bool | No
 
 @schemathesis.check
 def what_was_made_is_there(ctx: Any, response: Any, case: Any) -> bool | None:
-    """Do ``ensure_resource_availability``, but for approvals: only a tool that asks makes one."""
+    """Do ``ensure_resource_availability``, but where what the body refers to is missing.
+
+    Only a tool that asks makes an approval, and items and attachments are named by chance.
+    """
     if case.operation.label.endswith("/confirm-tool"):
+        return None
+    if response.status_code == 404 and _error_of(response)[0] in _OF_BODIES:
         return None
     return checks.ensure_resource_availability(ctx, response, case)
 
