@@ -102,6 +102,35 @@ def follow_thread(http, thread_id):
     return Following(read, lambda event: event.get("name") == "interrupt")
 
 
+def follow_page(http, chat_id):
+    """Follow a chat of the AI SDK, up to the question that ends its stream."""
+
+    def read():
+        with closing(http), http.stream("GET", f"/ui/chat/{chat_id}/stream") as answer:
+            yield from chunks_in(answer.iter_lines())
+
+    return Following(read, lambda chunk: chunk["type"] == "tool-approval-request")
+
+
+def chunks_in(lines):
+    *chunks, end = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    assert end == "[DONE]"
+    return [json.loads(chunk) for chunk in chunks]
+
+
+def approval(chat_id, chunks):
+    """Return what a page sends when the question that it was asked is answered with yes."""
+    [asked] = [chunk for chunk in chunks if chunk["type"] == "tool-approval-request"]
+    part = {
+        "type": "dynamic-tool",
+        "toolCallId": asked["toolCallId"],
+        "state": "approval-responded",
+        "approval": {"id": asked["approvalId"], "approved": True},
+    }
+    message = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+    return {"id": chat_id, "message": message, "messageId": message["id"]}
+
+
 def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, connect):
     chat = server.chat()
     policies = {"tools": ["add", "note"], "tool_policies": {"add": "never_confirm"}}
@@ -112,14 +141,14 @@ def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, co
         native = Following(lambda: events, lambda event: event.name == CONFIRM)
         followers = [follow(client_at(server, worker, connect), name) for worker in (0, 1)]
         threads = [follow_thread(http_at(server, worker), session_id) for worker in (0, 1)]
-        for follower in (native, *followers, *threads):
+        pages = [follow_page(http_at(server, worker), session_id) for worker in (0, 1)]
+        for follower in (native, *followers, *threads, *pages):
             assert follower.asked.wait(60)
-        [question] = [event.data for event in native.seen if event.name == CONFIRM]
-        answer = server.chat().http.post(
-            f"/chat/{session_id}/confirm-tool",
-            json={"confirmation_id": question["confirmation_id"], "approved": True},
-        )
+        first, same = (page.to_the_end() for page in pages)
+        assert first == same
+        answer = server.chat().http.post("/ui/chat", json=approval(session_id, first))
         assert answer.status_code == 200, answer.text
+        rest = chunks_in(answer.text.splitlines())
         seen = native.to_the_end()
     expected = told_natively(seen)
     assert expected["text"] == "It is 3, and noted."
@@ -142,6 +171,11 @@ def test_text_calls_and_status_are_the_same_for_all_who_follow_a_turn(server, co
     late = follow_thread(http_at(server, 0), session_id).to_the_end()
     assert [event["type"] for event in late] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
     assert told_by_snapshot(late[1]["messages"]) == expected
+    assert first[0]["messageId"] == rest[0]["messageId"] == f"turn-{started.data['turn_id']}"
+    assert told_by_chunks([*first, *rest]) == expected
+    page = chat.http.get(f"/ui/chat/{session_id}/messages").json()["messages"]
+    assert page[-1]["id"] == first[0]["messageId"]
+    assert told_by_page(page) == expected
     assert told_by_messages(server.session_file(session_id)["messages"]) == expected
 
 
@@ -230,6 +264,42 @@ def told_by_snapshot(messages):
                 "output": outputs[call["id"]],
             }
             for call in asking["toolCalls"]
+        ],
+    }
+
+
+def told_by_chunks(chunks):
+    texts, calls = {}, {}
+    for chunk in chunks:
+        kind = chunk["type"]
+        if kind in {"text-delta", "reasoning-delta"}:
+            texts[kind] = texts.get(kind, "") + chunk["delta"]
+        elif kind == "tool-input-available":
+            call = {"name": chunk["toolName"], "arguments": chunk["input"]}
+            calls[chunk["toolCallId"]] = call
+        elif kind == "tool-output-available":
+            calls[chunk["toolCallId"]]["output"] = chunk["output"]
+    assert (chunks[-1]["type"], chunks[-1]["finishReason"]) == ("finish", "stop")
+    return {
+        "thinking": texts["reasoning-delta"],
+        "text": texts["text-delta"],
+        "status": "completed",
+        "calls": sorted(calls.values(), key=lambda call: call["name"]),
+    }
+
+
+def told_by_page(messages):
+    [_, answer] = messages
+    [reasoning] = [part for part in answer["parts"] if part["type"] == "reasoning"]
+    [text] = [part for part in answer["parts"] if part["type"] == "text"]
+    return {
+        "thinking": reasoning["text"],
+        "text": text["text"],
+        "status": "completed",
+        "calls": [
+            {"name": part["toolName"], "arguments": part["input"], "output": part["output"]}
+            for part in answer["parts"]
+            if part["type"] == "dynamic-tool"
         ],
     }
 
