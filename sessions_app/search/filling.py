@@ -24,8 +24,9 @@ RETRY_SECONDS = 30.0
 ROUND = 500
 """So many sessions go in from the oldest on; the newest so many are first."""
 SESSIONS_OF_TRANSACTION = 20
-RESTING_SHARE = 1.0
-"""The thread rests for this share of the time that it worked, after each session."""
+WORK_SECONDS = 0.005
+RESTING_SHARE = 0.4
+"""The thread rests for this share of the time that it worked, which is at least so long."""
 
 logger = logging.getLogger(__name__)
 
@@ -158,16 +159,17 @@ class IndexFiller:
         return is_filled
 
     def _rows(self, sessions: Sequence[SessionMetadata], *, rests: bool) -> Iterator[SessionRow]:
+        begun = self._clock()
         for metadata in sessions:
-            begun = self._clock()
             stamp = self._source.stamp(metadata)  # before it is read, or a change could be missed
             session = None if stamp is None else self._source.read(metadata.session_id)
             if stamp is not None and session is not None:
                 yield SessionRow(
                     metadata.session_id, stamp, metadata.updated_at, self._entries(session)
                 )
-            if rests:
-                self._closing.wait((self._clock() - begun) * RESTING_SHARE)
+            if rests and (worked := self._clock() - begun) > WORK_SECONDS:
+                self._closing.wait(worked * RESTING_SHARE)
+                begun = self._clock()
 
     def _entries(self, session: Session) -> Iterator[Entry]:
         for entry in entries_of(session):

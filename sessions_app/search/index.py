@@ -43,7 +43,7 @@ CREATE TABLE sessions (
     first_row INTEGER, last_row INTEGER, entries INTEGER, change INTEGER
 );
 CREATE INDEX sessions_by_row ON sessions (first_row);
-CREATE INDEX sessions_by_time ON sessions (updated_at);
+CREATE INDEX sessions_by_time ON sessions (updated_at, last_row);
 CREATE INDEX sessions_by_change ON sessions (change);
 CREATE TABLE entries (
     row INTEGER PRIMARY KEY, session INTEGER, role TEXT, timestamp TEXT, model TEXT,

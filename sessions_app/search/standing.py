@@ -5,7 +5,7 @@ import unicodedata
 
 import msgspec
 
-VERSION = f"1 {unicodedata.unidata_version}"
+VERSION = f"2 {unicodedata.unidata_version}"
 """Names all that the rows depend on; an index of another version is built anew."""
 
 

@@ -11,6 +11,7 @@ import attachments
 import cluster
 import growth
 import measures
+import searching
 import storage
 import turns
 from measures import Load, percentile
@@ -28,10 +29,11 @@ from subjects import (
 
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "attachments", "history", "crowd", "dialects", "listing", "index", "saving", "cluster",
+    "attachments", "history", "crowd", "dialects", "listing", "index", "searching", "saving",
+    "cluster",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
-ALONE = {"start", "dialects", "listing", "index", "saving", "turns", "cluster"}
+ALONE = {"start", "dialects", "listing", "index", "searching", "saving", "turns", "cluster"}
 """Measures for which no two servers run beside each other."""
 ROUND_MEASURES = {"ttft", "saturated", "paced"}
 R_SHARE = 0.25
@@ -97,6 +99,9 @@ class Bench:
             self._listing()
         if self._wants("index"):
             self._index()
+        if self._wants("searching"):
+            figures = searching.searching(max(self.load.stored))
+            self.samples.note("searching", "ours", {f"search_{k}": v for k, v in figures.items()})
         if self._wants("saving"):
             self._saving()
 

@@ -41,7 +41,7 @@ def plant(manager: SessionManager, model: str, messages: int) -> str:
     """Keep a new session of so many messages; return its id."""
     session_id = manager.create(model).session_id
     said = tuple(message(index) for index in range(messages))
-    manager.repository.update(session_id, _replaced_by(said))
+    manager.repository.update(session_id, replaced_by(said))
     return session_id
 
 
@@ -50,7 +50,7 @@ def listing(sessions: int) -> dict[str, float]:
 
     ``json`` is the plain way beside it: every file parsed with ``json``.
     """
-    with _filled_folder(sessions) as folder:
+    with filled_folder(sessions) as folder:
         time.sleep(SETTLED_SECONDS)
         began = time.perf_counter()
         repository = SessionManager(folder).repository
@@ -63,22 +63,22 @@ def listing(sessions: int) -> dict[str, float]:
                 if path.suffix == ".json":
                     json.loads(path.read_bytes())
 
-        times = [(_timed(repository.list), _timed(parse_all)) for _ in range(5)]
+        times = [(timed(repository.list), timed(parse_all)) for _ in range(5)]
         warm, parsed = (median(column) for column in zip(*times, strict=True))
         changed = []
         for number in range(5):
-            repository.update(found[number].session_id, _replaced_by((message(0), message(1))))
-            changed.append(_timed(repository.list))
+            repository.update(found[number].session_id, replaced_by((message(0), message(1))))
+            changed.append(timed(repository.list))
     return {"first": first, "warm": warm, "changed": median(changed), "json": parsed}
 
 
 def listing_of_objects(sessions: int) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds to list sessions from their index in Redis, and beside it from their files."""
-    with _filled_folder(sessions) as folder:
+    with filled_folder(sessions) as folder:
         time.sleep(SETTLED_SECONDS)
         repository = SessionManager(folder).repository
         found = repository.list().sessions
-        files = {"warm": median(_timed(repository.list) for _ in range(5))}
+        files = {"warm": median(timed(repository.list) for _ in range(5))}
         some = [folder / f"{metadata.session_id}.json" for metadata in found[: shared_index.REMADE]]
         return shared_index.lists(found, some), files
 
@@ -95,7 +95,7 @@ def saving(messages: int, load: Load) -> dict[str, float]:
         path = Path(folder) / f"{session_id}.json"
 
         def add_one() -> None:
-            manager.repository.update(session_id, _replaced_by((*said, message(messages))))
+            manager.repository.update(session_id, replaced_by((*said, message(messages))))
 
         def add_one_plainly() -> None:
             session = json.loads(path.read_bytes())
@@ -104,32 +104,39 @@ def saving(messages: int, load: Load) -> dict[str, float]:
             beside.write_text(json.dumps(session, indent=2))
             beside.replace(path)
 
-        times = [(_timed(add_one), _timed(add_one_plainly)) for _ in range(load.saves)]
+        times = [(timed(add_one), timed(add_one_plainly)) for _ in range(load.saves)]
         ours, plain = (median(column) for column in zip(*times, strict=True))
         return {"saving": ours, "json": plain}
 
 
 @contextmanager
-def _filled_folder(sessions: int) -> Iterator[Path]:
-    """Give a folder of session files of eight messages; the first is ours, the others like it."""
+def filled_folder(sessions: int) -> Iterator[Path]:
+    """Give a folder of session files of eight messages; the first is ours, the others like it.
+
+    Each but the first has its id in the text of a message.
+    """
     with TemporaryDirectory(prefix="mochi-bench-") as name:
         folder = Path(name)
         model_id = plant(SessionManager(folder), "bench:256x0", 8)
         text = (folder / f"{model_id}.json").read_text()
         for number in range(sessions - 1):
             session_id = f"{number:010x}"
-            (folder / f"{session_id}.json").write_text(text.replace(model_id, session_id))
+            other = text.replace(model_id, session_id).replace("Message 3.", session_id)
+            (folder / f"{session_id}.json").write_text(other)
         yield folder
 
 
-def _replaced_by(messages: tuple[Message, ...]) -> Callable[[Session], Session]:
+def replaced_by(messages: tuple[Message, ...]) -> Callable[[Session], Session]:
+    """Return a change that gives a session other messages."""
+
     def change(session: Session) -> Session:
         return msgspec.structs.replace(session, messages=messages)
 
     return change
 
 
-def _timed(action: Callable[[], object]) -> float:
+def timed(action: Callable[[], object]) -> float:
+    """Return how many seconds the action takes."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
