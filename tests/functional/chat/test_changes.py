@@ -79,7 +79,7 @@ def test_a_question_shows_in_every_tab_until_it_is_answered(tabs, chat, script):
         asked = next(each for each in events if each.name == "tool_call_confirmation_required")
         all_show(tabs, session_id, state="awaiting_approval")
         for tab in tabs:
-            assert "turn_waiting" in tab.names
+            tab.wait_until(lambda tab: "turn_waiting" in tab.names)
         answer = {"confirmation_id": asked.data["confirmation_id"], "approved": False}
         chat.http.post(f"/chat/{session_id}/confirm-tool", json=answer).raise_for_status()
         for _ in events:

@@ -122,6 +122,8 @@ def test_the_stream_starts_with_started_and_the_model(chat, script, model):
         "session_id": session_id,
         "model": model,
         "message_id": events[-2].data["message_id"],
+        "user_message_id": chat.messages(session_id)[0]["message_id"],
+        "user_message_index": 0,
     }
 
 
