@@ -96,7 +96,9 @@ class _Answer:
         if part is None:
             return
         if result.failed:
-            part |= {"state": "output-error", "errorText": result.content}
+            # The model is told so; the page has the state.
+            error = result.content.removeprefix("Error: ")
+            part |= {"state": "output-error", "errorText": error}
         else:
             part |= {"state": "output-available", "output": result.content}
         self.parts += _files(result)

@@ -78,6 +78,15 @@ await run({
     await assertSame(chat);
   },
 
+  async "a tool that fails is an error of its part"() {
+    const chat = await withTools("never_confirm");
+    await chat.sendMessage({ text: rounds(calls(["add", { a: 1, b: [] }]), "It failed.") });
+    const part = chat.lastMessage.parts.find((each) => each.type === "dynamic-tool");
+    assert.equal(part.state, "output-error");
+    assert.ok(part.errorText && !part.errorText.startsWith("Error: "), part.errorText);
+    await assertSame(chat);
+  },
+
   async "an approval continues the same message"() {
     const chat = await withTools("always_confirm");
     await chat.sendMessage({ text: rounds(calls(["add", { a: 1, b: 2 }]), "Three.") });

@@ -65,7 +65,7 @@ def test_an_answer_with_tools_is_one_message() -> None:
 
 def test_a_call_that_failed_or_waits_says_so() -> None:
     asking = answered("", tool_calls=(CALL,))
-    failed = show(asking, returned("No.", failed=True))[0].parts[-1]
+    failed = show(asking, returned("Error: No.", failed=True))[0].parts[-1]
     waiting = show(asking, questions={"call_1": "conf_1"})[0].parts[-1]
     assert (failed["state"], failed["errorText"]) == ("output-error", "No.")
     assert (waiting["state"], waiting["approval"]) == ("approval-requested", {"id": "conf_1"})
