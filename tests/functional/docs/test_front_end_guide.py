@@ -256,6 +256,25 @@ def test_a_reloaded_page_shows_everything_once_and_approves(
     assert "May add_numbers" not in again
 
 
+def test_the_python_client_goes_on_in_mid_turn_and_approves(server: Any, asking: str) -> None:
+    program = ROOT / "examples/python-client/chat.py"
+    ended = subprocess.run(
+        [sys.executable, program, server.url, "--session", asking],
+        env={key: value for key, value in os.environ.items() if "proxy" not in key.lower()},
+        input="y\nGood morning!\n\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    shown = ended.stdout
+    assert shown.startswith("user: ")
+    assert shown.count('Let me see.\n\nadd_numbers({"a": 1, "b": 2}) - may it run?') == 1
+    assert shown.count("[add_numbers: 3.0]") == 1
+    assert shown.count("> lorem ipsum") == 2, "it was asked, and asked again"
+
+
 REACT = """
 let states = [], at = 0, cleanup;
 export let changes = 0;
