@@ -114,10 +114,26 @@ def ai_sdk(chat: Chat, model: str) -> None:
     assert '"type":"finish"' in answer.raise_for_status().text
 
 
+def ag_ui(chat: Chat, model: str) -> None:
+    source = {"type": "data", "value": IN_BASE64, "mimeType": "image/png"}
+    content = [{"type": "text", "text": "What is this?"}, {"type": "image", "source": source}]
+    body = {
+        "threadId": secrets.token_hex(8),
+        "runId": "run-1",
+        "state": {},
+        "tools": [],
+        "context": [],
+        "forwardedProps": {"model": model},
+        "messages": [{"id": "u1", "role": "user", "content": content}],
+    }
+    answer = chat.http.post("/agui", json=body)
+    assert '"type":"RUN_FINISHED"' in answer.raise_for_status().text
+
+
 @every_provider
 @pytest.mark.parametrize(
     "send",
-    [by_reference, inline, chat_completions, responses, ai_sdk],
+    [by_reference, inline, chat_completions, responses, ai_sdk, ag_ui],
     ids=lambda send: send.__name__,
 )
 def test_the_provider_gets_the_bytes_that_were_sent(
