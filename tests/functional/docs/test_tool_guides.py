@@ -22,7 +22,7 @@ COMMAND = re.compile(r"<!-- example: command -->\n```sh\n(.*?)```\n\n```\n(.*?)`
 STREAM = re.compile(r"<!-- output: stream -->\n```\n(.*?)```\n", re.DOTALL)
 SESSION_ID = "be560667fb"
 CONFIRMATION_ID = "conf_6f1ed002ab5595859014ebf0951522d9"
-ID = re.compile(r"conf_[0-9a-f]{32}|call_[0-9a-f]{8}|[0-9a-f]{20}")
+ID = re.compile(r"conf_[0-9a-f]{32}|call_[0-9a-f]{8}|[0-9a-f]{20}|20\d\d-[^\"]+\+00:00")
 
 
 class Request(NamedTuple):
