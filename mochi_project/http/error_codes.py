@@ -37,7 +37,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("{message_index}|/fork$", "INVALID_MESSAGE_INDEX"),
     ("{message_index}", "MESSAGE_CHANGED"),
     ("PUT .*{message_index}$", "ATTACHMENT_NOT_FOUND"),
-    ("DELETE .*/system-prompt$", "PROMPT_NOT_FOUND"),
+    ("(PUT|DELETE) .*/system-prompt$|POST /api/v1/sessions$", "PROMPT_NOT_FOUND"),
     (f"{_CHANGES}|DELETE .*/agents/chats/", "SESSION_BUSY SESSION_READ_ONLY"),
     ("^POST .*/ui/chat$", "CHAT_DIFFERS ATTACHMENT_TOO_LARGE TOOL_CONFIRMATION_TIMEOUT"),
     ("^POST .*/ui/chat$", "CONFIRMATION_NOT_FOUND CONFIRMATION_ALREADY_DECIDED"),
