@@ -15,6 +15,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,6 +135,8 @@ def _cell(text: str) -> str:
 
 def errors() -> str:
     """Return the table of error codes."""
+    for module in ROOT.glob("*_app/**/errors.py"):  # some are imported with the first request
+        import_module(".".join(module.relative_to(ROOT).with_suffix("").parts))
     classes: dict[str, list[type[MochiError]]] = {}
     for error in sorted(filter(_is_ours, _subclasses(MochiError)), key=_place):
         if "code" in vars(error):
