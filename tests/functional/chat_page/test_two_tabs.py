@@ -1,5 +1,6 @@
 """Two tabs of the chat page, through the stream of changes alone."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -50,12 +51,14 @@ async def test_a_conversation_of_one_tab_is_in_the_list_of_the_other(
 async def test_an_answer_is_streamed_to_both_tabs(page: Page, other: Page) -> None:
     await page.do("await say('Hello'); await idle()")
     await other.open(f"/{await page.do('return location.hash')}")
-    words = [f"word{number} " for number in range(20)]
+    words = [f"word{number} " for number in range(60)]
     script = block({"text_message": {"text": words}}, words_per_second=20)
+    streamed = "await until(() => !$('stop').hidden && answers().at(-1)?.includes('word3'))"
 
-    await page.do("await say(text)", text=script)
+    async with asyncio.TaskGroup() as tabs:  # the other looks from the beginning
+        tabs.create_task(other.do(streamed))
+        tabs.create_task(page.do("await say(text)", text=script))
 
-    await other.do("await until(() => !$('stop').hidden && answers().at(-1).includes('word3'))")
     shown = "await idle(); return answers().at(-1)"
     assert await other.do(shown) == await page.do(shown) == "".join(words).strip()
     users = "return all('#messages article.user').length"
