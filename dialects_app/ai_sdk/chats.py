@@ -27,7 +27,13 @@ from dialects_app.errors import ChatDiffers
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
-from sessions_app.errors import SessionExists, SessionNotFound, ValidationFailed
+from sessions_app.errors import (
+    MochiError,
+    SessionExists,
+    SessionNotFound,
+    StorageError,
+    ValidationFailed,
+)
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
@@ -114,7 +120,7 @@ class UIChats:
                 return None
             answered = await conversations.confirmations.answered(session_id)
             decided = {each.confirmation_id for each in answered}
-            listener = await conversations.turns.listen(session_id, active.turn_id)
+            listener = await _listen(conversations, session_id, active.turn_id)
             if listener is not None:
                 return Following(
                     listener, UIMessageProjector(session_id, active.turn_id, decided=decided)
@@ -288,6 +294,16 @@ class UIChats:
         )
         projector = UIMessageProjector(session_id, turn.turn_id, message_id=message_id, known=known)
         return Starting(turn, projector)
+
+
+async def _listen(conversations: Conversations, session_id: str, turn_id: str) -> Listener | None:
+    """Listen to a turn; None if it was refused before its first event: who began it was told."""
+    try:
+        return await conversations.turns.listen(session_id, turn_id)
+    except (SessionNotFound, StorageError):
+        raise
+    except MochiError:
+        return None
 
 
 async def _pending(conversations: Conversations, session_id: str) -> Sequence[Confirmation]:

@@ -1,1 +1,1 @@
-"""Moves sessions with their attachments: zip files, written and taken in (docs/attachments.md)."""
+"""Moves sessions: exports and zip files, other programs' conversations (docs/import.md)."""
