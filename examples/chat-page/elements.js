@@ -1,6 +1,9 @@
 // Makes elements. Text becomes text nodes, so nothing that a model says can become markup.
 
-/** Return a new element; a property that begins with `on` is a listener, others are attributes. */
+/**
+ * Return a new element; a property that begins with `on` is a listener, others are attributes.
+ * A child is a text, a node, null, or many of them: of a text of any length nothing is spread.
+ */
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -8,8 +11,15 @@ export function element(tag, properties = {}, ...children) {
     else if (value === true) made.setAttribute(name, "");
     else if (value !== false && value != null) made.setAttribute(name, value);
   }
-  made.append(...children.filter((child) => child != null));
+  for (const child of children) add(made, child);
   return made;
+}
+
+/** Add a child, or many, to a node. */
+export function add(node, child) {
+  if (child == null) return;
+  if (typeof child === "string" || child.nodeType) node.append(child);
+  else for (const each of child) add(node, each);
 }
 
 /** Return a link if its address is one that can only be visited, else its text. */

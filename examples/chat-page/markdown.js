@@ -1,7 +1,7 @@
 // Draws Markdown as elements. What it does not know stays text; images are shown as links, because
 // loading them would tell their server what the model has read.
 
-import { element, link } from "./elements.js";
+import { add, element, link } from "./elements.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*$/;
@@ -16,7 +16,7 @@ const LONGEST = 5000; // of a paragraph whose marks are drawn: looking for them 
 /** Return a fragment with the elements of a text. */
 export function markdown(text) {
   const fragment = document.createDocumentFragment();
-  fragment.append(...blocks(text.split("\n"), 0));
+  add(fragment, blocks(text.split("\n"), 0));
   return fragment;
 }
 
@@ -40,20 +40,20 @@ function* blocks(lines, depth) {
       at++;
     } else if (HEADING.test(line)) {
       const [, marks, title] = HEADING.exec(line);
-      yield element(`h${Math.min(marks.length + 2, 6)}`, {}, ...inline(title, 0));
+      yield element(`h${Math.min(marks.length + 2, 6)}`, {}, inline(title, 0));
       at++;
     } else if (RULE.test(line)) {
       at++;
       yield element("hr");
     } else if (QUOTE.test(line) && depth < DEEPEST) {
       const quoted = taken((each) => QUOTE.test(each)).map((each) => QUOTE.exec(each)[1]);
-      yield element("blockquote", {}, ...blocks(quoted, depth + 1));
+      yield element("blockquote", {}, blocks(quoted, depth + 1));
     } else if (ITEM.test(line) && depth < DEEPEST) {
       yield list(taken, lines, () => at, depth);
     } else {
       const first = lines[at++];
       const others = taken((each) => each.trim() && ![FENCE, HEADING, QUOTE, ITEM].some((kind) => kind.test(each)));
-      yield element("p", {}, ...inline([first, ...others].join("\n"), 0));
+      yield element("p", {}, inline([first, ...others].join("\n"), 0));
     }
   }
 }
@@ -70,9 +70,9 @@ function list(taken, lines, at, depth) {
     });
     const [, , , text] = ITEM.exec(own[0]);
     const inside = [text, ...own.slice(1).map((each) => each.replace(/^( {2,4}|\t)/, ""))];
-    items.push(element("li", {}, ...blocks(inside, depth + 1)));
+    items.push(element("li", {}, blocks(inside, depth + 1)));
   }
-  return element(ordered ? "ol" : "ul", {}, ...items);
+  return element(ordered ? "ol" : "ul", {}, items);
 }
 
 function* inline(text, depth) {
@@ -83,10 +83,10 @@ function* inline(text, depth) {
     if (found.index) yield rest.slice(0, found.index);
     const [whole, , code, label, address, bold, italic, struck, bare] = found;
     if (code !== undefined) yield element("code", {}, code);
-    else if (address !== undefined) yield link(address, ...inline(label || address, depth + 1));
-    else if (bold !== undefined) yield element("strong", {}, ...inline(bold, depth + 1));
-    else if (italic !== undefined) yield element("em", {}, ...inline(italic, depth + 1));
-    else if (struck !== undefined) yield element("del", {}, ...inline(struck, depth + 1));
+    else if (address !== undefined) yield link(address, inline(label || address, depth + 1));
+    else if (bold !== undefined) yield element("strong", {}, inline(bold, depth + 1));
+    else if (italic !== undefined) yield element("em", {}, inline(italic, depth + 1));
+    else if (struck !== undefined) yield element("del", {}, inline(struck, depth + 1));
     else yield link(bare, bare);
     rest = rest.slice(found.index + whole.length);
   }

@@ -157,3 +157,12 @@ async def test_nothing_that_a_model_or_a_tool_says_runs(page: Page) -> None:
     asked = [each["request"]["url"] for each in page.tab.seen("Network.requestWillBeSent")]
     assert [url for url in asked if "attacker" in url] == []
     assert page.crashes == []
+
+
+async def test_long_texts_of_nothing_but_marks_are_drawn_at_once(page: Page) -> None:
+    marks = ["*", "**a ", "`", "`a ", "[", "[a](", "- a\n", "> ", "```\n", "# ", "1. ", "~~a ", "_"]
+    drawn = """
+        const { markdown } = await import('/markdown.js');
+        return marks.map((each) => markdown(each.repeat(100000)).childNodes.length > 0);
+    """
+    assert await page.do(drawn, marks=marks) == [True] * len(marks)
