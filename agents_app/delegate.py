@@ -225,6 +225,7 @@ class AgentRun:
                 available_tools=tools,
                 session_id=self.session_id,
                 queues=self.turn.queues,
+                observer=self.observer,
             ),
             approver=self.turn.approver.for_agent(self.agent.name, tools.tools),
             observer=self.observer,

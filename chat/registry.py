@@ -331,6 +331,7 @@ class TurnRegistry:
                 available_tools=job.available_tools,
                 session_id=session_id,
                 delegate=self._preparer.delegate,
+                observer=self._observer,
             ),
             approver=Approver(
                 self._confirmations,

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -33,13 +34,53 @@ CANCELLED = "cancelled"
 CRASHED = "INTERNAL_ERROR"
 
 
-class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A model call that has ended.
+class Caller(msgspec.Struct, frozen=True):
+    """The session and the turn that model calls are made for.
+
+    Attributes:
+        session_id: The session; for an agent's calls the one whose turn asked the agent.
+        turn_id: The turn; None for a summary.
+    """
+
+    session_id: str
+    turn_id: str | None = None
+
+
+_caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def call_models_for(session_id: str, turn_id: str | None = None) -> None:
+    """Set for whom this task, and those that it starts, call models.
+
+    A task that was started for a caller stays his: agents work for the turn that asked them.
+    """
+    if _caller.get() is None:
+        _caller.set(Caller(session_id, turn_id))
+
+
+class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A model call that is about to be made. The one object stands for the call until its end.
 
     Attributes:
         provider: The provider: ``ollama``, or a vendor's name.
         model: The model's name, without a provider in front.
-        purpose: What it was asked for.
+        purpose: What it is asked for.
+        caller: For whom it is made; None where nobody said.
+        request: The request; None where a library of the provider makes it.
+    """
+
+    provider: str
+    model: str
+    purpose: Purpose
+    caller: Caller | None = None
+    request: ModelRequest | None = None
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A model call that has ended.
+
+    Attributes:
+        start: What was known of it when it began.
         outcome: ``ok``, ``cancelled`` (the caller stopped it), or the code of the error.
         started_at: When it was asked, in seconds since 1970.
         seconds_to_first_token: From then to the first text, reasoning or tool call; None if there
@@ -48,9 +89,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         tokens: Why the model stopped, and the tokens as the provider counted them.
     """
 
-    provider: str
-    model: str
-    purpose: Purpose
+    start: ModelCallStart
     outcome: str
     started_at: float
     seconds_to_first_token: float | None
@@ -61,21 +100,59 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
 class ModelCallObserver(Protocol):
     """Sees every model call of this process. Called on the event loop, so it must not block."""
 
+    async def model_calling(self, start: ModelCallStart, /) -> None:
+        """Take note of a call that is about to be made.
+
+        Runs in the task that makes the call, so context variables that are set here hold for it.
+
+        Raises:
+            MochiError: The call is refused; it is not made, and nobody hears of its end.
+        """
+        ...
+
     def model_called(self, call: ModelCall, /) -> None:
         """Take note of a call that has ended; must not raise."""
         ...
 
 
+class ModelCallObservers:
+    """Passes model calls to several observers, in order.
+
+    Args:
+        observers: The observers; those that may refuse a call come first.
+    """
+
+    def __init__(self, observers: Sequence[ModelCallObserver]) -> None:
+        self._observers = tuple(observers)
+
+    async def model_calling(self, start: ModelCallStart, /) -> None:
+        """Tell the observers one by one.
+
+        Raises:
+            MochiError: One refused the call; those behind it do not hear of it.
+        """
+        for each in self._observers:
+            await each.model_calling(start)
+
+    def model_called(self, call: ModelCall, /) -> None:
+        """Tell the observers of the end."""
+        for each in self._observers:
+            each.model_called(call)
+
+
 class ModelCallLog:
     """Logs model calls, a line each."""
 
+    async def model_calling(self, start: ModelCallStart, /) -> None:
+        """Do nothing: the end says it all."""
+
     def model_called(self, call: ModelCall, /) -> None:
         """Log the call."""
-        tokens = call.tokens
+        start, tokens = call.start, call.tokens
         extra = {
-            "provider": call.provider,
-            "model": call.model,
-            "purpose": call.purpose,
+            "provider": start.provider,
+            "model": start.model,
+            "purpose": start.purpose,
             "outcome": call.outcome,
             "seconds": round(call.seconds, 3),
             "seconds_to_first_token": call.seconds_to_first_token
@@ -90,27 +167,41 @@ class ModelCallLog:
 
 
 class CallInProgress:
-    """Measures one call, as a context manager, and passes the record to the observer.
+    """Measures one call, as an async context manager, and tells the observer of start and end.
+
+    Entering it raises what the observer refuses the call with.
 
     Attributes:
         finished: The last delta, once it is there.
     """
 
-    __slots__ = ("_begun", "_first", "_model", "_observer", "_provider", "_purpose", "finished")
+    __slots__ = ("_begun", "_first", "_observer", "_start", "finished")
 
     def __init__(
-        self, observer: ModelCallObserver, *, provider: str, model: str, purpose: Purpose
+        self,
+        observer: ModelCallObserver,
+        *,
+        provider: str,
+        model: str,
+        purpose: Purpose,
+        request: ModelRequest | None = None,
     ) -> None:
         self.finished: Finished | None = None
         self._observer = observer
-        self._provider = provider
-        self._model = model
-        self._purpose: Purpose = purpose
+        self._start = ModelCallStart(
+            provider=provider,
+            model=model,
+            purpose=purpose,
+            caller=_caller.get(),
+            request=request,
+        )
         self._first: float | None = None
-        self._begun = time.perf_counter()
+        self._begun = 0.0
 
-    def __enter__(self) -> Self:
-        """Begin."""
+    async def __aenter__(self) -> Self:
+        """Begin, unless the observer refuses."""
+        await self._observer.model_calling(self._start)
+        self._begun = time.perf_counter()
         return self
 
     def begins(self, batch: Sequence[Delta]) -> bool:
@@ -120,7 +211,7 @@ class CallInProgress:
         self._first = time.perf_counter()
         return True
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -130,9 +221,7 @@ class CallInProgress:
         seconds = time.perf_counter() - self._begun
         self._observer.model_called(
             ModelCall(
-                provider=self._provider,
-                model=self._model,
-                purpose=self._purpose,
+                start=self._start,
                 outcome=self._outcome(error),
                 started_at=time.time() - seconds,
                 seconds_to_first_token=None if self._first is None else self._first - self._begun,
@@ -173,8 +262,12 @@ class ObservedModel:
         """
         has_begun = False
         batch: Sequence[Delta] = ()
-        with CallInProgress(
-            self._observer, provider=self.provider, model=request.model, purpose=request.purpose
+        async with CallInProgress(
+            self._observer,
+            provider=self.provider,
+            model=request.model,
+            purpose=request.purpose,
+            request=request,
         ) as call:
             try:
                 async with aclosing(self._model.stream(request)) as batches:

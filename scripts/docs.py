@@ -54,6 +54,7 @@ COMMON = (
 APPS = (
     *("sessions_app", "models_app", "tools_app", "prompts_app", "chat", "agents_app"),
     "dialects_app",
+    "usage_app",
     "mochi_project",
 )
 # Codes without an error class: of the guard and the web framework.

@@ -15,6 +15,7 @@ from chat.summaries.prompt import (
     smaller_share,
 )
 from models_app.errors import ContextOverflow
+from models_app.model_calls import call_models_for
 from models_app.structured import StructuredAnswers
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.labels import wants_title
@@ -148,6 +149,7 @@ class SummaryWriter:
 
     async def _ask(self, session: Session, model: str) -> ConversationSummary:
         """Ask the model, with less of the conversation where it can't hold what was estimated."""
+        call_models_for(session.session_id)
         share = 1.0
         form = TitledSummary if wants_title(session.metadata) else ConversationSummary
         while True:

@@ -17,6 +17,7 @@ from chat.turn.session_writer import SessionRecorder
 from chat.turn.state_machine import Action, Input, State, TurnMachine
 from chat.turn.stopping import Cancellation
 from chat.turn.tool_calls import ToolCallRunner
+from models_app.model_calls import call_models_for
 from sessions_app.errors import MochiError
 
 logger = logging.getLogger(__name__)
@@ -132,6 +133,7 @@ class TurnEngine:
         try:
             from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
 
+            call_models_for(self._start.session_id, self._start.turn_id)
             bind_contextvars(session_id=self._start.session_id, turn_id=self._start.turn_id)
             self._observer.turn_started(self._start)
             while given is not None:

@@ -1,12 +1,16 @@
-"""Declares the port that observes turns, and logs them (docs/decisions/0048)."""
+"""Declares the port that observes turns and tool calls, and logs turns (docs/decisions/0048)."""
 
 import logging
-from typing import Protocol
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
 
 import msgspec
 
 from chat.turn.state_machine import State
 from models_app.language_model import Purpose
+from tools_app.toolset import ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +29,39 @@ class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     model: str
     purpose: Purpose
+
+
+class ToolStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A tool call that begins. The one object stands for the call until its end.
+
+    Attributes:
+        name: The tool's name, as the model knows it.
+        tool_call_id: The call's id within its session.
+        session_id: The session whose turn calls; an agent's own one for the calls of an agent.
+        is_agent: Whether the call is an agent's turn, which is observed as such too.
+    """
+
+    name: str
+    tool_call_id: str
+    session_id: str
+    is_agent: bool
+
+
+class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that has ended.
+
+    Attributes:
+        start: The call.
+        outcome: ``ok``, the code of its error, ``failed`` where it has none, or ``interrupted``:
+            the turn was stopped, or goes on in another one once somebody has answered an agent.
+        server: The MCP server that ran it; None for others.
+        seconds: How long it ran.
+    """
+
+    start: ToolStart
+    outcome: str
+    server: str | None
+    seconds: float
 
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +98,88 @@ class TurnObserver(Protocol):
         """Take note of its end, which comes once for each start."""
         ...
 
+    def tool_started(self, start: ToolStart, /) -> None:
+        """Take note of a tool call that was allowed, approved where that is needed, and runs.
+
+        Runs in the task that runs the tool, so context variables that are set here hold for it.
+        """
+        ...
+
+    def tool_ended(self, end: ToolEnd, /) -> None:
+        """Take note of its end, which comes once for each start, in the same task."""
+        ...
+
+
+class ToolCallInProgress:
+    """Measures one call, as a context manager, and tells the observer of start and end.
+
+    Attributes:
+        result: What the tool returned, once it has.
+    """
+
+    __slots__ = ("_begun", "_observer", "_start", "result")
+
+    def __init__(self, observer: TurnObserver, start: ToolStart) -> None:
+        self.result: ToolResult | None = None
+        self._observer = observer
+        self._start = start
+        self._begun = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        """Tell of the start."""
+        self._observer.tool_started(self._start)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Tell of the end."""
+        result = self.result
+        self._observer.tool_ended(
+            ToolEnd(
+                start=self._start,
+                outcome=_outcome(result),
+                server=result.server if result else None,
+                seconds=time.perf_counter() - self._begun,
+            )
+        )
+
+
+def _outcome(result: ToolResult | None) -> str:
+    if result is None:
+        return "interrupted"
+    return "ok" if result.success else result.error_code or "failed"
+
+
+class TurnObservers:
+    """Passes turns to several observers, in order."""
+
+    def __init__(self, observers: Sequence[TurnObserver]) -> None:
+        self._observers = tuple(observers)
+
+    def turn_started(self, turn: TurnStart, /) -> None:
+        """Tell the observers of the start."""
+        for each in self._observers:
+            each.turn_started(turn)
+
+    def turn_ended(self, turn: TurnEnd, /) -> None:
+        """Tell the observers of the end."""
+        for each in self._observers:
+            each.turn_ended(turn)
+
+    def tool_started(self, start: ToolStart, /) -> None:
+        """Tell the observers of the start of a tool call."""
+        for each in self._observers:
+            each.tool_started(start)
+
+    def tool_ended(self, end: ToolEnd, /) -> None:
+        """Tell the observers of its end."""
+        for each in self._observers:
+            each.tool_ended(end)
+
 
 class TurnLog:
     """Logs turns: a line at DEBUG for the start, and one at INFO for the end."""
@@ -82,6 +201,12 @@ class TurnLog:
         if turn.error_code is not None:
             extra["code"] = turn.error_code
         logger.info("turn ended", extra=extra)
+
+    def tool_started(self, start: ToolStart, /) -> None:
+        """Do nothing: what runs tools has a log of its own."""
+
+    def tool_ended(self, end: ToolEnd, /) -> None:
+        """Do nothing."""
 
 
 TURN_LOG = TurnLog()

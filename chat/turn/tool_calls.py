@@ -20,6 +20,12 @@ from chat.stream.events import (
 )
 from chat.turn.call_queues import CallQueues
 from chat.turn.delegation import CallingTurn, Delegate
+from chat.turn.observer import (
+    TURN_LOG,
+    ToolCallInProgress,
+    ToolStart,
+    TurnObserver,
+)
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import Attachment, ToolCall, ToolMessage
@@ -67,6 +73,7 @@ class ToolCallRunner:
         delegate: Runs the calls that are turns of their own; None where there are no agents.
         queues: Where calls wait that could undo each other's work; those of the calling turn for
             an agent's.
+        observer: Sees the calls that run.
 
     Attributes:
         running: The calls that were announced and have no result that is saved; some may wait in a
@@ -82,8 +89,10 @@ class ToolCallRunner:
         session_id: str,
         delegate: Delegate | None = None,
         queues: CallQueues | None = None,
+        observer: TurnObserver = TURN_LOG,
     ) -> None:
         self.queues = queues or CallQueues()
+        self._observer = observer
         self.running: list[ToolCall] = []
         self._toolset = toolset
         self._available = available_tools
@@ -197,29 +206,37 @@ class ToolCallRunner:
     async def _call(
         self, item: DecidedCall, turn: CallingTurn, message_id: str
     ) -> tuple[ToolResult, float, bool]:
-        has_own_event = False
+        name = item.call.name
+        is_agent = self._delegate is not None and self._available.delegates(name)
         started = time.perf_counter()
         invocation = ToolInvocation(
-            name=item.call.name,
+            name=name,
             arguments=item.arguments,
             session_id=self._session_id,
             message_id=message_id,
             tool_call_id=item.call.id,
             call_index=item.index,
-            digest=self._available.digest(item.call.name),
+            digest=self._available.digest(name),
             report=_ProgressReport(item.call.id, turn.emit),
         )
-        try:
-            if not self._available.allows(item.call.name):
-                raise ToolNotFound(item.call.name)
-            if self._delegate is not None and self._available.delegates(item.call.name):
-                result = await self._delegate.run(invocation, turn)
-                has_own_event = True
-            else:
-                result = await self._toolset.call_tool(invocation)
-        except MochiError as error:
-            result = ToolResult(success=False, error_message=error.message, error_code=error.code)
-        return result, round((time.perf_counter() - started) * 1000, 3), has_own_event
+        start = ToolStart(
+            name=name, tool_call_id=item.call.id, session_id=self._session_id, is_agent=is_agent
+        )
+        with ToolCallInProgress(self._observer, start) as observed:
+            try:
+                if not self._available.allows(name):
+                    raise ToolNotFound(name)
+                if self._delegate is not None and is_agent:
+                    result = await self._delegate.run(invocation, turn)
+                else:
+                    result = await self._toolset.call_tool(invocation)
+            except MochiError as error:
+                result = ToolResult(
+                    success=False, error_message=error.message, error_code=error.code
+                )
+                is_agent = False
+            observed.result = result
+        return result, round((time.perf_counter() - started) * 1000, 3), is_agent
 
 
 async def _settled(task: "asyncio.Task[Any]") -> None:

@@ -11,13 +11,13 @@ from agents_app.sessions import AgentSessions
 from chat.approvals.store import ConfirmationStore
 from chat.start.claiming import TurnClaimer
 from chat.start.preparation import TurnPreparer
-from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.storage import ConversationStorage, build_agent_storage
 from mochi_project.wiring.tools import ToolServices, build_generations, host_limits
+from mochi_project.wiring.turn_support import TurnSupport
 from models_app.catalogue import ModelCatalogue
 from sessions_app.service import SessionManager
 from tools_app.folder_snapshots import FolderSnapshots
@@ -75,7 +75,7 @@ def build_agents(
     tools: ToolServices,
     preparer: TurnPreparer,
     confirmations: ConfirmationStore,
-    threads: WorkThreads,
+    support: TurnSupport,
 ) -> AgentServices:
     """Build what runs agents."""
     catalogue, storage = folders.catalogue, folders.storage
@@ -87,7 +87,7 @@ def build_agents(
             journal=storage.journal,
             recovery=storage.recovery,
             confirmations=confirmations,
-            in_thread=threads.run,
+            in_thread=support.threads.run,
         ),
         preparer=preparer,
         choice=folders.choice(preparer.models),
@@ -96,6 +96,7 @@ def build_agents(
         ),
         recorded=tools.recorded,
         max_iterations=settings.max_agent_iterations,
+        observer=support.observer,
     )
     chats = SessionManager(
         settings.resolved_agent_chats_dir,

@@ -25,7 +25,7 @@ from chat.start.preparation import TurnPreparer
 from chat.storage.change_log import ChangeLog
 from chat.storage.signals import Signals
 from chat.summaries.service import SummaryService
-from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
+from chat.work_threads import WorkThreads
 from dialects_app.openai.attaching import FileKeeper
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.background.supervisor import WorkerSupervisor
@@ -44,6 +44,7 @@ from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
+from mochi_project.wiring.observers import build_observers
 from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.retention import build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
@@ -51,14 +52,13 @@ from mochi_project.wiring.storage import (
     ConversationStorage,
     build_keys,
     build_questions,
-    build_signals,
     build_storage,
 )
 from mochi_project.wiring.summaries import build_notice, build_summaries, build_supervisor
 from mochi_project.wiring.tools import ToolServices, build_tools
+from mochi_project.wiring.turn_support import build_turn_support
 from mochi_project.wiring.turns import TurnBuilder
 from models_app.catalogue import ModelCatalogue
-from models_app.model_calls import ModelCallLog
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.sweeping import AttachmentSweep
@@ -159,28 +159,23 @@ class Services:
 _current: Services | None = None
 
 
-def build_threads(settings: MochiSettings) -> WorkThreads:
-    """Build the threads that write sessions: more where they wait for an object store."""
-    return WorkThreads(OBJECT_THREADS if settings.sessions_url is not None else FILE_THREADS)
-
-
 def build_services(settings: MochiSettings) -> Services:
     """Build every service from the configuration. Opens nothing: clients connect on first use."""
-    model_calls, cluster, threads = ModelCallLog(), build_cluster(settings), build_threads(settings)
+    observers, cluster = build_observers(settings), build_cluster(settings)
+    support = build_turn_support(settings, observers.turns, cluster)
     attachments = build_attachment_service(settings, cluster)
     tools = build_tools(settings, cluster, attachments)
     folders = build_agent_folders(settings, tools, cluster)
-    models = build_models(settings, model_calls, folders.models, cluster)
-    changes, signals = build_changes(settings, cluster), build_signals(settings, cluster)
-    storage = build_storage(settings, cluster, changes)
+    models = build_models(settings, observers.model_calls, folders.models, cluster)
+    storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))
     questions = build_questions(settings, cluster, changes)
-    summaries = build_summaries(settings, models, storage, questions, model_calls, cluster=cluster)
+    summaries = build_summaries(settings, models, storage, questions, observers, cluster=cluster)
     preparer = _build_preparer(settings, models, tools.catalogue, attachments)
     agents = build_agents(
-        settings, folders, tools=tools, preparer=preparer, confirmations=questions, threads=threads
+        settings, folders, tools=tools, preparer=preparer, confirmations=questions, support=support
     )
     preparer = replace(preparer, delegate=agents.delegate)
-    builder = TurnBuilder(settings, preparer=preparer, signals=signals, threads=threads)
+    builder = TurnBuilder(settings, preparer=preparer, support=support)
     saved = builder.build(storage, questions, on_answer=build_notice(summaries))
     ephemeral = build_ephemeral(settings, builder, agents.chats, cluster)
     return Services(
@@ -199,7 +194,7 @@ def build_services(settings: MochiSettings) -> Services:
             storage=storage,
             agents=agents,
             ephemeral=ephemeral,
-            signals=signals,
+            signals=support.signals,
             changes=changes,
             questions=questions,
             attachments=attachments,
@@ -212,7 +207,7 @@ def build_services(settings: MochiSettings) -> Services:
         agents=agents.catalogue,
         agent_chats=agents.chats,
         stores=Stores(cluster, summaries.failing),
-        _closing=partial(_close, tools, threads, cluster),
+        _closing=partial(_close, tools, support.threads, cluster),
     )
 
 

@@ -12,9 +12,9 @@ from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.cluster import Cluster, build_clock
 from mochi_project.wiring.documents import build_failures
+from mochi_project.wiring.observers import Observers
 from mochi_project.wiring.storage import ConversationStorage
 from models_app.catalogue import ModelCatalogue
-from models_app.model_calls import ModelCallObserver
 from models_app.structured import StructuredModels
 
 
@@ -23,7 +23,7 @@ def build_summaries(
     models: ModelCatalogue,
     storage: ConversationStorage,
     questions: ConfirmationStore,
-    observer: ModelCallObserver,
+    observers: Observers,
     *,
     cluster: Cluster | None,
 ) -> SummaryService:
@@ -33,7 +33,7 @@ def build_summaries(
         is_of_ollama=models.is_of_ollama,
         ollama_host=settings.ollama_host,
         silence_timeout=settings.upstream_timeout_seconds,
-        observer=observer,
+        observer=observers.model_calls,
     )
     wanted = WantedModels(storage.repository, models.is_of_ollama, questions.pending)
     return SummaryService(

@@ -10,10 +10,9 @@ from chat.remote.remote_turns import RemoteTurns
 from chat.service import Conversations
 from chat.start.places import TurnPlaces
 from chat.start.preparation import TurnPreparer
-from chat.storage.signals import Signals
-from chat.work_threads import WorkThreads
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.storage import ConversationStorage
+from mochi_project.wiring.turn_support import TurnSupport
 
 SETTLE_SECONDS = 5.0
 """After which silence listeners ask whether a turn runs, where all processes seal dead ones."""
@@ -27,8 +26,7 @@ class TurnBuilder:
     Args:
         settings: The configuration.
         preparer: Decides what must be known before a model is asked.
-        signals: The signals between processes.
-        threads: Where turns write to their sessions' files.
+        support: What the turns of all storages share.
     """
 
     def __init__(
@@ -36,15 +34,13 @@ class TurnBuilder:
         settings: MochiSettings,
         *,
         preparer: TurnPreparer,
-        signals: Signals,
-        threads: WorkThreads,
+        support: TurnSupport,
     ) -> None:
         self._limits = _limits_of(settings)
         self._places = TurnPlaces(self._limits.active, self._limits.per_client)
         self._preparer = preparer
-        self._signals = signals
+        self._support = support
         self._settle_seconds = LIVENESS_SECONDS if settings.journal_url is None else SETTLE_SECONDS
-        self._threads = threads
 
     def build(
         self,
@@ -62,18 +58,12 @@ class TurnBuilder:
             on_answer: Called with the session of every final answer; None for no calls.
             forget: Removes a session, in a thread, when its turn has ended; None leaves it.
         """
-        remote = RemoteTurns(
-            repository=storage.repository,
-            journal=storage.journal,
-            recovery=storage.recovery,
-            signals=self._signals,
-            settle_seconds=self._settle_seconds,
-        )
+        remote = self._build_remote(storage)
         registry = TurnRegistry(
             repository=storage.repository,
             journal=storage.journal,
             recovery=storage.recovery,
-            signals=self._signals,
+            signals=self._support.signals,
             remote=remote,
             preparer=self._preparer,
             limits=self._limits,
@@ -81,12 +71,13 @@ class TurnBuilder:
             on_answer=on_answer,
             places=self._places,
             forget=forget,
-            in_thread=self._threads.run,
+            in_thread=self._support.threads.run,
+            observer=self._support.observer,
         )
         confirmations = ConfirmationService(
             store=questions,
             repository=storage.repository,
-            signals=self._signals,
+            signals=self._support.signals,
             notice=registry.notice_decision,
         )
         return Conversations(
@@ -95,6 +86,15 @@ class TurnBuilder:
             remote=remote,
             confirmations=confirmations,
             records=storage.records,
+        )
+
+    def _build_remote(self, storage: ConversationStorage) -> RemoteTurns:
+        return RemoteTurns(
+            repository=storage.repository,
+            journal=storage.journal,
+            recovery=storage.recovery,
+            signals=self._support.signals,
+            settle_seconds=self._settle_seconds,
         )
 
 

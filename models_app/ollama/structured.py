@@ -131,10 +131,11 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         purpose: Purpose,
     ) -> ollama.ChatResponse:
         call = CallInProgress(self._observer, provider="ollama", model=model, purpose=purpose)
-        with call, typed_errors(self.public_host, model, passing=(ModelError,)):
-            response: ollama.ChatResponse = await self.chat(
-                model, messages, format=format.model_json_schema(), options=options
-            )
+        async with call:
+            with typed_errors(self.public_host, model, passing=(ModelError,)):
+                response: ollama.ChatResponse = await self.chat(
+                    model, messages, format=format.model_json_schema(), options=options
+                )
             call.finished = Finished(
                 response.done_reason, response.prompt_eval_count, response.eval_count
             )

@@ -27,7 +27,7 @@ from chat.storage.files.records import FileRecords
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import TurnJournal
-from chat.turn.observer import TurnEnd, TurnStart
+from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from models_app.errors import ModelError, ModelNotFound
 from models_app.language_model import Delta, Finished, ModelInfo, ModelRequest, TextDelta
 from sessions_app.service import SessionManager
@@ -119,12 +119,20 @@ class SeenTurns:
     def __init__(self) -> None:
         self.started: list[TurnStart] = []
         self.ended: list[TurnEnd] = []
+        self.tools_started: list[ToolStart] = []
+        self.tools_ended: list[ToolEnd] = []
 
     def turn_started(self, turn: TurnStart) -> None:
         self.started.append(turn)
 
     def turn_ended(self, turn: TurnEnd) -> None:
         self.ended.append(turn)
+
+    def tool_started(self, start: ToolStart) -> None:
+        self.tools_started.append(start)
+
+    def tool_ended(self, end: ToolEnd) -> None:
+        self.tools_ended.append(end)
 
 
 class House:

@@ -17,7 +17,13 @@ from models_app.language_model import (
     ThinkingDelta,
     WindowGrown,
 )
-from models_app.model_calls import ModelCallLog, ObservedModel
+from models_app.model_calls import (
+    Caller,
+    ModelCallLog,
+    ModelCallObservers,
+    ObservedModel,
+    call_models_for,
+)
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import Profile, ProfileService
 from models_app.structured import Question, StructuredModels
@@ -32,6 +38,10 @@ class Calls:
 
     def __init__(self):
         self.seen = []
+        self.started = []
+
+    async def model_calling(self, start):
+        self.started.append(start)
 
     def model_called(self, call):
         self.seen.append(call)
@@ -47,8 +57,10 @@ class Speaker:
 
     def __init__(self, *batches):
         self.batches = batches
+        self.asked = False
 
     async def stream(self, request):
+        self.asked = True
         for batch in self.batches:
             if isinstance(batch, Exception):
                 raise batch
@@ -75,9 +87,54 @@ async def test_a_call_is_seen_once_with_its_tokens_and_times(calls):
     assert await ask(observed(calls, *batches), purpose="agent") == batches
 
     call = calls.only
-    assert (call.provider, call.model, call.purpose) == ("mine", "m", "agent")
+    assert (call.start.provider, call.start.model, call.start.purpose) == ("mine", "m", "agent")
     assert (call.outcome, call.tokens) == ("ok", DONE)
     assert 0 <= call.seconds_to_first_token <= call.seconds
+
+
+async def test_a_call_says_for_whom_it_is_made_and_so_do_those_of_its_agents(calls):
+    async def of_a_turn():
+        call_models_for("s1", "t1")
+        await ask(observed(calls, [DONE]))
+        await asyncio.create_task(of_an_agent())
+
+    async def of_an_agent():
+        call_models_for("agents-session", "agents-turn")
+        await ask(observed(calls, [DONE]), purpose="agent")
+
+    await asyncio.create_task(of_a_turn())
+    await ask(observed(calls, [DONE]))
+
+    assert [call.start.caller for call in calls.seen] == [Caller("s1", "t1")] * 2 + [None]
+
+
+async def test_a_call_is_announced_with_its_request_and_ends_as_the_same_one(calls):
+    await ask(observed(calls, [DONE]))
+
+    assert calls.started == [calls.only.start]
+    assert calls.only.start.request.model == "m"
+
+
+async def test_a_call_that_an_observer_refuses_is_not_made_and_has_no_end(calls):
+    class Refusing(Calls):
+        async def model_calling(self, start):
+            raise ServiceUnavailable("not today")
+
+    model, behind, speaker = Refusing(), Calls(), Speaker([DONE])
+    observers = ModelCallObservers([calls, model, behind])
+    with pytest.raises(ServiceUnavailable, match="not today"):
+        await ask(ObservedModel(speaker, provider="mine", observer=observers))
+
+    assert (speaker.asked, len(calls.started), behind.started) == (False, 1, [])
+    assert [*calls.seen, *model.seen, *behind.seen] == []
+
+
+async def test_all_observers_see_a_call(calls):
+    other = Calls()
+
+    await ask(observed(ModelCallObservers([calls, other]), [DONE]))
+
+    assert calls.only is other.only
 
 
 @pytest.mark.parametrize("first", [[TextDelta("Hi")], [ThinkingDelta("Hm")], [DONE]])
@@ -164,7 +221,7 @@ async def test_the_catalogue_hands_out_observed_models_only(calls, fake, wire, d
         await ask(*catalogue.resolve(name))
     await catalogue.aclose()
 
-    assert [(call.provider, call.model, call.outcome) for call in calls.seen] == [
+    assert [(call.start.provider, call.start.model, call.outcome) for call in calls.seen] == [
         ("ollama", "m", "ok")
     ] * 2
     assert isinstance(catalogue.resolve("mine:m")[0], ObservedModel)
@@ -194,7 +251,7 @@ async def test_each_attempt_at_a_structured_answer_is_seen(calls, fake, wire):
 
     assert await models.ask("m", question, Animal) == Animal(name="cat")
 
-    assert [(call.purpose, call.outcome, call.tokens.eval_count) for call in calls.seen] == [
+    assert [(call.start.purpose, call.outcome, call.tokens.eval_count) for call in calls.seen] == [
         ("summary", "ok", 41)
     ] * 2
 
@@ -211,4 +268,4 @@ async def test_a_structured_answer_that_fails_is_seen_by_its_code(calls):
     with pytest.raises(OllamaUnreachable):
         await models.ask("m", Question(instructions="", text=""), Animal)
 
-    assert (calls.only.purpose, calls.only.outcome) == ("structured", "OLLAMA_UNREACHABLE")
+    assert (calls.only.start.purpose, calls.only.outcome) == ("structured", "OLLAMA_UNREACHABLE")

@@ -5,10 +5,11 @@ import logging
 import pytest
 
 from chat.start.turn_request import TurnRequest
-from chat.turn.observer import TurnEnd, TurnLog, TurnStart
+from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnLog, TurnObservers, TurnStart
 from chat.turn.state_machine import Input, State
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta
+from tests.unit.chat.conftest import SeenTurns
 from tests.unit.chat.turns import Calculator, call, run
 
 HELLO = TurnRequest(message="Hello!")
@@ -29,6 +30,56 @@ async def test_a_turn_with_tools_is_seen_from_its_start_to_its_end(make_house):
     assert (ended.rounds, ended.tool_calls) == (2, 1)
     assert ended.seconds >= 0
     assert [request.purpose for request in house.model.requests] == ["chat", "chat"]
+
+
+async def test_a_tool_call_is_seen_from_its_start_to_its_end(make_house):
+    house = make_house(Calculator())
+    house.model.say([call("c1", a=1, b=2), call("c2", name="none")], [Finished()])
+    house.model.say_text("Three.")
+    session_id = await house.new_session(tools=["add"])
+
+    await run(house, session_id, HELLO)
+
+    ends = {end.start.tool_call_id: end for end in house.seen.tools_ended}
+    assert {end.start for end in ends.values()} == set(house.seen.tools_started)
+    assert (ends["c1"].start.name, ends["c1"].start.session_id) == ("add", session_id)
+    assert not ends["c1"].start.is_agent
+    assert ends["c1"].outcome == "ok"
+    assert ends["c2"].outcome == "TOOL_NOT_FOUND"
+    assert ends["c1"].seconds >= 0
+
+
+async def test_a_tool_call_that_is_stopped_is_seen_as_interrupted(make_house):
+    tools = Calculator()
+    house = make_house(tools)
+    house.model.say([call("c1", wait=True)], [Finished()])
+    turn = await house.turns.start(await house.new_session(tools=["add"]), HELLO)
+    await tools.waiting.wait()
+
+    turn.engine.stop(Input.CANCEL_REQUESTED)
+    await turn.finished()
+
+    assert [end.outcome for end in house.seen.tools_ended] == ["interrupted"]
+
+
+def test_all_observers_see_a_turn_and_its_tool_calls():
+    seen = [SeenTurns(), SeenTurns()]
+    group = TurnObservers(seen)
+    start = TurnStart(session_id="s", turn_id="t", model="m", purpose="chat")
+    end = TurnEnd(
+        start=start, state=State.COMPLETED, error_code=None, rounds=1, tool_calls=1, seconds=1.0
+    )
+    tool = ToolStart(name="add", tool_call_id="c1", session_id="s", is_agent=False)
+    tool_end = ToolEnd(start=tool, outcome="ok", server=None, seconds=0.5)
+
+    group.turn_started(start)
+    group.tool_started(tool)
+    group.tool_ended(tool_end)
+    group.turn_ended(end)
+
+    for each in seen:
+        assert (each.started, each.ended) == ([start], [end])
+        assert (each.tools_started, each.tools_ended) == ([tool], [tool_end])
 
 
 @pytest.mark.parametrize("text", [[], [TextDelta("Half")]])

@@ -12,8 +12,9 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
 from mochi_project.management.backup import entries_of
-from mochi_project.wiring.services import build_services, build_threads
+from mochi_project.wiring.services import build_services
 from mochi_project.wiring.storage import build_storage
+from mochi_project.wiring.turn_support import build_threads
 from models_app.scripted.server import ScriptedModelServer
 
 TEMPORARY = ".left.0123456789abcdef.tmp"

@@ -1,0 +1,37 @@
+"""Builds what the turns of all storages of a process share."""
+
+from dataclasses import dataclass
+
+from chat.storage.signals import Signals
+from chat.turn.observer import TurnObserver
+from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.cluster import Cluster
+from mochi_project.wiring.storage import build_signals
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSupport:
+    """Holds what turns share, whatever their storage.
+
+    Attributes:
+        threads: Where they write to their sessions.
+        signals: The signals between processes.
+        observer: Sees them.
+    """
+
+    threads: WorkThreads
+    signals: Signals
+    observer: TurnObserver
+
+
+def build_threads(settings: MochiSettings) -> WorkThreads:
+    """Build the threads that write sessions: more where they wait for an object store."""
+    return WorkThreads(OBJECT_THREADS if settings.sessions_url is not None else FILE_THREADS)
+
+
+def build_turn_support(
+    settings: MochiSettings, observer: TurnObserver, cluster: Cluster | None
+) -> TurnSupport:
+    """Build it; opens nothing."""
+    return TurnSupport(build_threads(settings), build_signals(settings, cluster), observer)
