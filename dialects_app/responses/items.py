@@ -75,11 +75,6 @@ class ParsedInput(msgspec.Struct, frozen=True, kw_only=True):
     new_from: int
     files: Sequence[GivenFile] = ()
 
-    @property
-    def new_messages(self) -> Sequence[Message]:
-        """Return what follows the last answer."""
-        return self.messages[self.new_from :]
-
 
 def referenced_sessions(value: Any) -> set[str]:
     """Return the sessions of the items that an input refers to by id; see ``parse_input``."""

@@ -3,7 +3,8 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -63,14 +64,14 @@ class KeptResponses:
 
     Args:
         conversations: Where sessions are.
-        forget_session: Deletes a saved session; blocks.
+        forget_session: Deletes a saved session.
     """
 
     def __init__(
         self,
         *,
         conversations: FindConversations,
-        forget_session: Callable[[str], None],
+        forget_session: "ForgetSession",
     ) -> None:
         self._conversations = conversations
         self._forget_session = forget_session
@@ -208,11 +209,27 @@ class KeptResponses:
             and record.echo.get("previous_response_id") is None
             and record.echo.get("store", True)
         )
-        session = place.conversations.repository.load(session_id)
-        if is_first and _is_all_there_is(session, turn_id):
-            self._forget_session(session_id)
-        else:
-            place.store.delete(session_id, turn_id)
+
+        def require_nothing_else(session: Session) -> None:
+            if not _is_all_there_is(session, turn_id):
+                raise _HasMore
+
+        if is_first:
+            with suppress(_HasMore):
+                self._forget_session(session_id, check=require_nothing_else)
+                return
+        place.store.delete(session_id, turn_id)
+
+
+class _HasMore(Exception):
+    """Raised for a session that holds more than the response that is deleted."""
+
+
+class ForgetSession(Protocol):
+    """Deletes a saved session; blocks."""
+
+    def __call__(self, session_id: str, *, check: Callable[[Session], object]) -> None:
+        """Delete it, unless ``check`` raises, which sees it in that moment."""
 
 
 def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:

@@ -333,6 +333,29 @@ async def test_a_response_takes_a_session_along_that_was_made_for_it(house, kept
     await is_gone(kept, name)
 
 
+async def test_a_turn_that_comes_before_the_deletion_keeps_the_session(house, store):
+    house.model.say_text("Hello")
+    house.model.say_text("Hello again")
+    name = await run(house)
+    loop = asyncio.get_running_loop()
+
+    def a_moment_later(session_id, **more):
+        asyncio.run_coroutine_threadsafe(run(house, session_id), loop).result(20)
+        house.sessions.delete(session_id, **more)
+
+    async def conversations(_):
+        return house.conversations
+
+    kept = KeptResponses(conversations=conversations, forget_session=a_moment_later)
+    await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
+
+    assert (await kept.delete(name)).deleted
+
+    (session,) = await asyncio.to_thread(house.sessions.list_sessions)
+    assert session.session_id == name[5:15]
+    await is_gone(kept, name)
+
+
 @pytest.mark.parametrize(
     "record",
     [
