@@ -131,7 +131,7 @@ def test_a_stop_waits_for_a_running_task_a_limited_time(keep, queue, grace, seco
 
     keeper.stop()
 
-    assert not any(lives(member) for member in family)
+    until(lambda: not any(lives(member) for member in family))
     assert Success.objects.filter(args=(seconds,)).exists() is finishes
 
 
