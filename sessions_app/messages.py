@@ -164,6 +164,7 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False):
     tool_name: Annotated[str, Meta(description="which tool")] = ""
     tool_call_id: Annotated[str | None, Meta(description="the call that this answers")] = None
     failed: Annotated[bool, Meta(description="the tool failed, or did not run")] = False
+    error_code: Annotated[str | None, Meta(description="why, for programs")] = None
     attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
     hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
 

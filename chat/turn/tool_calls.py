@@ -28,7 +28,7 @@ from chat.turn.observer import (
 )
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_message_id, utc_now
-from sessions_app.messages import Attachment, ToolCall, ToolMessage
+from sessions_app.messages import ToolCall, ToolMessage
 from sessions_app.surrogates import is_unicode, join_surrogates
 from tools_app.available_tools import AvailableTools
 from tools_app.errors import ToolNotFound
@@ -309,7 +309,10 @@ def _outcome(
     if item.was_edited:  # or the model would take the result for one of what it asked for
         ran_with = msgspec.json.encode(item.arguments).decode()
         content = f"(The user changed the arguments to {ran_with}.)\n{content}"
-    message = _message(call, content, failed=not result.success, attachments=result.attachments)
+    message = msgspec.structs.replace(
+        _message(call, content, failed=not result.success, error_code=result.error_code),
+        attachments=result.attachments,
+    )
     return CallOutcome(
         message=message,
         event=finished.event(error_code=result.error_code, server=result.server),
@@ -331,7 +334,7 @@ def _mended(result: ToolResult) -> ToolResult:
 
 
 def _message(
-    call: ToolCall, content: str, *, failed: bool, attachments: tuple[Attachment, ...] = ()
+    call: ToolCall, content: str, *, failed: bool, error_code: str | None = None
 ) -> ToolMessage:
     return ToolMessage(
         content=content,
@@ -340,5 +343,5 @@ def _message(
         tool_name=call.name,
         tool_call_id=call.id,
         failed=failed,
-        attachments=attachments,
+        error_code=error_code,
     )

@@ -38,8 +38,8 @@ from dialects_app.ai_sdk.chunks import (
     message_id_of,
     tool_chunk,
 )
+from tools_app.errors import EXECUTION_DENIED
 
-DENIED = "TOOL_EXECUTION_DENIED"
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -247,7 +247,7 @@ class UIMessageProjector:
     def _show_result(self, call_id: str, result: ToolResultReceived | AgentToolResult) -> None:
         if result.success:
             self._add(tool_chunk("tool-output-available", call_id, output=result.result or ""))
-        elif result.error_code == DENIED:
+        elif result.error_code == EXECUTION_DENIED:
             self._add(chunk("tool-output-denied", toolCallId=call_id))
         else:
             error = result.error_message or ""

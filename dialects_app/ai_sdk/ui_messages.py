@@ -18,6 +18,7 @@ from sessions_app.messages import (
     UserMessage,
     unmark_cancelled,
 )
+from tools_app.errors import EXECUTION_DENIED
 from tools_app.toolset import AGENT_TOOL
 
 CLIENT_ID = "client_id"
@@ -95,7 +96,11 @@ class _Answer:
         part = self.calls.get(result.tool_call_id or "")
         if part is None:
             return
-        if result.failed:
+        if result.error_code == EXECUTION_DENIED:
+            # Who was asked is forgotten by now, and the client wants an id.
+            approval = {"id": result.tool_call_id, "approved": False}
+            part |= {"state": "output-denied", "approval": approval}
+        elif result.failed:
             # The model is told so; the page has the state.
             error = result.content.removeprefix("Error: ")
             part |= {"state": "output-error", "errorText": error}

@@ -287,6 +287,17 @@ async def test_a_saved_result_says_whether_its_tool_failed(make_house):
     assert [(m.content, m.failed) for m in kept] == [("Error: no", True), ("wrote 1", False)]
 
 
+async def test_a_saved_result_says_why_its_tool_did_not_run(make_house):
+    house = make_house(Shelf())
+    house.model.say(round_of("nothing", "notes__add"), [Finished()])
+    house.model.say_text("Done.")
+    session_id = await house.new_session(tools=list(KINDS))
+    await run(house, session_id)
+
+    kept = [m for m in await house.messages(session_id) if isinstance(m, ToolMessage)]
+    assert [m.error_code for m in kept] == ["TOOL_NOT_FOUND", None]
+
+
 async def test_a_queue_that_stands_still_holds_no_other_up(make_house):
     shelf = Shelf(held=0)
     house = make_house(shelf)

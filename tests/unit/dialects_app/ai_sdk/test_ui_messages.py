@@ -71,6 +71,15 @@ def test_a_call_that_failed_or_waits_says_so() -> None:
     assert (waiting["state"], waiting["approval"]) == ("approval-requested", {"id": "conf_1"})
 
 
+def test_a_call_that_was_denied_says_so_as_its_stream_did() -> None:
+    asking = answered("", tool_calls=(CALL,))
+    refused = returned("Error: No.", failed=True, error_code="TOOL_EXECUTION_DENIED")
+    denied = show(asking, refused)[0].parts[-1]
+    assert denied["state"] == "output-denied"
+    assert denied["approval"] == {"id": CALL.id, "approved": False}
+    assert "errorText" not in denied
+
+
 def test_a_stopped_answer_has_no_mark() -> None:
     stopped = answered("Hel\n\n[cancelled]", cancelled=True)
     nothing = answered("[cancelled]", cancelled=True)
