@@ -38,6 +38,9 @@ TRIGGER_SHARE = 0.7
 TARGET_SHARE = 0.35
 MESSAGES_LEFT = 40
 
+MEASURED_MESSAGES = 1024
+"""Messages whose answers show a model's measure; those before say little of what is sent now."""
+
 
 class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of the next request.
@@ -48,21 +51,28 @@ class ContextPlan(msgspec.Struct, frozen=True, kw_only=True):
         estimate: What the request costs.
         limit: Tokens that the request and its answer may take; None when it is unknown.
         calibration: The model's measure.
-        dropped: The messages that are not sent, oldest first.
         state: The session's context state as far as it holds.
         compaction: The compaction to make first; None when the request can be sent.
         vendor: By whose measure images and PDFs are counted; None where there are none.
+        history: What it was planned from.
+        filtered: Whether kinds of messages are left out, from all over the history.
     """
 
     messages: Sequence[Message]
     estimate: Estimate
     limit: int | None
     calibration: Calibration
-    dropped: Sequence[DroppedMessage]
     state: ContextState | None
+    history: SessionHistory
+    filtered: bool = False
     default_prompt: str | None = None
     compaction: Compaction | None = None
     vendor: str | None = None
+
+    @property
+    def dropped(self) -> Sequence[DroppedMessage]:
+        """The messages that are not sent, oldest first; that takes a look at all of them."""
+        return self.history.dropped(self.messages, filtered=self.filtered)
 
     @property
     def sent(self) -> Sequence[Message]:
@@ -112,7 +122,7 @@ def plan_request(
     """
     history = SessionHistory(messages, state, strategy, attachments)
     sent = _instructed(history.sent(), instructions, default_prompt)
-    later = _said_after(changed_at, messages)
+    later = _said_after(changed_at, messages[-MEASURED_MESSAGES:])
     calibration = calibrate(later, model, rules=attachments, since=history.files_since)
     vendor = attachments.vendor if history.has_attachments else None
     whole, since = with_prompt(sent, default_prompt), max(history.since, changed_at)
@@ -124,8 +134,8 @@ def plan_request(
         estimate=estimate,
         limit=limit,
         calibration=calibration,
-        dropped=(),
         state=history.state,
+        history=history,
         default_prompt=default_prompt,
         vendor=vendor,
     )
@@ -145,19 +155,17 @@ def _shortened(
     files_until = None
     if plan.vendor is not None:
         plan, files_until = _without_files(plan, history, tools)
-    filtered = False
     if history.strategy.filters and plan.is_too_long:
         fewer = FilterHistory()(plan.messages)
-        if filtered := len(fewer) < len(plan.messages):
-            plan = _sending(plan, fewer, tools)
+        if len(fewer) < len(plan.messages):
+            plan = msgspec.structs.replace(_sending(plan, fewer, tools), filtered=True)
     compaction = None
     if plan.limit is not None and plan.is_too_long:
         gone = _to_drop(plan.messages, history.strategy, _budget(plan, plan.limit, tools))
         compaction = history.cut(gone, now=now)
     if files_until is not None:
         compaction = history.leave_files_out(files_until, compaction, now=now)
-    dropped = history.dropped(plan.messages, filtered=filtered)
-    return msgspec.structs.replace(plan, dropped=dropped, compaction=compaction)
+    return msgspec.structs.replace(plan, compaction=compaction)
 
 
 def _without_files(

@@ -1,0 +1,114 @@
+"""Remembers what was found in long histories, so that only what is new is looked at.
+
+A turn asks things of a history that only all of it can answer: whether a message is hidden, which
+ones have attachments, whether those that are left out are still the same. The next turn's history
+begins with the same messages, and they are values: what was found in them holds.
+"""
+
+import threading
+from collections.abc import Sequence
+
+from sessions_app.context_state import digest_of
+from sessions_app.messages import Message, shown
+
+SHORTEST = 256
+"""Messages of a history that is worth remembering; a shorter one is looked through in no time."""
+
+MOST_MESSAGES = 1 << 16
+"""Messages of all histories that are remembered; most of them are kept by their store as well."""
+
+MOST_CHARACTERS = 1 << 24
+
+
+class Survey:
+    """Tells what there is in a history.
+
+    Attributes:
+        messages: The history.
+        shown: The messages that are not hidden from models.
+        attached: The ids of those among them that have attachments.
+        characters: How long the texts of all messages are together.
+        digest: The last span of the shown messages that was digested (start, stop), and its digest.
+    """
+
+    def __init__(self, messages: Sequence[Message], before: "Survey | None" = None) -> None:
+        """Look through a history, but for the messages that it has in common with ``before``."""
+        self.messages = messages
+        new = messages if before is None else messages[len(before.messages) :]
+        seen = shown(new)
+        self.attached = [message.message_id for message in seen if message.attachments]
+        self.characters = sum([len(message.content) for message in new])
+        self.digest: tuple[int, int, str] | None = None
+        if before is None:
+            self.shown = seen
+            return
+        self.attached = [*before.attached, *self.attached]
+        self.characters += before.characters
+        self.digest = before.digest
+        if seen is new and before.shown is before.messages:
+            self.shown = messages
+        else:
+            self.shown = (*before.shown, *seen)
+
+    def digest_of(self, span: range) -> str:
+        """Return the digest of a span of the shown messages; the last one is remembered."""
+        if self.digest is None or self.digest[:2] != (span.start, span.stop):
+            digest = digest_of(self.shown[span.start : span.stop])
+            self.digest = (span.start, span.stop, digest)
+        return self.digest[2]
+
+
+class Surveys:
+    """A cache of surveys of the histories that were looked at last.
+
+    A survey counts only if its messages are those with which the history begins, so that nothing
+    kept can be out of date. Mostly they are the same objects, and comparing them takes no time.
+    Safe to use from several threads.
+    """
+
+    def __init__(
+        self, *, most_messages: int = MOST_MESSAGES, most_characters: int = MOST_CHARACTERS
+    ) -> None:
+        self._most = most_messages, most_characters
+        self._lock = threading.Lock()
+        self._kept: dict[str, Survey] = {}
+
+    def of(self, messages: Sequence[Message]) -> Survey:
+        """Return what there is in a history."""
+        if len(messages) < SHORTEST:
+            return Survey(messages)
+        messages = tuple(messages)
+        name = messages[0].message_id
+        before = self._kept.get(name)
+        if before is not None and not _begins_with(messages, before.messages):
+            before = None
+        survey = Survey(messages, before)
+        self._keep(name, survey)
+        return survey
+
+    def _keep(self, name: str, survey: Survey) -> None:
+        if not self._lock.acquire(blocking=False):
+            return  # another thread's is kept; a forked child may find it locked for ever
+        try:
+            self._kept.pop(name, None)
+            self._kept[name] = survey
+            while self._is_too_much():
+                del self._kept[next(iter(self._kept))]
+        finally:
+            self._lock.release()
+
+    def _is_too_much(self) -> bool:
+        most_messages, most_characters = self._most
+        kept = self._kept.values()
+        return (
+            sum(len(each.messages) for each in kept) > most_messages
+            or sum(each.characters for each in kept) > most_characters
+        )
+
+
+def _begins_with(messages: tuple[Message, ...], first: Sequence[Message]) -> bool:
+    return messages[: len(first)] == first  # the same objects are not looked into
+
+
+SURVEYS = Surveys()
+"""Those of this process."""

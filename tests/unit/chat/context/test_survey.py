@@ -1,0 +1,105 @@
+"""Surveys: what was found in a history, and what of it holds for the next one."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat.context.survey import SHORTEST, Survey, Surveys
+from sessions_app.context_state import digest_of
+from sessions_app.messages import Attachment, UserMessage, shown
+
+IMAGE = Attachment(id="sha256:1", name="a.png", media_type="image/png", size=3)
+
+
+def said(number, **how):
+    return UserMessage(content=f"Number {number}.", message_id=f"{number:x}", timestamp="t", **how)
+
+
+def history(length, *, start=0):
+    return tuple(said(number) for number in range(start, start + length))
+
+
+def facts(survey):
+    span = range(1, len(survey.shown) // 2)
+    return (
+        tuple(survey.messages),
+        tuple(survey.shown),
+        tuple(survey.attached),
+        survey.characters,
+        survey.digest_of(span),
+    )
+
+
+changes = st.sampled_from(["append", "attach", "hide", "hide first", "edit", "delete", "again"])
+
+
+@given(steps=st.lists(st.tuples(changes, st.integers(0, SHORTEST)), max_size=8))
+def test_what_is_remembered_is_what_is_there(steps):
+    surveys, messages = Surveys(), history(SHORTEST + 20)
+    for number, (change, at) in enumerate(steps):
+        message = messages[at]
+        match change:
+            case "append":
+                messages = (*messages, said(1000 + number))
+            case "attach":
+                messages = (*messages, said(1000 + number, attachments=(IMAGE,)))
+            case "hide":
+                messages = (*messages, said(1000 + number, hidden=True))
+            case "hide first":
+                hidden = msgspec.structs.replace(message, hidden=True)
+                messages = (*messages[:at], hidden, *messages[at + 1 :])
+            case "edit":
+                edited = msgspec.structs.replace(message, content=message.content + "!")
+                messages = (*messages[:at], edited, *messages[at + 1 :])
+            case "delete":
+                messages = (*messages[:at], *messages[at + 1 :])
+        assert facts(surveys.of(messages)) == facts(Survey(messages))
+        assert tuple(surveys.of(messages).shown) == tuple(shown(messages))
+
+
+@pytest.fixture
+def digested(monkeypatch: pytest.MonkeyPatch):
+    """Return the list of the spans that were digested."""
+    spans = []
+
+    def digest(messages):
+        spans.append(messages)
+        return digest_of(messages)
+
+    monkeypatch.setattr("chat.context.survey.digest_of", digest)
+    return spans
+
+
+def test_only_what_is_new_is_looked_at(digested):
+    surveys, messages = Surveys(), history(SHORTEST * 4)
+    span = range(2, SHORTEST * 3)
+    first = surveys.of(messages).digest_of(span)
+    digested.clear()
+    again = surveys.of((*messages, said(9999, attachments=(IMAGE,))))
+    assert again.digest_of(span) == first
+    assert not digested
+    assert again.attached == [f"{9999:x}"]
+
+
+def test_equal_histories_of_other_objects_are_the_same(digested):
+    surveys = Surveys()
+    first = surveys.of(history(SHORTEST)).digest_of(range(5))
+    digested.clear()
+    assert surveys.of(history(SHORTEST + 1)).digest_of(range(5)) == first
+    assert not digested
+
+
+@pytest.mark.parametrize(
+    "limits", [{"most_messages": SHORTEST * 3}, {"most_characters": SHORTEST * 3 * 12}]
+)
+def test_what_was_looked_at_first_is_forgotten_first(limits, digested):
+    surveys = Surveys(**limits)
+    histories = [history(SHORTEST, start=number * SHORTEST + 1) for number in range(4)]
+    for messages in histories:
+        surveys.of(messages).digest_of(range(5))
+    digested.clear()
+    surveys.of(histories[3]).digest_of(range(5))
+    assert not digested
+    surveys.of(histories[0]).digest_of(range(5))
+    assert len(digested) == 1
