@@ -2,8 +2,6 @@
 
 import hashlib
 import os
-import threading
-import time
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +13,6 @@ from sessions_app.format.to_json import metadata_to_json
 from sessions_app.search.query import Query, may_contain
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.atomic import UnreadableFileError, read_regular
-from sessions_app.store.listing import CLOCK_TICK_NS
 from sessions_app.store.repository import Listing, SessionReader
 from sessions_app.store.session_files import SIZE_LIMIT
 
@@ -66,40 +63,18 @@ class StoredSessions:
 class SessionsInFiles:
     """Reads the sessions of a directory, past the cache, which is for those that are in use.
 
-    Looking at 10,000 files takes longer than searching them. Sessions are replaced by renaming
-    files, which the directory's own times show; unless they do, the files are not looked at before
-    a search but soon after it (``anew``), for edits in place by other programs.
+    Looking at 10,000 files takes longer than searching them. Before a search only those are looked
+    at that the server saved, while other programs seem to have replaced none; all are soon after it
+    (``anew``), for what these did meanwhile, and for edits in place.
     """
 
     def __init__(self, reader: SessionReader, directory: Path) -> None:
         self._reader = reader
         self._directory = directory
-        self._lock = threading.Lock()
-        self._stamp: tuple[int, int, int] | None = None
-        self._listing: Listing | None = None
 
     def listing(self, *, anew: bool = False) -> Listing:
         """Return all sessions."""
-        now = time.time_ns()
-        stamp = self._look(now)
-        with self._lock:
-            known = self._listing
-            if not anew and known is not None and stamp is not None and stamp == self._stamp:
-                return known
-        listing = self._reader.list()
-        with self._lock:
-            self._stamp, self._listing = stamp, listing
-        return listing
-
-    def _look(self, now: int) -> tuple[int, int, int] | None:
-        """Return the times of the directory, unless a further change might not show in them."""
-        try:
-            status = self._directory.stat()
-        except FileNotFoundError:
-            return None
-        if now - max(status.st_mtime_ns, status.st_ctime_ns) <= CLOCK_TICK_NS:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+        return self._reader.list(quickly=not anew)
 
     def stamp(self, metadata: SessionMetadata) -> str | None:
         """Return what the file system says of the file, with the time of the last change."""

@@ -9,6 +9,7 @@ from sessions_app.search.reader import IndexReader
 from sessions_app.search.source import Source
 from sessions_app.search.standing import Standing
 from sessions_app.session import SessionMetadata
+from sessions_app.store.arranged import age
 from sessions_app.store.repository import Listing
 
 
@@ -32,10 +33,15 @@ class Surveyor:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._stamps: dict[str, tuple[SessionMetadata, str | None]] = {}
-        self._indexed: dict[str, str] = {}
-        self._standing: Standing | None = None
         self._listing: Listing | None = None
+        self._by_identity: dict[int, SessionMetadata] = {}
+        self._sessions: dict[str, SessionMetadata] = {}
+        self._stamps: dict[str, str | None] = {}
+        self._standing: Standing | None = None
+        self._indexed: dict[str, str] = {}
+        self._doubtful: set[str] = set()  # those that are to be compared
+        self._pending: set[str] = set()
+        self._gone: set[str] = set()
         self._survey = Survey({}, ())
 
     def survey(self, listing: Listing, reader: IndexReader | None) -> Survey:
@@ -46,11 +52,17 @@ class Surveyor:
         with self._lock:
             if listing is not self._listing or reader.standing != self._standing:
                 self._read(reader)
-                self._survey = self._compare(listing)
-                self._listing = listing
+                self._take(listing)
+                self._compare()
+                self._survey = Survey(
+                    self._sessions.copy(),
+                    self._in_order(listing),
+                    tuple(self._gone) if listing.complete else (),
+                )
             return self._survey
 
     def _read(self, reader: IndexReader) -> None:
+        """Read what the index knows."""
         known, now = self._standing, reader.standing
         if known == now:
             return
@@ -59,22 +71,53 @@ class Surveyor:
             and (known.generation, known.removals) == (now.generation, now.removals)
             and known.changes <= now.changes
         ):
-            self._indexed |= reader.stamps(since=known.changes)
+            news = reader.stamps(since=known.changes)
+            self._indexed |= news
+            self._doubtful |= news.keys()
         else:
-            self._indexed = reader.stamps()
+            before, self._indexed = self._indexed, reader.stamps()
+            self._doubtful |= before.keys() | self._indexed.keys()
         self._standing = now
 
-    def _compare(self, listing: Listing) -> Survey:
-        stamps: dict[str, tuple[SessionMetadata, str | None]] = {}
-        pending = []
-        for metadata in listing.sessions:
-            session_id = metadata.session_id
-            known = self._stamps.get(session_id)
-            if known is None or known[0] is not metadata:  # it was read again
-                known = (metadata, self._source.stamp(metadata))
-            stamps[session_id] = known
-            if known[1] is None or self._indexed.get(session_id) != known[1]:
-                pending.append(metadata)
-        self._stamps = stamps
-        gone = [key for key in self._indexed if key not in stamps] if listing.complete else []
-        return Survey({key: value[0] for key, value in stamps.items()}, pending, gone)
+    def _take(self, listing: Listing) -> None:
+        """Take the sessions as they are now."""
+        if listing is self._listing:
+            return
+        sessions = listing.sessions
+        # What changed was read again. Of 10,000 sessions only the others are looked at in Python.
+        current = dict(zip(map(id, sessions), sessions, strict=True))
+        for identity in self._by_identity.keys() - current.keys():
+            session_id = self._by_identity[identity].session_id
+            self._doubtful.add(session_id)
+            self._sessions.pop(session_id, None)
+            self._stamps.pop(session_id, None)
+        for identity in current.keys() - self._by_identity.keys():
+            metadata = current[identity]
+            self._doubtful.add(metadata.session_id)
+            self._sessions[metadata.session_id] = metadata
+            self._stamps[metadata.session_id] = self._source.stamp(metadata)
+        self._by_identity = current  # holds them, so that no other one gets their identity
+        self._listing = listing
+
+    def _compare(self) -> None:
+        for session_id in self._doubtful:
+            stamp = self._stamps.get(session_id)
+            indexed = self._indexed.get(session_id)
+            is_there = session_id in self._sessions
+            _put(self._pending, session_id, when=is_there and (stamp is None or stamp != indexed))
+            _put(self._gone, session_id, when=indexed is not None and not is_there)
+        self._doubtful.clear()
+
+    def _in_order(self, listing: Listing) -> Sequence[SessionMetadata]:
+        pending = self._pending
+        if len(pending) > len(listing.sessions) // 16:
+            return [metadata for metadata in listing.sessions if metadata.session_id in pending]
+        found = [self._sessions[session_id] for session_id in pending]
+        return sorted(found, key=age, reverse=True)
+
+
+def _put(members: set[str], member: str, *, when: bool) -> None:
+    if when:
+        members.add(member)
+    else:
+        members.discard(member)

@@ -18,6 +18,7 @@ class ArrangedSessions:
     def __init__(self) -> None:
         self.found: dict[str, Found] = {}
         self._sessions: list[SessionMetadata] = []  # by age
+        self._unreadable: dict[str, Unreadable] = {}
         self._listing: Listing | None = None
 
     def change(self, found: Mapping[str, Found], removed: Iterable[str] = ()) -> None:
@@ -25,6 +26,9 @@ class ArrangedSessions:
         for name in (*removed, *found):
             self._forget(name)
         self.found |= found
+        self._unreadable |= {
+            name: item for name, item in found.items() if isinstance(item, Unreadable)
+        }
         self._insert([item for item in found.values() if isinstance(item, SessionMetadata)])
 
     def listing(self, *, complete: bool = True) -> Listing:
@@ -37,27 +41,26 @@ class ArrangedSessions:
         self._listing = None
         if len(sessions) > len(self._sessions) // 16:
             self._sessions += sessions
-            self._sessions.sort(key=_age)
+            self._sessions.sort(key=age)
             return
         for metadata in sessions:
-            bisect.insort(self._sessions, metadata, key=_age)
+            bisect.insort(self._sessions, metadata, key=age)
 
     def _forget(self, name: str) -> None:
         self._listing = None
         found = self.found.pop(name, None)
+        self._unreadable.pop(name, None)
         if isinstance(found, SessionMetadata):
-            del self._sessions[bisect.bisect_left(self._sessions, _age(found), key=_age)]
+            del self._sessions[bisect.bisect_left(self._sessions, age(found), key=age)]
 
     def _arrange(self, *, complete: bool) -> Listing:
-        unreadable = [item for item in self.found.values() if isinstance(item, Unreadable)]
-        unreadable.sort(key=lambda item: item.file)
         return Listing(
             sessions=tuple(reversed(self._sessions)),
-            unreadable=tuple(unreadable),
+            unreadable=tuple(sorted(self._unreadable.values(), key=lambda item: item.file)),
             complete=complete,
         )
 
 
-def _age(metadata: SessionMetadata) -> tuple[str, str]:
+def age(metadata: SessionMetadata) -> tuple[str, str]:
     """Return what sessions are ordered by; the id decides, so that pages never overlap."""
     return metadata.updated_at, metadata.session_id

@@ -4,6 +4,7 @@
 
     {sessions_dir}/{session_id}.json
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
+    {sessions_dir}/.locks/saves                     the ids of those that were saved lately
     {sessions_dir}/.claims/{session_id}.claim       the session has a running turn
     {sessions_dir}/.claims/{session_id}.deleted     the session was deleted
     {sessions_dir}/.claims/workers/{owner}.lock     held as long as that process lives
@@ -38,6 +39,7 @@ from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Change, Check, Claim, Listing, Opening, Recover, Result
+from sessions_app.store.save_log import SaveLog
 from sessions_app.store.session_files import SIZE_LIMIT, SessionFiles
 from sessions_app.store.tombstones import Tombstones
 
@@ -83,10 +85,11 @@ class FileSessionRepository:
         begun = BegunCalls(claims) if keeps_begun else None
         self._claims = TurnClaims(claims, self.owners, begun=begun)
         self._tombstones = Tombstones(sessions_dir / ".claims")
-        self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
+        self._saves = SaveLog(f"{self._directory}/.locks/saves")
+        self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT, saves=self._saves)
         self._locks = FileLocks(f"{self._directory}/.locks")
         self._durable = durable
-        self._files = SessionFiles(self._directory, durable=durable)
+        self._files = SessionFiles(self._directory, durable=durable, saved=self._saves.note)
 
     def create(self, session: Session) -> None:
         """Keep a new session.
@@ -189,6 +192,7 @@ class FileSessionRepository:
             except OSError as error:
                 raise_if_unwritable(error)
                 raise
+            self._saves.note(session_id)
             if self._durable:
                 sync_directory(self._directory)
             self._claims.remove(session_id)
@@ -205,9 +209,14 @@ class FileSessionRepository:
             return None
         return self._tombstones.read(session_id)
 
-    def list(self, *, anew: bool = False) -> Listing:  # noqa: ARG002 - it always does
+    def list(
+        self,
+        *,
+        anew: bool = False,  # noqa: ARG002 - it always does
+        quickly: bool = False,
+    ) -> Listing:
         """Return what there is, reading only what changed since the last call."""
-        return self._listing.list()
+        return self._listing.list(quickly=quickly)
 
     def claim(
         self,

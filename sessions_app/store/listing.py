@@ -5,7 +5,8 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,11 +17,14 @@ from sessions_app.session import SessionMetadata
 from sessions_app.store.arranged import ArrangedSessions, Found
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.store.repository import Listing, Unreadable
+from sessions_app.store.save_log import SaveLog, Saves
 
 FILE_NAME = re.compile(rf"{SESSION_ID}\.json", re.ASCII)
 HEAD_SIZE = 8 * 1024
 TAIL_SIZE = 16
 CLOCK_TICK_NS = 2_000_000_000
+SAVING_NS = 500_000_000
+"""A save changes the directory so long before it is logged, at most; more is another program's."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -32,7 +36,15 @@ class CachedListing:
     that suffices. Names are looked for again when the directory's own times change. Safe to use
     from several threads.
 
-    Every listing still costs a ``stat`` of each file: nothing else shows an edit in place.
+    Every listing still costs a ``stat`` of each file: nothing else shows an edit in place. Those
+    that need not show what other programs changed in the last seconds look at what the server
+    saved.
+
+    Args:
+        directory: The directory.
+        size_limit: The size of the largest file that is read.
+        saves: Where the server's processes log what they save.
+        clock_ns: What the time is.
     """
 
     def __init__(
@@ -40,34 +52,86 @@ class CachedListing:
         directory: Path,
         *,
         size_limit: int,
+        saves: SaveLog | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._directory = directory
         self._size_limit = size_limit
+        self._saves = saves
+        self._saves_read: Saves | None = None
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._directory_stamp: int | None = None
         self._stamps: dict[str, int | None] = {}
         self._sessions = ArrangedSessions()
 
-    def list(self) -> Listing:
-        """Return the readable sessions, most recently updated first, and the files that are not."""
+    def list(self, *, quickly: bool = False) -> Listing:
+        """Return the readable sessions, most recently updated first, and the files that are not.
+
+        Args:
+            quickly: Whether to look only at what the server saved, where that explains what
+                changed in the directory.
+        """
         with self._lock:
-            self._refresh()
+            saves = None if self._saves is None else self._saves.read(self._saves_read)
+            if not (quickly and self._catch_up(saves)):
+                self._refresh()
+            self._saves_read = saves
             return self._sessions.listing()
+
+    def _catch_up(self, saves: Saves | None) -> bool:
+        """Look at what was saved; return whether all else seems to be as it was."""
+        try:
+            with _opened(self._directory) as directory:
+                status = os.fstat(directory)
+                if saves is None or saves.session_ids is None:
+                    return _stamp(status) == self._directory_stamp
+                changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+                if (
+                    changed_ns > saves.time_ns + SAVING_NS
+                    and _stamp(status) != self._directory_stamp
+                ):
+                    return False
+                self._look_at_saved(directory, saves.session_ids)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _look_at_saved(self, directory: int, session_ids: Iterable[str]) -> None:
+        now = self._clock_ns()
+        changed: dict[str, os.stat_result] = {}
+        removed: set[str] = set()
+        for session_id in session_ids:
+            name = f"{session_id}.json"
+            try:
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            except FileNotFoundError:
+                if name in self._stamps:
+                    removed.add(name)
+            else:
+                if self._stamps.get(name) != _stamp(status):
+                    changed[name] = status
+        self._take(changed, removed, now)
 
     def _refresh(self) -> None:
         """Bring the cache up to date."""
         now = self._clock_ns()
         changed, removed, directory_stamp = self._compare()
+        self._take(changed, removed, now)
+        # Not before: what is half up to date would never be looked at again.
+        self._directory_stamp = directory_stamp
+
+    def _take(
+        self, changed: Mapping[str, os.stat_result], removed: AbstractSet[str], now: int
+    ) -> None:
+        """Read files that are new or changed, and forget those that are gone."""
+        removed = set(removed)
         found: dict[str, Found] = {}
         for name, status in changed.items():
             try:
                 found[name] = self._read(name, status)
             except FileNotFoundError:
                 removed.add(name)
-        # From here on nothing fails: what is half up to date would never be looked at again.
-        self._directory_stamp = directory_stamp
         if not changed and not removed:
             return
         for name in removed:

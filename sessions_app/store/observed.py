@@ -60,9 +60,9 @@ class ObservedRepository:
         self.claims: Callable[[], Sequence[Claim]] = repository.claims
         self.sweep: Callable[[], int] = repository.sweep
 
-    def list(self, *, anew: bool = False) -> Listing:
+    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
         """Return all sessions."""
-        return self._repository.list(anew=anew)
+        return self._repository.list(anew=anew, quickly=quickly)
 
     def create(self, session: Session) -> None:
         """Keep a new session."""

@@ -96,12 +96,13 @@ class SessionReader(Protocol):
         It may be out of date. Takes no time and raises nothing: no thread is needed.
         """
 
-    def list(self, *, anew: bool = False) -> Listing:
+    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
         """Return all sessions, reading only what changed since the last call.
 
         Args:
             anew: Whether to look first for what others put in or took out beside the server, also
                 where that takes long.
+            quickly: Whether what they changed may be missing, where to look for it takes long.
         """
 
     def deleted_at(self, session_id: str) -> str | None:

@@ -1,7 +1,7 @@
 """Reads and writes the files of sessions, decoding and encoding only what is new in them."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
 from sessions_app.format.codec import decode
@@ -22,11 +22,15 @@ class SessionFiles:
     Args:
         directory: The directory.
         durable: Whether they shall survive a power cut.
+        saved: Called with the id of each session whose file was replaced.
     """
 
-    def __init__(self, directory: str, *, durable: bool = True) -> None:
+    def __init__(
+        self, directory: str, *, durable: bool = True, saved: Callable[[str], object]
+    ) -> None:
         self._directory = directory
         self._durable = durable
+        self._saved = saved
         self.recent = RecentSessions()
 
     def path(self, session_id: str) -> str:
@@ -84,23 +88,26 @@ class SessionFiles:
             StorageFull, StorageReadOnly: By the disk.
         """
         session_id = session.session_id if before is None else before.session.session_id
-        path = self.path(session_id)
         new = rewrite(session, before)
         size = new.size
         require_room(size, None if before is None else len(before.data), recovers=recovers)
         if size > MOST_BYTES:
-            self._put(path, new.pieces(), exclusive=before is None)
+            self._put(session_id, new.pieces(), exclusive=before is None)
             self.recent.forget(session_id)
             return
         data = b"".join(new.parts)
-        self._put(path, data, exclusive=before is None)
+        self._put(session_id, data, exclusive=before is None)
         if (written := new.written(data)) is not None:
             self.recent.keep(session_id, written)
         elif before is None and not session.messages:  # its first turn is near
             self.recent.keep(session_id, SessionFile(decode(data, session_id), data))
 
-    def _put(self, path: str, data: bytes | Iterable[bytes], *, exclusive: bool) -> None:
-        write_atomically(path, data, exclusive=exclusive, durable=self._durable)
+    def _put(self, session_id: str, data: bytes | Iterable[bytes], *, exclusive: bool) -> None:
+        path = self.path(session_id)
+        try:
+            write_atomically(path, data, exclusive=exclusive, durable=self._durable)
+        finally:  # it may be there although the directory could not be synced
+            self._saved(session_id)
 
     def can_hold(self, session: Session) -> bool:
         """Return whether the session could be written by a recovery."""

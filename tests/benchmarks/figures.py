@@ -55,7 +55,7 @@ FIGURES = (
     Figure("listing 10,000, one changed (R: json)", "listing_changed@10000", "ms", 1e3),
     Figure("searching 10,000 sessions, a rare word", "search_rare", "ms", 1e3, "10 ms"),
     Figure("searching 10,000 sessions, words of all messages", "search_common", "ms", 1e3, "10 ms"),
-    Figure("searching 10,000 sessions, one saved just now", "search_changed", "ms", 1e3),
+    Figure("searching 10,000 sessions, one saved just now", "search_changed", "ms", 1e3, "10 ms"),
     Figure("searching 10,000 sessions without an index", "search_scan", "ms", 1e3),
     Figure("messages a second for a new index", "search_fill", "k", 1e-3, "5 k"),
     Figure(

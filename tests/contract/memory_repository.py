@@ -100,7 +100,7 @@ class MemorySessionRepository:
     def recall(self, session_id: str) -> Session | None:
         return None
 
-    def list(self, *, anew: bool = False) -> Listing:
+    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
         sessions = [document.session.metadata for document in self._documents.values()]
         sessions.sort(key=lambda found: (found.updated_at, found.session_id), reverse=True)
         return Listing(sessions=tuple(sessions), unreadable=())

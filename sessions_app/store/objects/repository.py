@@ -88,7 +88,7 @@ class ObjectSessionRepository:
         """Return the session as this process read or wrote it last, at once."""
         return self._objects.known.recall(session_id)
 
-    def list(self, *, anew: bool = False) -> Listing:
+    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:  # noqa: ARG002
         """Return what the index knows."""
         if anew:
             self._index.compare()

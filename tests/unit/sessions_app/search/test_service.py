@@ -144,6 +144,7 @@ def test_a_file_that_was_edited_in_place_is_found(filled: Archive, tmp_path: Pat
 
 def test_unreadable_sessions_are_left_out(filled: Archive, tmp_path: Path) -> None:
     (tmp_path / "chat_sessions" / f"{B}.json").write_text("{")
+    filled.source.listing(anew=True)
     assert filled.find("apfel") == [(C, 2), (C, 0), (A, 0)]
 
 

@@ -1,0 +1,142 @@
+"""Logs which sessions the server's processes saved, so that none of them looks at all files.
+
+A file of lines that all processes append to: a name of its own, then the id of each session that
+was written or deleted, after that was done. One that is full is removed, and another one made.
+Whoever can't go on from the line that it read last has to look at the files
+(docs/decisions/0093).
+"""
+
+import logging
+import os
+import re
+from contextlib import suppress
+
+import msgspec
+
+from sessions_app.ids_and_clock import SESSION_ID, new_session_id
+from sessions_app.store.atomic import write_atomically
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 256 * 1024
+MOST_READ = 1_000
+"""So many saves are read at once; to look at all files costs less than at more of them."""
+
+_LINE_BYTES = 11
+_LINES = re.compile(rf"(?:{SESSION_ID}\n)+", re.ASCII)
+_OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Saves(msgspec.Struct, frozen=True):
+    """A reading of a log.
+
+    Attributes:
+        log: The name of the log.
+        end: Where its last line ends.
+        time_ns: When that was written.
+        session_ids: The sessions that were saved since, or deleted; None where that is not known.
+    """
+
+    log: str
+    end: int
+    time_ns: int
+    session_ids: frozenset[str] | None
+
+
+class SaveLog:
+    """The log of a directory of sessions. Safe to use from several threads and processes.
+
+    Args:
+        path: The file; made with the first save.
+        most_bytes: The size at which another one is begun.
+    """
+
+    def __init__(self, path: str, *, most_bytes: int = MOST_BYTES) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._opened: _Opened | None = None
+
+    def note(self, session_id: str) -> None:
+        """Add a session that was saved; three system calls at most, unless a log is to be made."""
+        try:
+            self._append(f"{session_id}\n".encode())
+        except OSError:  # without a log, nobody misses the line
+            logger.debug("the log of saves takes no more, and is begun anew", exc_info=True)
+            self._opened = None
+            with suppress(OSError):
+                os.unlink(self._path)
+
+    def read(self, since: Saves | None) -> Saves | None:
+        """Return what was saved since an earlier reading; None where there is no log to read."""
+        try:
+            descriptor = os.open(self._path, _READ)
+        except OSError:
+            return None
+        try:
+            return _read(descriptor, since)
+        except OSError:  # something else stands there
+            return None
+        finally:
+            os.close(descriptor)
+
+    def _append(self, line: bytes) -> None:
+        while True:
+            opened = self._opened or self._open()
+            if os.write(opened.descriptor, line) != len(line):
+                raise OSError("no space for a whole line")
+            status = os.fstat(opened.descriptor)
+            if status.st_nlink and status.st_size <= self._most_bytes:
+                self._opened = opened
+                return
+            self._opened = None
+            if status.st_nlink:
+                os.unlink(self._path)
+                return
+
+    def _open(self) -> "_Opened":
+        """Open the log; make one where there is none, or none that can be read."""
+        while True:
+            with suppress(FileNotFoundError):
+                opened = _Opened(self._path)
+                name = os.pread(opened.descriptor, _LINE_BYTES, 0)
+                if _LINES.fullmatch(name.decode("ascii", errors="replace")):
+                    return opened
+                os.unlink(self._path)  # of a machine that lost power, say
+            with suppress(FileExistsError):  # another process was quicker
+                header = f"{new_session_id()}\n".encode()
+                write_atomically(self._path, header, exclusive=True, durable=False)
+
+
+def _read(descriptor: int, since: Saves | None) -> Saves:
+    status = os.fstat(descriptor)
+    end = status.st_size - status.st_size % _LINE_BYTES
+    name = os.pread(descriptor, _LINE_BYTES, 0).decode("ascii", errors="replace")
+    session_ids = None
+    if since is not None and since.log == name:
+        session_ids = _session_ids(descriptor, since.end, end)
+    return Saves(name, end, status.st_mtime_ns, session_ids)
+
+
+def _session_ids(descriptor: int, start: int, end: int) -> frozenset[str] | None:
+    """Return the ids between two places; None where there are many, or something else."""
+    size = end - start
+    if size == 0:
+        return frozenset()
+    if not 0 < size <= MOST_READ * _LINE_BYTES:
+        return None
+    text = os.pread(descriptor, size, start).decode("ascii", errors="replace")
+    return frozenset(text.split()) if len(text) == size and _LINES.fullmatch(text) else None
+
+
+class _Opened:
+    """A log that is open until nobody writes to it any more."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, _OPEN)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # it could not be opened
+            os.close(self.descriptor)
