@@ -205,6 +205,8 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
         eval_count: Tokens of the answer; None if the provider did not state them.
         cached_count: Tokens of the request that the provider had cached, where it says so.
         reasoning_count: Tokens of the answer that were reasoning, where it says so.
+        cache_write_count: Tokens of the request that the provider put into its cache, where it says
+            so.
     """
 
     done_reason: str | None = None
@@ -212,6 +214,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     eval_count: int | None = None
     cached_count: int | None = None
     reasoning_count: int | None = None
+    cache_write_count: int | None = None
 
 
 Delta = (

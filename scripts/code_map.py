@@ -47,9 +47,12 @@ def _table(app: str, layers: Sequence[str]) -> str:
 
 
 def _entries(app: str, names: str) -> Iterator[tuple[str, str]]:
-    for name in sorted(names.replace("|", " ").split()):
+    for written in sorted(names.replace("|", " ").split()):
+        name = written.strip("()")  # what need not be there
         folder = ROOT / app / name
         path = folder if folder.is_dir() else folder.with_suffix(".py")
+        if name != written and not path.exists():
+            continue
         shown = path.relative_to(ROOT).as_posix() + ("/" if folder.is_dir() else "")
         yield shown, _description(path).replace("|", "\\|")
 

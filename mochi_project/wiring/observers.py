@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.usage import Usage, build_usage
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ModelCallObservers
 
 
@@ -17,10 +18,12 @@ class Observers:
 
     model_calls: ModelCallObserver
     turns: TurnObserver
+    usage: Usage
 
 
-def build_observers(settings: MochiSettings) -> Observers:  # noqa: ARG001 - for what is to come
+def build_observers(settings: MochiSettings) -> Observers:
     """Build the observers; those that may refuse a model call come first."""
-    model_calls: list[ModelCallObserver] = [ModelCallLog()]
+    usage = build_usage(settings)
+    model_calls: list[ModelCallObserver] = [usage.recorder, ModelCallLog()]
     turns: list[TurnObserver] = [TURN_LOG]
-    return Observers(ModelCallObservers(model_calls), TurnObservers(turns))
+    return Observers(ModelCallObservers(model_calls), TurnObservers(turns), usage)

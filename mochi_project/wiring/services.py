@@ -44,7 +44,7 @@ from mochi_project.wiring.cluster import Cluster, build_cluster
 from mochi_project.wiring.documents import build_prompts
 from mochi_project.wiring.ephemeral import EphemeralServices, build_ephemeral
 from mochi_project.wiring.models import build_models
-from mochi_project.wiring.observers import build_observers
+from mochi_project.wiring.observers import Observers, build_observers
 from mochi_project.wiring.reachability import Stores
 from mochi_project.wiring.retention import build_session_sweep
 from mochi_project.wiring.search import SearchWhenUsed, build_search
@@ -58,6 +58,7 @@ from mochi_project.wiring.summaries import build_notice, build_summaries, build_
 from mochi_project.wiring.tools import ToolServices, build_tools
 from mochi_project.wiring.turn_support import build_turn_support
 from mochi_project.wiring.turns import TurnBuilder
+from mochi_project.wiring.usage import Usage
 from models_app.catalogue import ModelCatalogue
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
@@ -91,14 +92,12 @@ class Services:
     confirmations: ConfirmationService
     housekeeper: Housekeeper
     summaries: SummaryService
-    tools: ToolCatalogue
-    folder_tools: FolderTools
-    mcp: McpTools
-    executions: ExecutionLog
     agents: AgentCatalogue
     agent_chats: SessionManager
     attachments: AttachmentService
     stores: Stores
+    observers: Observers
+    _tools: ToolServices
     _closing: Callable[[], Awaitable[None]]
     large_answers: LargeAnswers = field(default_factory=LargeAnswers)
     _search: SearchWhenUsed = field(default_factory=SearchWhenUsed)
@@ -106,6 +105,31 @@ class Services:
     def __post_init__(self) -> None:
         """Give the housekeeper the chore that takes what is built here."""
         self.housekeeper.add("sweep sessions", self.session_sweep.run)
+
+    @property
+    def tools(self) -> ToolCatalogue:
+        """Return all tools."""
+        return self._tools.catalogue
+
+    @property
+    def folder_tools(self) -> FolderTools:
+        """Return the tools of the folder."""
+        return self._tools.folder
+
+    @property
+    def mcp(self) -> McpTools:
+        """Return the tools of MCP servers."""
+        return self._tools.mcp
+
+    @property
+    def executions(self) -> ExecutionLog:
+        """Return the log of the tools' calls."""
+        return self._tools.executions
+
+    @property
+    def usage(self) -> Usage:
+        """Return what is known of usage."""
+        return self.observers.usage
 
     @property
     def states(self) -> StateReader:
@@ -154,6 +178,7 @@ class Services:
         await self.agents.aclose()
         await self._closing()
         await self.models.aclose()
+        await asyncio.to_thread(self.usage.recorder.close)
 
 
 _current: Services | None = None
@@ -200,13 +225,11 @@ def build_services(settings: MochiSettings) -> Services:
             attachments=attachments,
         ),
         summaries=summaries,
-        tools=tools.catalogue,
-        folder_tools=tools.folder,
-        mcp=tools.mcp,
-        executions=tools.executions,
         agents=agents.catalogue,
         agent_chats=agents.chats,
         stores=Stores(cluster, summaries.failing),
+        observers=observers,
+        _tools=tools,
         _closing=partial(_close, tools, support.threads, cluster),
     )
 

@@ -83,6 +83,7 @@ class DeltaReader:
                 usage.output_tokens if counted else None,
                 usage.cache_read_tokens or None,
                 usage.details.get("reasoning_tokens") or None,
+                usage.cache_write_tokens or None,
             ),
         ]
 

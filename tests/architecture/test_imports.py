@@ -15,6 +15,7 @@ PACKAGES = sorted(init.parent.name for init in ROOT.glob("*/__init__.py"))
 LATE = (
     "aiohttp",
     "anthropic",
+    "genai_prices",
     "google.genai",
     "hiredis",
     "httpx",

@@ -1,0 +1,40 @@
+"""Builds the ledger of usage, and the prices of models."""
+
+from dataclasses import dataclass
+
+from mochi_project.configuration.config import MochiSettings
+from usage_app.ledger import Ledger
+from usage_app.price_file import NAME
+from usage_app.prices import PriceList
+from usage_app.recorder import UsageRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Holds what is known of usage in this process.
+
+    Attributes:
+        ledger: The records of all processes of the data directory.
+        prices: What models cost.
+        recorder: Records the model calls of this process.
+    """
+
+    ledger: Ledger
+    prices: PriceList
+    recorder: UsageRecorder
+
+
+def build_ledger(settings: MochiSettings) -> Ledger:
+    """Build the ledger; opens nothing."""
+    return Ledger(settings.resolved_state_dir / "usage")
+
+
+def build_prices(settings: MochiSettings) -> PriceList:
+    """Build the prices; loads nothing."""
+    return PriceList(settings.resolved_data_dir / NAME)
+
+
+def build_usage(settings: MochiSettings) -> Usage:
+    """Build all; opens nothing, and starts no thread."""
+    ledger, prices = build_ledger(settings), build_prices(settings)
+    return Usage(ledger, prices, UsageRecorder(ledger, prices))

@@ -1,0 +1,97 @@
+"""A record says of a model call what is known of it."""
+
+from decimal import Decimal
+
+import pytest
+
+from models_app.language_model import Finished, ModelRequest
+from models_app.model_calls import Caller, ModelCall, ModelCallStart
+from sessions_app.messages import Attachment, UserMessage
+from usage_app.price import Price
+from usage_app.record import LINE_BYTES, line_of, read_line, record_of
+
+NOW = 1795341600.0  # 2026-11-22T10:00:00Z
+
+
+def call(*, tokens=None, outcome="ok", first=0.25, caller=None, request=None, model="gpt-5.1"):
+    start = ModelCallStart(
+        provider="openai", model=model, purpose="chat", caller=caller, request=request
+    )
+    return ModelCall(
+        start=start,
+        outcome=outcome,
+        started_at=NOW,
+        seconds_to_first_token=first,
+        seconds=1.5,
+        tokens=tokens or Finished(),
+    )
+
+
+def test_a_call_is_recorded_with_its_tokens_times_and_cost():
+    record = record_of(
+        call(tokens=Finished("stop", 12, 3, 8, 2, 4), caller=Caller("0123456789", "t1")),
+        Price(Decimal("0.0120"), "genai-prices"),
+    )
+
+    assert read_line(line_of(record)) == record
+    assert (record.t, record.day, record.month) == (
+        "2026-11-22T10:00:01.500Z",
+        "2026-11-22",
+        "2026-11",
+    )
+    assert (record.session_id, record.turn_id) == ("0123456789", "t1")
+    assert (record.input, record.output, record.cached) == (12, 3, 8)
+    assert (record.reasoning, record.cache_write) == (2, 4)
+    assert (record.ms, record.ttft_ms) == (1500, 250)
+    assert (record.cost_usd, record.price_source) == ("0.012", "genai-prices")
+
+
+def test_what_is_not_known_is_left_out():
+    line = line_of(record_of(call(outcome="cancelled", first=None), None))
+
+    assert b"null" not in line
+    assert not any(name in line for name in (b"input", b"cost_usd", b"session_id", b"images"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "first", "unpriced"),
+    [
+        ("ok", None, True),
+        ("cancelled", None, True),
+        ("UPSTREAM_ERROR", 0.1, True),
+        ("UPSTREAM_ERROR", None, False),
+    ],
+)
+def test_a_call_that_failed_before_the_model_spoke_is_not_unpriced(outcome, first, unpriced):
+    assert record_of(call(outcome=outcome, first=first), None).is_unpriced is unpriced
+
+
+def test_images_that_were_sent_are_counted():
+    def attached(name, media_type):
+        return Attachment(id=f"sha256:{name}", name=name, media_type=media_type, size=1)
+
+    message = UserMessage(
+        content="?",
+        message_id="m",
+        timestamp="t",
+        attachments=(
+            attached("a", "image/png"),
+            attached("b", "image/png"),
+            attached("c", "application/pdf"),
+        ),
+    )
+    request = ModelRequest(model="m", messages=[message], files={"sha256:a": b"", "sha256:c": b""})
+
+    assert record_of(call(request=request), None).images == 1
+
+
+def test_no_line_is_longer_than_what_is_written_in_one_piece():
+    record = record_of(
+        call(model="\U0001f600" * 5000, outcome="x" * 5000, caller=Caller("0123456789", "t")), None
+    )
+
+    assert len(line_of(record)) < LINE_BYTES
+
+
+def test_names_have_the_provider_in_front_except_ollamas():
+    assert record_of(call(), None).full_name == "openai:gpt-5.1"

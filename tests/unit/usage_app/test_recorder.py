@@ -1,0 +1,121 @@
+"""Model calls are recorded by a thread, and nobody waits for it."""
+
+import asyncio
+import logging
+import os
+from contextlib import aclosing
+
+import pytest
+
+from models_app.errors import ServiceUnavailable
+from models_app.language_model import Finished, ModelRequest, TextDelta
+from models_app.model_calls import ObservedModel, call_models_for
+from usage_app.ledger import Ledger
+from usage_app.prices import PriceList
+from usage_app.recorder import UsageRecorder
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "usage")
+
+
+@pytest.fixture
+def recorder(ledger, tmp_path):
+    recorder = UsageRecorder(ledger, PriceList(tmp_path / "prices.json"))
+    yield recorder
+    recorder.close()
+
+
+class Speaker:
+    """A language model that yields batches, or raises."""
+
+    def __init__(self, *batches):
+        self.batches = batches
+
+    async def stream(self, request):
+        for batch in self.batches:
+            if isinstance(batch, Exception):
+                raise batch
+            yield batch
+
+
+def ask(recorder, *batches, provider="ollama", model="m", leaves=False, caller=None):
+    async def listen():
+        if caller:
+            call_models_for(*caller)
+        observed = ObservedModel(Speaker(*batches), provider=provider, observer=recorder)
+        async with aclosing(observed.stream(ModelRequest(model=model, messages=[]))) as answer:
+            async for _ in answer:
+                if leaves:
+                    break
+
+    asyncio.run(listen())
+
+
+def test_each_call_is_recorded(recorder, ledger):
+    caller = ("0123456789", "t1")
+    ask(recorder, [TextDelta("Hi")], [Finished("stop", 12, 3)], caller=caller)
+    with pytest.raises(ServiceUnavailable):
+        ask(recorder, ServiceUnavailable("no"), caller=caller)
+    ask(recorder, [TextDelta("Hi")], [TextDelta("there")], leaves=True, caller=caller)
+    recorder.close()
+
+    found = list(ledger.read())
+    assert [(each.status, each.input, each.output) for each in found] == [
+        ("ok", 12, 3),
+        (ServiceUnavailable.code, None, None),
+        ("cancelled", None, None),
+    ]
+    assert {(each.session_id, each.turn_id) for each in found} == {caller}
+    assert {each.cost_usd for each in found} == {"0"}
+
+
+def test_a_vendors_prices_are_there_for_its_first_call(recorder, ledger):
+    ask(recorder, [Finished("stop", 1_000_000, 0)], provider="openai", model="gpt-5.1")
+    recorder.close()
+
+    (found,) = ledger.read()
+    assert (found.cost_usd, found.price_source) == ("1.25", "genai-prices")
+
+
+def test_calls_after_the_end_are_recorded_too(recorder, ledger):
+    ask(recorder, [Finished("stop", 1, 1)])
+    recorder.close()
+    ask(recorder, [Finished("stop", 2, 1)])
+    recorder.flush()
+
+    assert [each.input for each in ledger.read()] == [1, 2]
+
+
+def test_a_disk_that_takes_no_more_is_said_once_and_counted(recorder, ledger, caplog):
+    caplog.set_level(logging.WARNING, logger="usage_app")
+    ledger.directory.write_text("no directory")
+    for _ in range(3):
+        ask(recorder, [Finished("stop", 1, 1)])
+        recorder.flush()
+    assert recorder.lost == 3
+    assert [each.levelname for each in caplog.records] == ["ERROR"]
+
+    ledger.directory.unlink()
+    ask(recorder, [Finished("stop", 7, 1)])
+    recorder.close()
+    assert [each.input for each in ledger.read()] == [7]
+    assert "3 calls were not" in caplog.text
+
+
+def test_a_child_of_a_process_that_recorded_records_too(recorder, ledger):
+    ask(recorder, [Finished("stop", 1, 1)])
+    recorder.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            ask(recorder, [Finished("stop", 2, 1)])
+            recorder.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+    assert [each.input for each in ledger.read()] == [1, 2]

@@ -1,0 +1,165 @@
+"""Keeps the usage of models in files: a line for each model call, a file for each month (UTC).
+
+::
+
+    {directory}/2026-11.jsonl
+
+Every process of the data directory appends. Lines are not synced: a power cut may take the last
+ones. Readers leave out what is torn, foreign, or of a later version (docs/decisions/0086).
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
+from usage_app.record import LINE_BYTES, UsageRecord, line_of, read_line
+
+SUFFIX = ".jsonl"
+_NAME = re.compile(r"(\d{4}-(?:0[1-9]|1[0-2]))\.jsonl", re.ASCII)
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PIECE = 1 << 18
+
+Cursor = Mapping[str, int]
+"""A place in the ledger: how many bytes of which months were read. An empty one is its beginning,
+``{"2026-11": 0}`` that of a month."""
+
+
+class Ledger:
+    """The ledger of a data directory. Blocks.
+
+    Args:
+        directory: Where its files are; made with the first line.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def append(self, records: Sequence[UsageRecord]) -> None:
+        """Append records, each to the file of its month, in one write each.
+
+        Raises:
+            OSError: Not all of them are written.
+        """
+        by_month: dict[str, list[UsageRecord]] = {}
+        for record in records:
+            by_month.setdefault(record.month, []).append(record)
+        for month, of_month in by_month.items():
+            self._append(month, of_month)
+
+    def months(self) -> list[str]:
+        """Return the months of which there are files, the oldest first."""
+        try:
+            names = os.listdir(self.directory)  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+        return sorted(found[1] for name in names if (found := _NAME.fullmatch(name)))
+
+    def size(self, month: str) -> int:
+        """Return how many bytes the file of a month has."""
+        try:
+            return self._path(month).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def read(self, first: str = "", last: str = "9999-12") -> Iterator[UsageRecord]:
+        """Yield the records of some months, the oldest month first, a line at a time.
+
+        Args:
+            first: The first month: ``2026-11``.
+            last: The last month.
+        """
+        for month in self.months():
+            if first <= month <= last:
+                yield from self.read_month(month)
+
+    def read_month(self, month: str, start: int = 0) -> Iterator[UsageRecord]:
+        """Yield the records of a month from a byte on, which has to be where a line begins."""
+        for line, _ in self._lines(month, start):
+            record = read_line(line)
+            if record is not None:
+                yield record
+
+    def read_since(
+        self, cursor: Cursor, most: int | None = None
+    ) -> tuple[list[UsageRecord], Cursor]:
+        """Return the records behind a place, and the place behind them.
+
+        Lines that another process still writes come with a later call. Months before the newest two
+        of the cursor are not looked at again.
+
+        Args:
+            cursor: The place.
+            most: The most lines to read; None for all.
+        """
+        places = dict(cursor)
+        oldest = min(sorted(places)[-2:], default="")
+        records: list[UsageRecord] = []
+        left = most
+        for month in self.months():
+            place = places.get(month, 0)
+            if month < oldest or self.size(month) <= place:
+                continue
+            for line, end in islice(self._lines(month, place), left):
+                places[month] = end
+                left = None if left is None else left - 1
+                record = read_line(line)
+                if record is not None:
+                    records.append(record)
+        return records, places
+
+    def end(self, month: str) -> Cursor:
+        """Return the place behind what is there of a month and those before."""
+        return {each: self._end(each) for each in self.months() if each <= month}
+
+    def _path(self, month: str) -> Path:
+        return self.directory / f"{month}{SUFFIX}"
+
+    def _append(self, month: str, records: Sequence[UsageRecord]) -> None:
+        lines = [line for line in map(line_of, records) if len(line) < LINE_BYTES]
+        descriptor = self._open(month)
+        try:
+            if lines and _is_torn(descriptor):
+                lines[0] = b"\n" + lines[0]
+            for line in lines:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError("no space for a whole line")
+        finally:
+            os.close(descriptor)
+
+    def _open(self, month: str) -> int:
+        try:
+            return os.open(self._path(month), _APPEND, PRIVATE_FILE)
+        except FileNotFoundError:
+            make_private_directory(self.directory, durable=False)
+            return os.open(self._path(month), _APPEND, PRIVATE_FILE)
+
+    def _end(self, month: str) -> int:
+        return max((end for _, end in self._lines(month, 0)), default=0)
+
+    def _lines(self, month: str, start: int) -> Iterator[tuple[bytes, int]]:
+        """Yield the whole lines of a month from a byte on, and where each ends."""
+        try:
+            descriptor = os.open(self._path(month), _READ)
+        except FileNotFoundError:
+            return
+        try:
+            place, rest = start, b""
+            while piece := os.pread(descriptor, _PIECE, place + len(rest)):
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    place += len(line) + 1
+                    yield line, place
+                if len(rest) > LINE_BYTES:  # no line of ours: what is left of it is skipped, too
+                    place, rest = place + len(rest), b""
+        finally:
+            os.close(descriptor)
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Return whether the file's last line has no end: a disk was full, or the power failed."""
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

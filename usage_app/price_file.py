@@ -1,0 +1,129 @@
+"""Reads ``prices.json``, the prices that the user of the data directory sets. Pure but for that.
+
+::
+
+    {"mine:*": {"input_per_million": 0.2, "output_per_million": 0.8}}
+
+The names are those of models with their provider in front, with ``*`` for any text. The exact name
+goes before patterns, and a longer pattern before a shorter one.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from models_app.language_model import Finished
+from sessions_app.store.atomic import UnreadableFileError, read_regular
+
+NAME = "prices.json"
+MOST_BYTES = 1 << 20
+_MILLION = 1_000_000
+_HIGHEST = Decimal(1_000_000_000)
+
+
+class InvalidPricesError(ValueError):
+    """``prices.json`` can't be used; the message says why."""
+
+
+class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The prices of a model, in US dollars for a million tokens.
+
+    Attributes:
+        input_per_million: Of a request.
+        output_per_million: Of an answer.
+        cached_per_million: Of what the provider had cached of a request; None: as any input.
+        cache_write_per_million: Of what it put into its cache; None: as any input.
+    """
+
+    input_per_million: Decimal
+    output_per_million: Decimal
+    cached_per_million: Decimal | None = None
+    cache_write_per_million: Decimal | None = None
+
+    def cost_of(self, tokens: Finished) -> Decimal | None:
+        """Return what a call costs; None where its tokens are not known."""
+        sent, answered = tokens.prompt_eval_count, tokens.eval_count
+        if sent is None or answered is None:
+            return None
+        cached = min(tokens.cached_count or 0, sent)
+        written = min(tokens.cache_write_count or 0, sent - cached)
+        usual = self.input_per_million
+        total = (
+            (sent - cached - written) * usual
+            + cached * _or(self.cached_per_million, usual)
+            + written * _or(self.cache_write_per_million, usual)
+            + answered * self.output_per_million
+        )
+        return total / _MILLION
+
+
+def _or(price: Decimal | None, usual: Decimal) -> Decimal:
+    return usual if price is None else price
+
+
+class PriceTable:
+    """The prices of a file.
+
+    Args:
+        prices: By the names and patterns of models.
+    """
+
+    def __init__(self, prices: Mapping[str, ModelPrices]) -> None:
+        self._exact = {name: each for name, each in prices.items() if "*" not in name}
+        patterns = sorted((name for name in prices if "*" in name), key=len, reverse=True)
+        self._patterns = [(_literal(name), prices[name]) for name in patterns]
+
+    def __len__(self) -> int:
+        """Return how many models and patterns have prices."""
+        return len(self._exact) + len(self._patterns)
+
+    def find(self, name: str) -> ModelPrices | None:
+        """Return the prices of the model with this name, its provider in front."""
+        found = self._exact.get(name)
+        if found is not None:
+            return found
+        return next((each for pattern, each in self._patterns if fnmatchcase(name, pattern)), None)
+
+
+def _literal(pattern: str) -> str:
+    """Return a pattern for ``fnmatch`` in which all but the star stands for itself."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")
+
+
+NO_PRICES = PriceTable({})
+
+
+def read_prices(path: Path) -> PriceTable:
+    """Read the file; none is an empty table. Blocks.
+
+    Raises:
+        InvalidPricesError: It can't be used.
+    """
+    try:
+        data = read_regular(path, limit=MOST_BYTES)
+    except FileNotFoundError:
+        return NO_PRICES
+    except UnreadableFileError as error:
+        raise InvalidPricesError(f"{NAME} can't be read: {error.reason}.") from error
+    except OSError as error:
+        raise InvalidPricesError(f"{NAME} can't be read: {error.strerror}.") from error
+    try:
+        prices = msgspec.json.decode(data, type=dict[str, ModelPrices])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidPricesError(f"{NAME} is not what it should be: {error}") from error
+    for name, each in prices.items():
+        _check(name, each)
+    return PriceTable(prices)
+
+
+def _check(name: str, prices: ModelPrices) -> None:
+    if ":" not in name and name != "*":
+        raise InvalidPricesError(
+            f"{NAME}: '{name}' has no provider in front, as in 'openai:gpt-5.1' or 'ollama:*'."
+        )
+    for field, value in msgspec.structs.asdict(prices).items():
+        if value is not None and not (value.is_finite() and 0 <= value <= _HIGHEST):
+            raise InvalidPricesError(f"{NAME}: '{field}' of '{name}' is no price.")

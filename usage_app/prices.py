@@ -1,0 +1,125 @@
+"""Knows what model calls cost: by ``prices.json``, else by the library ``genai-prices``.
+
+The library is imported with the first call of a vendor that it knows, in a thread; it never asks
+the network. Models of Ollama cost nothing; what neither knows is unknown, and never 0.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+from models_app.language_model import Finished
+from models_app.vendors.registry import KNOWN_VENDORS
+from usage_app.price import Price
+from usage_app.price_file import NO_PRICES, InvalidPricesError, PriceTable, read_prices
+
+logger = logging.getLogger(__name__)
+
+VENDORS = frozenset(vendor.name for vendor in KNOWN_VENDORS)
+"""The providers whose prices the library knows, by the same names; own ones it can't."""
+
+FRESH_SECONDS = 2.0
+"""The time that a change of ``prices.json`` may go unseen."""
+
+_LOCAL = "ollama"
+_FREE = Price(Decimal(0), "local")
+_Calculate = Callable[[str, str, Finished], Decimal | None]
+_Stamp = tuple[int, int, int] | None
+
+
+class PriceList:
+    """The prices of one process; implements ``models_app.prices.Prices``. Thread-safe.
+
+    Args:
+        path: ``prices.json``; changes of it hold from the next ``refresh`` on.
+
+    Attributes:
+        problem: Why the file can't be used; None if it can, or is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._stamp: _Stamp | tuple[()] = ()
+        self._due = 0.0
+        self._table: PriceTable = NO_PRICES
+        self._calculate: _Calculate | None = None
+        self.problem: str | None = None
+
+    def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
+        """Return what a call costs in US dollars; None where that is not known, or not yet."""
+        price = self.price_of(provider, model, tokens)
+        return None if price is None else price.amount
+
+    def price_of(self, provider: str, model: str, tokens: Finished) -> Price | None:
+        """Return what a call costs, as far as the prices are loaded; None where it is not known."""
+        own = self._table.find(f"{provider}:{model}")
+        if own is not None:
+            cost = own.cost_of(tokens)
+            return None if cost is None else Price(cost, "prices.json")
+        if provider == _LOCAL:
+            return _FREE
+        if provider not in VENDORS or self._calculate is None:
+            return None
+        cost = self._calculate(provider, model, tokens)
+        return None if cost is None else Price(cost, "genai-prices")
+
+    def are_due(self, provider: str, model: str) -> bool:
+        """Return whether those of a model are to be loaded, or looked at again after a while."""
+        return time.monotonic() >= self._due or self.needs_library(provider, model)
+
+    def needs_library(self, provider: str, model: str) -> bool:
+        """Return whether only the library can know the prices of a model, and is not loaded."""
+        return (
+            provider in VENDORS
+            and self._calculate is None
+            and self._table.find(f"{provider}:{model}") is None
+        )
+
+    def load(self, provider: str, model: str) -> None:
+        """Load what knows the prices of a model: the file, and the library if need be. Blocks."""
+        self.refresh()
+        if self.needs_library(provider, model):
+            with self._lock:
+                self._calculate = _load_library()
+
+    def refresh(self) -> None:
+        """Read ``prices.json`` again if it has changed. Blocks for moments.
+
+        If it can't be used there are no prices of the user's; ``problem`` says why, and the log.
+        """
+        self._due = time.monotonic() + FRESH_SECONDS
+        stamp = self._look()
+        if stamp == self._stamp:
+            return
+        with self._lock:
+            try:
+                self._table, self.problem = read_prices(self._path), None
+            except InvalidPricesError as error:
+                self._table, self.problem = NO_PRICES, str(error)
+                logger.error("%s Prices of yours are not used until it is mended.", error)  # noqa: TRY400
+            self._stamp = stamp
+
+    def _look(self) -> _Stamp:
+        try:
+            found = os.lstat(self._path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _load_library() -> _Calculate:
+    try:
+        from usage_app.price_library import cost_of  # noqa: PLC0415 - 0.3 seconds
+    except ImportError:
+        logger.exception("genai-prices can't be imported: vendors' prices are unknown")
+        return _unknown
+    return cost_of
+
+
+def _unknown(provider: str, model: str, tokens: Finished) -> None:  # noqa: ARG001 - as the library's
+    return None

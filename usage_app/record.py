@@ -1,0 +1,156 @@
+"""Defines the record that is kept of a model call: a line of the ledger. Pure.
+
+A line is a JSON object. ``v`` is the version of its form: readers skip lines of later versions, and
+of this one leave out the fields that they do not know.
+"""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from models_app.language_model import ModelRequest
+from models_app.model_calls import OK, ModelCall
+from usage_app.price import Price
+
+VERSION: Literal[1] = 1
+LINE_BYTES = 4096
+"""The most bytes of a line, its end included: the system appends that much in one piece."""
+
+_NAME_LENGTH = 300
+_MONTH = len("2026-11")
+_DAY = len("2026-11-22")
+
+
+class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A model call that has ended, as the ledger keeps it. What is not known is left out.
+
+    Attributes:
+        v: The version of the form.
+        t: When it ended: UTC, ISO 8601 with milliseconds and ``Z``.
+        provider: The provider: ``ollama``, or a vendor's name.
+        model: The model's name, without a provider in front.
+        purpose: What it was asked for.
+        status: ``ok``, ``cancelled``, or the code of the error that ended it.
+        ms: How long it took, in milliseconds.
+        ttft_ms: The time to its first output; None if there was none.
+        session_id: The session that it was made for.
+        turn_id: The turn that it was made for.
+        input: Tokens of the request, the cached ones and those of ``cache_write`` included.
+        output: Tokens of the answer, reasoning included.
+        cached: Tokens of the request that the provider had cached.
+        cache_write: Tokens of the request that the provider put into its cache.
+        reasoning: Tokens of the answer that were reasoning.
+        images: How many images the request had.
+        cost_usd: What it cost in US dollars: a decimal number.
+        price_source: What said so.
+    """
+
+    v: Literal[1]
+    t: str
+    provider: str
+    model: str
+    purpose: str
+    status: str
+    ms: int
+    ttft_ms: int | None = None
+    session_id: str | None = None
+    turn_id: str | None = None
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    images: int = 0
+    cost_usd: str | None = None
+    price_source: str | None = None
+
+    @property
+    def day(self) -> str:
+        """The day on which it ended (UTC): ``2026-11-22``."""
+        return self.t[:_DAY]
+
+    @property
+    def month(self) -> str:
+        """The month in which it ended (UTC): ``2026-11``."""
+        return self.t[:_MONTH]
+
+    @property
+    def full_name(self) -> str:
+        """The model's name with its provider in front, as requests name it; Ollama's plain."""
+        return full_name(self.provider, self.model)
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Return whether it may have cost something that nobody knows.
+
+        A call that failed before the model said anything cost nothing.
+        """
+        if self.cost_usd is not None:
+            return False
+        return self.ttft_ms is not None or self.status in (OK, "cancelled")
+
+
+def full_name(provider: str, model: str) -> str:
+    """Return a model's name with its provider in front, as requests name it; Ollama's plain."""
+    return model if provider == "ollama" else f"{provider}:{model}"
+
+
+def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
+    """Return the record of a call.
+
+    Args:
+        call: The call.
+        price: What it cost; None if that is not known.
+    """
+    start, tokens = call.start, call.tokens
+    caller = start.caller
+    ended = datetime.fromtimestamp(call.started_at + call.seconds, UTC)
+    first = call.seconds_to_first_token
+    return UsageRecord(
+        v=VERSION,
+        t=ended.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        provider=start.provider[:_NAME_LENGTH],
+        model=start.model[:_NAME_LENGTH],
+        purpose=start.purpose,
+        status=call.outcome[:_NAME_LENGTH],
+        ms=round(call.seconds * 1000),
+        ttft_ms=None if first is None else round(first * 1000),
+        session_id=caller.session_id if caller else None,
+        turn_id=caller.turn_id if caller else None,
+        input=tokens.prompt_eval_count,
+        output=tokens.eval_count,
+        cached=tokens.cached_count,
+        cache_write=tokens.cache_write_count,
+        reasoning=tokens.reasoning_count,
+        images=_images_in(start.request),
+        cost_usd=None if price is None else price.text,
+        price_source=None if price is None else price.source,
+    )
+
+
+def _images_in(request: ModelRequest | None) -> int:
+    if request is None or not request.files:
+        return 0
+    return sum(
+        each.media_type.startswith("image/") and each.id in request.files
+        for message in request.messages
+        for each in getattr(message, "attachments", ())
+    )
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(UsageRecord)
+
+
+def line_of(record: UsageRecord) -> bytes:
+    """Return a record as a line, with its end."""
+    return _encoder.encode(record) + b"\n"
+
+
+def read_line(line: bytes) -> UsageRecord | None:
+    """Return the record of a line; None if it is torn, foreign, or of a later version."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,136 @@
+"""Records model calls in the ledger, from a thread of its own: no call waits for the disk."""
+
+import asyncio
+import atexit
+import logging
+import threading
+from queue import Empty, SimpleQueue
+
+from models_app.model_calls import ModelCall, ModelCallStart
+from usage_app.ledger import Ledger
+from usage_app.prices import PriceList
+from usage_app.record import UsageRecord, record_of
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_SECONDS = 5.0
+
+
+class UsageRecorder:
+    """Appends a record of each model call to the ledger; a ``ModelCallObserver``.
+
+    Its thread starts with the first call. With a disk that is full or read-only records are lost
+    and counted, and calls go on.
+
+    Args:
+        ledger: Where the records go.
+        prices: What the calls cost. They are loaded when a call begins, so that they are there when
+            it ends.
+
+    Attributes:
+        lost: How many records could not be written.
+    """
+
+    def __init__(self, ledger: Ledger, prices: PriceList) -> None:
+        self.lost = 0
+        self._ledger = ledger
+        self._prices = prices
+        self._queue: SimpleQueue[ModelCallStart | ModelCall | threading.Event | None] = (
+            SimpleQueue()
+        )
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._is_failing = False
+
+    async def model_calling(self, start: ModelCallStart, /) -> None:
+        """Have the prices of the model loaded meanwhile."""
+        if not self._is_running():
+            await asyncio.to_thread(self._start)
+        if self._prices.are_due(start.provider, start.model):
+            self._queue.put(start)
+
+    def model_called(self, call: ModelCall, /) -> None:
+        """Have the call recorded."""
+        self._queue.put(call)
+
+    def flush(self) -> None:
+        """Wait until all calls that have ended are recorded, or lost. Blocks."""
+        if self._is_running():
+            done = threading.Event()
+            self._queue.put(done)
+            done.wait(_CLOSE_SECONDS)
+
+    def close(self) -> None:
+        """Record what is left, and end the thread; a later call starts it anew. Blocks."""
+        with self._starting:
+            thread = self._thread
+            if thread is not None and thread.is_alive():
+                self._queue.put(None)
+                thread.join(_CLOSE_SECONDS)
+
+    def _is_running(self) -> bool:
+        # A fork has the thread, but not running.
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._is_running():
+                return
+            thread = threading.Thread(target=self._run, name="usage ledger", daemon=True)
+            thread.start()
+            if self._thread is None:
+                atexit.register(self.close)
+            self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            items = [self._queue.get()]
+            try:
+                while items[-1] is not None:
+                    items.append(self._queue.get_nowait())
+            except Empty:
+                pass
+            try:
+                self._handle(
+                    [item for item in items if isinstance(item, ModelCallStart | ModelCall)]
+                )
+            except Exception:
+                logger.exception("model calls were not recorded")
+            for item in items:
+                if isinstance(item, threading.Event):
+                    item.set()
+            if items[-1] is None:
+                return
+
+    def _handle(self, items: list[ModelCallStart | ModelCall]) -> None:
+        for item in items:
+            start = item if isinstance(item, ModelCallStart) else item.start
+            self._prices.load(start.provider, start.model)
+        records = [self._record(item) for item in items if isinstance(item, ModelCall)]
+        if not records:
+            return
+        try:
+            self._ledger.append(records)
+        except OSError as error:
+            self._note_loss(error, len(records))
+        else:
+            self._note_success()
+
+    def _record(self, call: ModelCall) -> UsageRecord:
+        start = call.start
+        return record_of(call, self._prices.price_of(start.provider, start.model, call.tokens))
+
+    def _note_loss(self, error: OSError, count: int) -> None:
+        self.lost += count
+        if not self._is_failing:
+            self._is_failing = True
+            logger.error(
+                "usage is not recorded: %s can't be written to (%s)",
+                self._ledger.directory,
+                error.strerror or error,
+            )
+
+    def _note_success(self) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            logger.warning("usage is recorded again; %d calls were not", self.lost)
