@@ -75,6 +75,7 @@ class AgentPreparation:
             language_model=language_model,
             model=name,
             purpose="agent",
+            agent=self.agent.name,
             think=False if can_think else None,
             window=self.preparer.window(refreshed, self.info, plan.estimate.tokens),
             available_tools=offered,

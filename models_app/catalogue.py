@@ -86,12 +86,13 @@ class ModelCatalogue:
     ) -> None:
         self._observer = observer or ModelCallLog()
         self._ollama = ollama
-        self._observed_ollama = self._observed(ollama, _OLLAMA)
+        self._observed_ollama = self._observed(ollama, _OLLAMA, ollama.public_host)
         self._vendors = {each.vendor.name: each for each in vendors}
         self._open_vendor = open_vendor
         self._opened = {each.vendor: each for each in vendors}
         self._observed_vendors = {
-            each.vendor: self._observed(each, each.vendor.name) for each in vendors
+            each.vendor: self._observed(each, each.vendor.name, each.vendor.base_url)
+            for each in vendors
         }
         self._profile_service = profiles
         self._profiles = (
@@ -284,11 +285,11 @@ class ModelCatalogue:
             return self._observed_ollama
         if vendor not in self._opened:
             models = self._opened[vendor] = self._open_vendor(vendor)
-            self._observed_vendors[vendor] = self._observed(models, vendor.name)
+            self._observed_vendors[vendor] = self._observed(models, vendor.name, vendor.base_url)
         return self._observed_vendors[vendor]
 
-    def _observed(self, model: LanguageModel, provider: str) -> ObservedModel:
-        return ObservedModel(model, provider=provider, observer=self._observer)
+    def _observed(self, model: LanguageModel, provider: str, url: str) -> ObservedModel:
+        return ObservedModel(model, provider=provider, observer=self._observer, url=url)
 
     def _configured(self) -> Sequence[VendorLanguageModel]:
         return [each for each in self._vendors.values() if each.is_configured]

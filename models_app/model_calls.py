@@ -7,7 +7,7 @@ the providers behind them, so no call goes unseen (docs/decisions/0048).
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from types import TracebackType
@@ -32,6 +32,10 @@ logger = logging.getLogger(__name__)
 OK = "ok"
 CANCELLED = "cancelled"
 CRASHED = "INTERNAL_ERROR"
+
+
+CallHeaders = Callable[[], Mapping[str, str]]
+"""Returns what the requests of the model call that is made just now have as further headers."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -67,6 +71,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         purpose: What it is asked for.
         caller: For whom it is made; None where nobody said.
         request: The request; None where a library of the provider makes it.
+        url: The provider's address, which may hold credentials; None if it is not known.
     """
 
     provider: str
@@ -74,6 +79,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     purpose: Purpose
     caller: Caller | None = None
     request: ModelRequest | None = None
+    url: str | None = None
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +191,7 @@ class CallInProgress:
         model: str,
         purpose: Purpose,
         request: ModelRequest | None = None,
+        url: str | None = None,
     ) -> None:
         self.finished: Finished | None = None
         self._observer = observer
@@ -194,6 +201,7 @@ class CallInProgress:
             purpose=purpose,
             caller=_caller.get(),
             request=request,
+            url=url,
         )
         self._first: float | None = None
         self._begun = 0.0
@@ -247,10 +255,19 @@ class ObservedModel:
         model: The model; all its calls go through here.
         provider: The provider: ``ollama``, or a vendor's name.
         observer: Sees its calls.
+        url: The provider's address, for the observer.
     """
 
-    def __init__(self, model: LanguageModel, *, provider: str, observer: ModelCallObserver) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        provider: str,
+        observer: ModelCallObserver,
+        url: str | None = None,
+    ) -> None:
         self.provider = provider
+        self._url = url
         self._model = model
         self._observer = observer
 
@@ -268,6 +285,7 @@ class ObservedModel:
             model=request.model,
             purpose=request.purpose,
             request=request,
+            url=self._url,
         ) as call:
             try:
                 async with aclosing(self._model.stream(request)) as batches:

@@ -49,6 +49,8 @@ class TurnEngine:
             turn_id=job.turn_id,
             model=job.session.metadata.model,
             purpose=job.purpose,
+            agent=job.agent,
+            said=job.messages,
         )
         self._job = job
         self._stream = stream
@@ -155,6 +157,7 @@ class TurnEngine:
                 rounds=self._machine.rounds,
                 tool_calls=len(self.outcome.tool_calls),
                 seconds=time.perf_counter() - started,
+                answer=self.outcome.message,
             )
         )
         return self.outcome

@@ -33,6 +33,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
         language_model: Who answers.
         model: The model's name as the provider knows it.
         purpose: What the model is asked for.
+        agent: The agent whose turn it is; None for a person's.
         options: Sampling options, by Ollama's names.
         think: Whether and how hard to reason; None leaves it to the provider.
         answer_schema: A JSON schema that its answers have to fit.
@@ -56,6 +57,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True):
     language_model: LanguageModel
     model: str
     purpose: Purpose = "chat"
+    agent: str | None = None
     options: Mapping[str, Any] = NO_EXTRA
     think: Think | None
     answer_schema: Mapping[str, Any] | None = None

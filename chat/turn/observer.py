@@ -2,14 +2,15 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
 from chat.turn.state_machine import State
 from models_app.language_model import Purpose
+from sessions_app.messages import NO_EXTRA, AssistantMessage, Message
 from tools_app.toolset import ToolResult
 
 logger = logging.getLogger(__name__)
@@ -23,12 +24,16 @@ class TurnStart(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: The turn.
         model: The session's model.
         purpose: ``chat``, or ``agent`` for a turn that another one called.
+        agent: The agent whose turn it is; None for a person's.
+        said: The messages that it begins with, as far as they are new.
     """
 
     session_id: str
     turn_id: str
     model: str
     purpose: Purpose
+    agent: str | None = None
+    said: Sequence[Message] = ()
 
 
 class ToolStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -39,12 +44,14 @@ class ToolStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         tool_call_id: The call's id within its session.
         session_id: The session whose turn calls; an agent's own one for the calls of an agent.
         is_agent: Whether the call is an agent's turn, which is observed as such too.
+        arguments: What it is called with.
     """
 
     name: str
     tool_call_id: str
     session_id: str
     is_agent: bool
+    arguments: Mapping[str, Any] = NO_EXTRA
 
 
 class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +63,14 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
             the turn was stopped, or goes on in another one once somebody has answered an agent.
         server: The MCP server that ran it; None for others.
         seconds: How long it ran.
+        result: What it returned; None where it was interrupted.
     """
 
     start: ToolStart
     outcome: str
     server: str | None
     seconds: float
+    result: ToolResult | None = None
 
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +83,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
         rounds: How many times its model was asked.
         tool_calls: How many tool calls were executed.
         seconds: How long it ran.
+        answer: The last answer, whole or partial; None if there was none.
     """
 
     start: TurnStart
@@ -82,6 +92,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     tool_calls: int
     seconds: float
+    answer: AssistantMessage | None = None
 
 
 class TurnObserver(Protocol):
@@ -144,6 +155,7 @@ class ToolCallInProgress:
                 outcome=_outcome(result),
                 server=result.server if result else None,
                 seconds=time.perf_counter() - self._begun,
+                result=result,
             )
         )
 

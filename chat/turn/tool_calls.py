@@ -220,7 +220,11 @@ class ToolCallRunner:
             report=_ProgressReport(item.call.id, turn.emit),
         )
         start = ToolStart(
-            name=name, tool_call_id=item.call.id, session_id=self._session_id, is_agent=is_agent
+            name=name,
+            tool_call_id=item.call.id,
+            session_id=self._session_id,
+            is_agent=is_agent,
+            arguments=item.arguments,
         )
         with ToolCallInProgress(self._observer, start) as observed:
             try:

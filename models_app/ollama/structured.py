@@ -130,7 +130,9 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         options: Mapping[str, Any] | None,
         purpose: Purpose,
     ) -> ollama.ChatResponse:
-        call = CallInProgress(self._observer, provider="ollama", model=model, purpose=purpose)
+        call = CallInProgress(
+            self._observer, provider="ollama", model=model, purpose=purpose, url=self.public_host
+        )
         async with call:
             with typed_errors(self.public_host, model, passing=(ModelError,)):
                 response: ollama.ChatResponse = await self.chat(

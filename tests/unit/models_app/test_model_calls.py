@@ -224,6 +224,7 @@ async def test_the_catalogue_hands_out_observed_models_only(calls, fake, wire, d
     assert [(call.start.provider, call.start.model, call.outcome) for call in calls.seen] == [
         ("ollama", "m", "ok")
     ] * 2
+    assert {call.start.url for call in calls.seen} == {fake.url}
     assert isinstance(catalogue.resolve("mine:m")[0], ObservedModel)
 
 

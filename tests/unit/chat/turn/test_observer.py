@@ -25,10 +25,13 @@ async def test_a_turn_with_tools_is_seen_from_its_start_to_its_end(make_house):
 
     (started,), (ended,) = house.seen.started, house.seen.ended
     assert (started.session_id, started.model, started.purpose) == (session_id, "m", "chat")
+    assert started.agent is None
+    assert [message.content for message in started.said] == ["Hello!"]
     assert ended.start == started
     assert (ended.state, ended.error_code) == (State.COMPLETED, None)
     assert (ended.rounds, ended.tool_calls) == (2, 1)
     assert ended.seconds >= 0
+    assert ended.answer.content == "Three."
     assert [request.purpose for request in house.model.requests] == ["chat", "chat"]
 
 
@@ -44,7 +47,9 @@ async def test_a_tool_call_is_seen_from_its_start_to_its_end(make_house):
     assert {end.start for end in ends.values()} == set(house.seen.tools_started)
     assert (ends["c1"].start.name, ends["c1"].start.session_id) == ("add", session_id)
     assert not ends["c1"].start.is_agent
+    assert ends["c1"].start.arguments == {"a": 1, "b": 2}
     assert ends["c1"].outcome == "ok"
+    assert ends["c1"].result.result == "3"
     assert ends["c2"].outcome == "TOOL_NOT_FOUND"
     assert ends["c1"].seconds >= 0
 
@@ -59,7 +64,7 @@ async def test_a_tool_call_that_is_stopped_is_seen_as_interrupted(make_house):
     turn.engine.stop(Input.CANCEL_REQUESTED)
     await turn.finished()
 
-    assert [end.outcome for end in house.seen.tools_ended] == ["interrupted"]
+    assert [(end.outcome, end.result) for end in house.seen.tools_ended] == [("interrupted", None)]
 
 
 def test_all_observers_see_a_turn_and_its_tool_calls():
