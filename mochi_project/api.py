@@ -31,6 +31,7 @@ from sessions_app.search.api import router as search_router
 from sessions_app.transfer.api import router as archive_router
 from sessions_app.uploads.api import router as attachments_router
 from tools_app.api import router as tools_router
+from usage_app.api import router as usage_router
 
 
 class MochiAPI(NinjaAPI):
@@ -114,5 +115,6 @@ for _router in (
     prompts_router,
     models_router,
     ai_sdk_router,
+    usage_router,
 ):
     api.add_router("", _router)

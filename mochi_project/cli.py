@@ -48,6 +48,7 @@ COMMANDS = {
     "sessions": "list, show, export, import, delete, check and copy sessions",
     "tools": "list, show, call and check tools",
     "trust": "trust what a folder can execute, and its .env",
+    "usage": "report tokens and costs of model calls",
 }
 """The commands for users, and what they do; Django's other commands are for developers."""
 

@@ -60,10 +60,15 @@ class Ledger:
 
     def size(self, month: str) -> int:
         """Return how many bytes the file of a month has."""
+        return self.identity(month)[1]
+
+    def identity(self, month: str) -> tuple[int, int]:
+        """Return which file a month has, and its size; zeros for none."""
         try:
-            return self._path(month).stat().st_size
+            found = self._path(month).lstat()
         except FileNotFoundError:
-            return 0
+            return 0, 0
+        return found.st_ino, found.st_size
 
     def read(self, first: str = "", last: str = "9999-12") -> Iterator[UsageRecord]:
         """Yield the records of some months, the oldest month first, a line at a time.
@@ -78,10 +83,14 @@ class Ledger:
 
     def read_month(self, month: str, start: int = 0) -> Iterator[UsageRecord]:
         """Yield the records of a month from a byte on, which has to be where a line begins."""
-        for line, _ in self._lines(month, start):
-            record = read_line(line)
+        for record, _ in self.follow_month(month, start):
             if record is not None:
                 yield record
+
+    def follow_month(self, month: str, start: int) -> Iterator[tuple[UsageRecord | None, int]]:
+        """Yield what each line of a month holds from a byte on, if anything, and where it ends."""
+        for line, end in self._lines(month, start):
+            yield read_line(line), end
 
     def read_since(
         self, cursor: Cursor, most: int | None = None

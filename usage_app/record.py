@@ -5,6 +5,7 @@ of this one leave out the fields that they do not know.
 """
 
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 import msgspec
@@ -81,12 +82,23 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return full_name(self.provider, self.model)
 
     @property
+    def cost(self) -> Decimal | None:
+        """The cost in US dollars, if it is known."""
+        if self.cost_usd is None:
+            return None
+        try:
+            cost = Decimal(self.cost_usd)
+        except InvalidOperation:
+            return None
+        return cost if cost.is_finite() else None
+
+    @property
     def is_unpriced(self) -> bool:
         """Return whether it may have cost something that nobody knows.
 
         A call that failed before the model said anything cost nothing.
         """
-        if self.cost_usd is not None:
+        if self.cost is not None:
             return False
         return self.ttft_ms is not None or self.status in (OK, "cancelled")
 

@@ -27,6 +27,7 @@ TAGS = {
     "system prompts": "Prompt files that sessions can begin with.",
     "models": "The models of all providers.",
     "profiles": "Named configurations of models.",
+    "usage": "Tokens and costs of model calls.",
     "server": "Whether the server works, and takes requests.",
     "OpenAI": "OpenAI's protocols: chat completions, responses, conversations.",
     "AI SDK": "Streams and messages for `useChat` of the AI SDK.",

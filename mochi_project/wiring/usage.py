@@ -7,6 +7,7 @@ from usage_app.ledger import Ledger
 from usage_app.price_file import NAME
 from usage_app.prices import PriceList
 from usage_app.recorder import UsageRecorder
+from usage_app.reports import UsageReports
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,13 @@ class Usage:
         ledger: The records of all processes of the data directory.
         prices: What models cost.
         recorder: Records the model calls of this process.
+        reports: Sums up the ledger.
     """
 
     ledger: Ledger
     prices: PriceList
     recorder: UsageRecorder
+    reports: UsageReports
 
 
 def build_ledger(settings: MochiSettings) -> Ledger:
@@ -37,4 +40,4 @@ def build_prices(settings: MochiSettings) -> PriceList:
 def build_usage(settings: MochiSettings) -> Usage:
     """Build all; opens nothing, and starts no thread."""
     ledger, prices = build_ledger(settings), build_prices(settings)
-    return Usage(ledger, prices, UsageRecorder(ledger, prices))
+    return Usage(ledger, prices, UsageRecorder(ledger, prices), UsageReports(ledger))

@@ -30,6 +30,11 @@ REFUSALS = [
         "forwardedProps may be anything, but for the few that mean something",
     ),
     ("INVALID_MESSAGE_INDEX", r"message", "whether the session has that message, and who wrote it"),
+    (
+        "VALIDATION_ERROR",
+        r"'to' is before 'from'|is no day",
+        "which days there are",
+    ),
     ("AGENT_INVALID", r"", "whether the agent's folder is in order"),
     ("VALIDATION_ERROR", r"Idempotency-Key was used for another", "which keys were used before"),
     ("VALIDATION_ERROR", r"nothing to continue from: send a message", "what the session holds"),

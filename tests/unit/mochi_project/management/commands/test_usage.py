@@ -1,0 +1,116 @@
+"""``manage.py usage``: a table and a chart for people, and with ``--json`` for scripts."""
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.services import install_services
+from mochi_project.wiring.usage import Usage, build_usage
+from usage_app.record import UsageRecord
+
+
+@pytest.fixture
+def usage(tmp_path: Path) -> Iterator[Usage]:
+    usage = build_usage(MochiSettings(data_dir=tmp_path))
+    services: Any = SimpleNamespace(usage=usage)
+    install_services(services)
+    yield usage
+    install_services(None)
+
+
+def note(usage: Usage, day: str, **more: Any) -> None:
+    values = {
+        "provider": "openai",
+        "model": "gpt-5.1",
+        "purpose": "chat",
+        "status": "ok",
+        "ms": 5,
+        "input": 1000,
+        "output": 20,
+        **more,
+    }
+    usage.ledger.append([UsageRecord(v=1, t=f"{day}T10:00:00.000Z", **values)])
+
+
+def run(*arguments: str) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    call_command("usage", *arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_usage_is_a_table_with_a_total_and_a_bar_for_each_day(usage: Usage) -> None:
+    note(usage, "2026-11-21", cost_usd="0.5")
+    note(usage, "2026-11-22", cost_usd="1.25")
+    note(usage, "2026-11-22", model="evil\x1b[2J", provider="ollama", cost_usd="0")
+    out, err = run("--to", "2026-11-22")
+
+    assert "\x1b" not in out
+    assert "evil[2J" in out
+    rows = [line.replace("│", " ").split() for line in out.splitlines()]
+    assert ["total", "3", "3,000", "0", "60", "1.75"] in rows
+    assert ["2026-11-21", "█" * 16, "0.5000", "USD"] in rows
+    assert ["2026-11-22", "█" * 40, "1.25", "USD"] in rows
+    assert err == ""
+
+
+def test_days_that_cost_nothing_are_compared_by_their_tokens(usage: Usage) -> None:
+    note(usage, "2026-11-21", provider="ollama", cost_usd="0")
+    note(usage, "2026-11-22", provider="ollama", cost_usd="0", input=4080, output=0)
+    out, _ = run("--to", "2026-11-22")
+
+    rows = [line.split() for line in out.splitlines()]
+    assert ["2026-11-21", "█" * 10, "1,020", "tokens"] in rows
+
+
+@pytest.mark.parametrize(
+    ("costs", "shown"),
+    [([None], "unknown"), (["0.00000012"], "0.00000012"), (["2", None], "2.00 + ?"), (["0"], "0")],
+)
+def test_what_is_unknown_says_so(usage: Usage, costs: list[str | None], shown: str) -> None:
+    for cost in costs:
+        note(usage, "2026-11-22", cost_usd=cost)
+    out, _ = run("--from", "2026-11-22", "--to", "2026-11-22", "--by", "provider")
+
+    assert f" {shown} " in out
+
+
+def test_usage_is_printed_as_json(usage: Usage) -> None:
+    note(usage, "2026-11-22", cost_usd="0.5", session_id="0123456789")
+    out, _ = run("--to", "2026-11-22", "--by", "session", "--json")
+
+    report = json.loads(out)
+    assert report["groups"][0]["session_id"] == "0123456789"
+    assert report["total"]["cost_usd"] == "0.5"
+
+
+def test_nothing_is_said_to_be_nothing(usage: Usage) -> None:
+    assert run()[1] == "No model was called.\n"
+
+
+def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text("{")
+    note(usage, "2026-11-22")
+
+    out, err = run("--to", "2026-11-22")
+    assert "prices.json is not what it should be" in err
+    assert "unknown" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--by", "owner"), "--by"),
+        (("--from", "soon"), "--from"),
+        (("--from", "2026-11-02", "--to", "2026-11-01"), "before 'from'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(usage: Usage, arguments: Any, words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        run(*arguments)

@@ -1,0 +1,35 @@
+"""Serves reports of usage: parses, calls, encodes."""
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Query, Router
+
+from mochi_project.http.large_json import answer_by_reading
+from mochi_project.wiring.services import get_services
+from sessions_app.http.error_schemas import ENVELOPE
+from usage_app.schemas import UsageOut, UsageParams, report_to_json
+
+router = Router(tags=["usage"])
+
+
+@router.get(
+    "/usage",
+    response={200: UsageOut, (422, 503): ENVELOPE},
+    summary="Report tokens and costs",
+    description=(
+        "Sums up all model calls of some days: those of turns, agents, summaries and compaction. "
+        "Costs are those of the moment of the call, in US dollars, as decimal strings. A call "
+        "whose price is not known is in `unpriced_requests`, and `cost_known` is false; it is "
+        "never counted as free."
+    ),
+    operation_id="get_usage",
+)
+async def get_usage(
+    request: HttpRequest, wanted: Annotated[UsageParams, Query()]
+) -> HttpResponseBase:
+    """Report usage."""
+    reports = get_services().usage.reports
+    what = wanted.wanted()
+    return await answer_by_reading(lambda: report_to_json(reports.report(what)))

@@ -1,0 +1,170 @@
+"""Sums up the ledger by day, model, provider, purpose and session (UTC). Pure."""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Literal, get_args
+
+import msgspec
+
+from sessions_app.errors import ValidationFailed
+from usage_app.record import UsageRecord, full_name
+
+Dimension = Literal["day", "model", "provider", "purpose", "session"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+MOST_GROUPS = 10_000
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The days that are summed up, both included, and how they are grouped."""
+
+    first: str
+    last: str
+    group_by: Sequence[Dimension]
+
+    @property
+    def months(self) -> tuple[str, str]:
+        """Return the first and the last month."""
+        return self.first[:7], self.last[:7]
+
+
+class Sums(msgspec.Struct, kw_only=True, gc=False):
+    """The sums of several calls; what is not known of a call adds nothing.
+
+    Attributes:
+        requests: How many calls there were.
+        failed: How many of them ended with an error, or were cancelled.
+        input: Tokens of the requests.
+        output: Tokens of the answers.
+        cached: Tokens of the requests that providers had cached.
+        cache_write: Tokens of the requests that providers put into their caches.
+        reasoning: Tokens of the answers that were reasoning.
+        images: Images of the requests.
+        cost: The known costs in US dollars.
+        priced: How many calls have a known cost.
+        unpriced: How many may have cost something that nobody knows.
+    """
+
+    requests: int = 0
+    failed: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    images: int = 0
+    cost: Decimal = Decimal(0)
+    priced: int = 0
+    unpriced: int = 0
+
+    def add(self, record: UsageRecord) -> None:
+        """Add a call."""
+        self.requests += 1
+        self.failed += record.status != "ok"
+        self.input += record.input or 0
+        self.output += record.output or 0
+        self.cached += record.cached or 0
+        self.cache_write += record.cache_write or 0
+        self.reasoning += record.reasoning or 0
+        self.images += record.images
+        cost = record.cost
+        if cost is not None:
+            self.cost += cost
+            self.priced += 1
+        else:
+            self.unpriced += record.is_unpriced
+
+    def merge(self, other: "Sums") -> None:
+        """Add the sums of other calls."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Key(msgspec.Struct, frozen=True):
+    """Says which calls are one entry of a table."""
+
+    day: str
+    provider: str
+    model: str
+    purpose: str
+    session_id: str | None = None
+
+    def along(self, dimension: Dimension) -> str | None:
+        """Return the value of a dimension."""
+        match dimension:
+            case "model":
+                return full_name(self.provider, self.model)
+            case "session":
+                return self.session_id
+            case _:
+                value: str = getattr(self, dimension)
+                return value
+
+
+Table = dict[Key, Sums]
+Values = tuple[str | None, ...]
+
+
+def add_to(table: Table, record: UsageRecord, *, with_session: bool) -> None:
+    """Add a call to a table.
+
+    Args:
+        table: The table.
+        record: The call.
+        with_session: Whether calls of different sessions are different entries.
+    """
+    session_id = record.session_id if with_session else None
+    key = Key(record.day, record.provider, record.model, record.purpose, session_id)
+    sums = table.get(key)
+    if sums is None:
+        sums = table[key] = Sums()
+    sums.add(record)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The sums of each group, in order, and of all."""
+
+    wanted: Wanted
+    groups: Sequence[tuple[Values, Sums]]
+    total: Sums
+
+
+class Reporter:
+    """Gathers a report from tables.
+
+    Args:
+        wanted: What it is about.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._groups: dict[Values, Sums] = {}
+
+    def add(self, entries: Iterable[tuple[Key, Sums]]) -> None:
+        """Add the entries of a table that are wanted.
+
+        Raises:
+            ValidationFailed: There are too many groups.
+        """
+        wanted, groups = self._wanted, self._groups
+        for key, sums in entries:
+            if not wanted.first <= key.day <= wanted.last:
+                continue
+            values = tuple(key.along(dimension) for dimension in wanted.group_by)
+            group = groups.get(values)
+            if group is None:
+                if len(groups) >= MOST_GROUPS:
+                    raise ValidationFailed(
+                        f"There are more than {MOST_GROUPS:,} groups: ask for fewer days, or group "
+                        "by less.",
+                        field="group_by",
+                    )
+                group = groups[values] = Sums()
+            group.merge(sums)
+
+    def report(self) -> Report:
+        """Return the report."""
+        total = Sums()
+        for sums in self._groups.values():
+            total.merge(sums)
+        ordered = sorted(self._groups.items(), key=lambda item: [each or "" for each in item[0]])
+        return Report(self._wanted, ordered if self._wanted.group_by else [], total)

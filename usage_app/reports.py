@@ -1,0 +1,76 @@
+"""Makes reports of the ledger: reads it line by line, and each line once where it can.
+
+A month's table without sessions is small, so tables are kept, and go on where their file went on.
+Reports by session read their months anew.
+"""
+
+import threading
+from dataclasses import dataclass, field
+
+from usage_app.ledger import Ledger
+from usage_app.report import Report, Reporter, Table, Wanted, add_to
+
+MOST_ENTRIES = 20_000
+_PIECE = 5_000
+
+
+@dataclass(slots=True)
+class _Month:
+    """The table of a month as far as its file was read."""
+
+    file: int
+    place: int = 0
+    table: Table = field(default_factory=dict)
+
+
+class UsageReports:
+    """The reports of a ledger. Blocks; one report is made at a time.
+
+    Args:
+        ledger: The ledger.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._months: dict[str, _Month] = {}
+
+    def report(self, wanted: Wanted) -> Report:
+        """Sum up what is wanted.
+
+        Raises:
+            ValidationFailed: There are too many groups.
+        """
+        reporter = Reporter(wanted)
+        first, last = wanted.months
+        with self._lock:
+            for month in self._ledger.months():
+                if not first <= month <= last:
+                    continue
+                if "session" in wanted.group_by:
+                    self._add_sessions(reporter, month)
+                else:
+                    reporter.add(self._table(month).items())
+        return reporter.report()
+
+    def _add_sessions(self, reporter: Reporter, month: str) -> None:
+        table: Table = {}
+        for record in self._ledger.read_month(month):
+            add_to(table, record, with_session=True)
+            if len(table) >= _PIECE:
+                reporter.add(table.items())
+                table = {}
+        reporter.add(table.items())
+
+    def _table(self, month: str) -> Table:
+        file, size = self._ledger.identity(month)
+        known = self._months.pop(month, None)
+        if known is None or known.file != file or size < known.place:
+            known = _Month(file)
+        for record, end in self._ledger.follow_month(month, known.place):
+            known.place = end
+            if record is not None:
+                add_to(known.table, record, with_session=False)
+        if len(known.table) <= MOST_ENTRIES:
+            self._months[month] = known
+        return known.table

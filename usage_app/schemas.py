@@ -1,0 +1,162 @@
+"""Declares the parameters and the answer of the usage report."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import BaseModel, ConfigDict, Field
+
+from models_app.prices import money
+from sessions_app.errors import ValidationFailed
+from usage_app.report import DIMENSIONS, Dimension, Report, Sums, Wanted
+
+_ONE = "|".join(DIMENSIONS)
+GROUP_BY_PATTERN = f"^({_ONE})(,({_ONE}))*$"
+DAY_PATTERN = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_NAMES: Mapping[Dimension, str] = {"session": "session_id"}
+
+
+class UsageParams(Schema):
+    """The days of a report, and its groups."""
+
+    since: str | None = Field(
+        None,
+        alias="from",
+        pattern=DAY_PATTERN,
+        description="The first day (UTC): `2026-11-01`; by default that of the month of `to`",
+    )
+    until: str | None = Field(
+        None,
+        alias="to",
+        pattern=DAY_PATTERN,
+        description="The last day (UTC), which counts whole; by default today",
+    )
+    group_by: str = Field(
+        "day,model",
+        pattern=GROUP_BY_PATTERN,
+        max_length=100,
+        description="Some of `day`, `model`, `provider`, `purpose`, `session`, in the order in "
+        "which groups are sorted",
+    )
+
+    def wanted(self) -> Wanted:
+        """Return what the report is about.
+
+        Raises:
+            ValidationFailed: There is no such day, or the last one is before the first one.
+        """
+        since = _day(self.since, "from")
+        last = _day(self.until, "to") or max(datetime.now(UTC).date(), since or date.min)
+        first = since or last.replace(day=1)
+        if last < first:
+            raise ValidationFailed("'to' is before 'from'.", field="to")
+        names = dict.fromkeys(self.group_by.split(","))
+        return Wanted(
+            first.isoformat(),
+            last.isoformat(),
+            [each for each in names if each in DIMENSIONS],  # as the pattern says
+        )
+
+
+def _day(text: str | None, name: str) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ValidationFailed(f"'{name}' is no day: {text}.", field=name) from error
+
+
+class UsageSumsOut(BaseModel):
+    """The sums of several model calls; what is not known of a call adds nothing."""
+
+    requests: int = Field(description="Model calls; a turn with tools makes several")
+    failed_requests: int = Field(description="Those that ended with an error or were cancelled")
+    input_tokens: int = Field(description="Of the requests, cached ones included")
+    output_tokens: int = Field(description="Of the answers, reasoning included")
+    cached_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    images: int
+    cost_usd: str | None = Field(
+        description="The known costs: a decimal number; null where none is known"
+    )
+    cost_known: bool = Field(description="Whether that is all: no call's cost is unknown")
+    unpriced_requests: int = Field(description="Calls that may have cost something unknown")
+
+
+class UsageGroupOut(UsageSumsOut):
+    """The sums of a group; it has the fields that `group_by` names."""
+
+    day: str | None = None
+    model: str | None = Field(None, description="With its provider in front, unless that is Ollama")
+    provider: str | None = None
+    purpose: str | None = Field(
+        None, description="`chat`, `agent`, `summary`, `compaction` or `structured`"
+    )
+    session_id: str | None = Field(
+        None, description="For an agent's calls that of the session which asked it"
+    )
+
+
+_SUMS: dict[str, Any] = {
+    "requests": 3,
+    "failed_requests": 0,
+    "input_tokens": 4200,
+    "output_tokens": 610,
+    "cached_tokens": 2048,
+    "cache_write_tokens": 0,
+    "reasoning_tokens": 128,
+    "images": 0,
+    "cost_usd": "0.009046",
+    "cost_known": True,
+    "unpriced_requests": 0,
+}
+_EXAMPLE: dict[str, Any] = {
+    "from": "2026-11-01",
+    "to": "2026-11-22",
+    "groups": [{"day": "2026-11-22", "model": "openai:gpt-5.1", **_SUMS}],
+    "total": _SUMS,
+}
+
+
+class UsageOut(BaseModel):
+    """A report of usage."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE}, populate_by_name=True)
+
+    since: str = Field(alias="from")
+    until: str = Field(alias="to")
+    groups: list[UsageGroupOut]
+    total: UsageSumsOut
+
+
+def report_to_json(report: Report) -> dict[str, Any]:
+    """Return a report as JSON-compatible values."""
+    names = [_NAMES.get(dimension, dimension) for dimension in report.wanted.group_by]
+    return {
+        "from": report.wanted.first,
+        "to": report.wanted.last,
+        "groups": [
+            {**dict(zip(names, values, strict=True)), **_sums_to_json(sums)}
+            for values, sums in report.groups
+        ],
+        "total": _sums_to_json(report.total),
+    }
+
+
+def _sums_to_json(sums: Sums) -> dict[str, Any]:
+    return {
+        "requests": sums.requests,
+        "failed_requests": sums.failed,
+        "input_tokens": sums.input,
+        "output_tokens": sums.output,
+        "cached_tokens": sums.cached,
+        "cache_write_tokens": sums.cache_write,
+        "reasoning_tokens": sums.reasoning,
+        "images": sums.images,
+        "cost_usd": money(sums.cost) if sums.priced or not sums.unpriced else None,
+        "cost_known": sums.unpriced == 0,
+        "unpriced_requests": sums.unpriced,
+    }
