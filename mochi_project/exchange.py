@@ -56,7 +56,9 @@ class Exchange:
                 guard's, which changes only the start, None is returned: a middleware that wraps
                 it gets to see every piece.
         """
-        return self._write if getattr(send, "after_start", send) == self._cycle.send else None
+        if getattr(send, "after_start", send) != self._cycle.send:
+            return None
+        return _take_nothing if self._cycle.scope["method"] == "HEAD" else self._write
 
     def _write(self, body: bytes) -> bool:
         """Write a piece of a chunked body as ``RequestResponseCycle.send`` does.
@@ -65,9 +67,9 @@ class Exchange:
             False if ``send`` has to do it: the client does not keep up, or it is no such piece.
         """
         cycle = self._cycle
-        if cycle.flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
+        if cycle.flow.write_paused or cycle.disconnected or cycle.response_complete:
             return False
-        if cycle.response_complete or cycle.scope["method"] == "HEAD":
+        if not cycle.chunked_encoding:
             return False
         cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
@@ -79,3 +81,8 @@ class Exchange:
         callback, self._on_disconnect = self._on_disconnect, None
         if callback is not None:
             callback()
+
+
+def _take_nothing(body: bytes) -> bool:  # noqa: ARG001 - the answer to HEAD has no body
+    """Leave a piece to ``send``."""
+    return False

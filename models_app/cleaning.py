@@ -66,9 +66,17 @@ class WholeCharacters:
 class StreamCleaner:
     """Cleans one answer, chunk by chunk. Call ``finish`` at its end."""
 
-    __slots__ = ("_held_text", "_held_thinking", "_own_thinking", "_text", "_thinking")
+    __slots__ = (
+        "_held_text",
+        "_held_thinking",
+        "_is_plain",
+        "_own_thinking",
+        "_text",
+        "_thinking",
+    )
 
     def __init__(self) -> None:
+        self._is_plain = True  # clean text can pass: it is in no block, and nothing is held
         self._thinking = False
         self._text = WholeCharacters()
         self._own_thinking = WholeCharacters()
@@ -79,13 +87,14 @@ class StreamCleaner:
 
     def feed_text(self, text: str) -> tuple[str, str]:
         """Take the next piece of the answer's text; return the clean (text, thinking) in it."""
-        if not _is_suspect(text) and not self._text.half:
-            if self._thinking:
-                if not self._held_thinking:
-                    return "", text
-            elif not self._held_text:
+        if not _is_suspect(text):
+            if self._is_plain:
                 return text, ""
-        return self._split(_unclean.sub("", self._text.feed(text)))
+            if self._thinking and not self._held_thinking and not self._text.half:
+                return "", text
+        parts = self._split(_unclean.sub("", self._text.feed(text)))
+        self._is_plain = not (self._thinking or self._held_text or self._text.half)
+        return parts
 
     def feed_thinking(self, text: str) -> str:
         """Take the next piece that the provider itself marks as thinking; return it clean.
@@ -116,6 +125,7 @@ class StreamCleaner:
         self._thinking = False
         self._held_text.clear()
         self._held_thinking.clear()
+        self._is_plain = True
         return text, thinking
 
     def _split(self, text: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from django.http import StreamingHttpResponse
 
 from chat.http.projector import EventsThemselves, Projector
 from chat.stream import heartbeat
-from chat.stream.numbered_event import Listener, NumberedEvent, Push
+from chat.stream.numbered_event import Listener, NumberedEvent
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -34,6 +34,19 @@ class EventStreamBody:
         projector: Makes bytes of the events; without it they are sent as they are. Each event is
             fed to it once, and when it shows nothing, nothing is sent.
     """
+
+    __slots__ = (
+        "_ahead",
+        "_fed",
+        "_has_begun",
+        "_leave",
+        "_listener",
+        "_loop",
+        "_projector",
+        "_quiet_since",
+        "_refused",
+        "_write",
+    )
 
     def __init__(
         self, listener: Listener, leave: Callable[[], None], projector: Projector | None = None
@@ -93,7 +106,7 @@ class EventStreamBody:
         if chunk:
             self._has_begun = True
             if self._write is not None:
-                self._listener.push_to(self._pushing(self._write))
+                self._listener.push_to(self._push)
         return chunk
 
     def _project(self, events: Sequence[NumberedEvent]) -> bytes:
@@ -106,24 +119,22 @@ class EventStreamBody:
             return chunk
         return self._heartbeat_if_due()
 
-    def _pushing(self, write: Callable[[bytes], bool]) -> Push:
-        """Return what projects events and writes them at once: the hot path."""
-        feed = self._projector.feed
-
-        def push(events: Sequence[NumberedEvent]) -> bool:
-            chunk = feed(events)
-            if chunk:
-                self._quiet_since = 0.0
-                if write(chunk):
-                    return True
-                # The listener returns these events again; a projector gets each of them once.
-                self._refused, self._fed = chunk, events[-1].number
-                return False
-            if comment := self._heartbeat_if_due():
-                write(comment)  # whoever does not take it has other bytes to read
-            return True
-
-        return push
+    def _push(self, events: Sequence[NumberedEvent]) -> bool:
+        """Project events and write them at once: the hot path."""
+        write = self._write
+        if write is None:
+            return False
+        chunk = self._projector.feed(events)
+        if chunk:
+            self._quiet_since = 0.0
+            if write(chunk):
+                return True
+            # The listener returns these events again; a projector gets each of them once.
+            self._refused, self._fed = chunk, events[-1].number
+            return False
+        if comment := self._heartbeat_if_due():
+            write(comment)  # whoever does not take it has other bytes to read
+        return True
 
     def _heartbeat_if_due(self) -> bytes:
         """Return a heartbeat where events come and come, and none of them shows anything."""

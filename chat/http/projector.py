@@ -1,7 +1,6 @@
 """Declares how the events of a turn become the bytes of a stream, in any protocol."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 from chat.http import sse
@@ -41,5 +40,11 @@ class EventsThemselves:
     opening = sse.RETRY
     heartbeat = sse.HEARTBEAT
 
+    __slots__ = ("_turn_id",)
+
     def __init__(self, turn_id: str) -> None:
-        self.feed = partial(sse.encode_frames, turn_id)
+        self._turn_id = turn_id
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        """Return the events as they go to the client."""
+        return sse.encode_frames(self._turn_id, events)

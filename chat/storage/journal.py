@@ -62,7 +62,14 @@ def ignore_trouble(error: OSError) -> None:
 
 
 class JournalWriter(Protocol):
-    """Writes one turn's journal. Calls that do not say that they block take microseconds."""
+    """Writes one turn's journal. Calls that do not say that they block take microseconds.
+
+    Attributes:
+        keeps_at_once: Whether what was appended is kept when ``append`` returns; ``kept`` was
+            called by then.
+    """
+
+    keeps_at_once: bool
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
         """Write whole lines, as ``line`` makes them; call ``kept`` once they outlive this process.

@@ -15,6 +15,8 @@ class Heartbeat:
             it costs nothing, where moving a timer for every token would.
     """
 
+    __slots__ = ("_beat", "_loop", "_timer", "last_sent")
+
     def __init__(self, beat: Callable[[], None]) -> None:
         self._beat = beat
         self._loop = asyncio.get_running_loop()

@@ -39,6 +39,25 @@ class Subscription:
     After 15 s of silence it gets no events, so that a heartbeat can be sent.
     """
 
+    __slots__ = (
+        "_behind",
+        "_fetched",
+        "_heartbeat",
+        "_is_broken_off",
+        "_is_silent",
+        "_is_waiting",
+        "_loop",
+        "_pending",
+        "_pending_bytes",
+        "_position",
+        "_pushed",
+        "_read_journal",
+        "_sink",
+        "_stream",
+        "_waiter",
+        "turn_id",
+    )
+
     def __init__(self, stream: Subscribable, read_journal: ReadJournal, after: int | None) -> None:
         self.turn_id = stream.turn_id
         self._stream = stream
@@ -48,13 +67,13 @@ class Subscription:
         self._is_silent = False
         self._is_broken_off = False
         self._waiter: asyncio.Future[None] | None = None
+        self._is_waiting = False  # ``next`` does, for all that was pushed
         self._sink: Push | None = None
         self._behind = after is not None and after < stream.journalled
         self._fetched = stream.last_number if after is None else after
         self._position = 0
         self._pushed = self._fetched
         self._loop = asyncio.get_running_loop()
-        self._now = self._loop.time
         self._heartbeat = Heartbeat(self._beat)
 
     def push_to(self, sink: Push) -> None:
@@ -68,12 +87,10 @@ class Subscription:
     def push(self, events: Sequence[NumberedEvent]) -> None:
         """Take in events; called by the stream."""
         last_number = self._stream.last_number
-        waiter = self._waiter
         # While ``next`` waits, nothing is on its way before what comes now.
-        is_awaited = waiter is not None and not waiter.done()
-        if is_awaited and self._sink is not None and self._sink(events):
+        if self._is_waiting and self._sink is not None and self._sink(events):
             self._fetched = self._pushed = last_number
-            self._heartbeat.last_sent = self._now()
+            self._heartbeat.last_sent = self._loop.time()
             return
         journalled = last_number <= self._stream.journalled
         if self._behind and journalled:
@@ -91,6 +108,7 @@ class Subscription:
 
     def wake(self) -> None:
         """Make ``next`` check for events again."""
+        self._is_waiting = False
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -108,14 +126,18 @@ class Subscription:
                     return missed
             elif self._is_silent:
                 self._is_silent = False
-                self._heartbeat.last_sent = self._now()
+                self._heartbeat.last_sent = self._loop.time()
                 return ()
             elif self._stream.ended:
                 return None
             else:
                 self._waiter = self._loop.create_future()
-                await self._waiter
-        self._heartbeat.last_sent = self._now()
+                self._is_waiting = True
+                try:
+                    await self._waiter
+                finally:
+                    self._is_waiting = False
+        self._heartbeat.last_sent = self._loop.time()
         self._is_silent = False
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._fetched = self._pushed
@@ -153,5 +175,5 @@ class Subscription:
             self._fetched = missed[-1].number
             self._pushed = max(self._pushed, self._fetched)
         self._behind = not self._is_broken_off and self._fetched < self._stream.journalled
-        self._heartbeat.last_sent = self._now()
+        self._heartbeat.last_sent = self._loop.time()
         return missed

@@ -40,7 +40,33 @@ class TurnStream:
         written: How many bytes of journal there are.
         failure: Why the journal could not be written, if so. Nothing is sent from then on but the
             last events: what a client sees must be found again.
+        has_room: Whether more can be journalled now: the model need not wait, nor the turn end.
     """
+
+    __slots__ = (
+        "_discard_journal",
+        "_failed",
+        "_is_left",
+        "_is_lost",
+        "_keeps_at_once",
+        "_left",
+        "_noted",
+        "_numbered",
+        "_observer",
+        "_read_journal",
+        "_subscriptions",
+        "_takes_no_more",
+        "_unkept",
+        "_writer",
+        "ended",
+        "failure",
+        "has_room",
+        "journalled",
+        "last_number",
+        "session_id",
+        "turn_id",
+        "written",
+    )
 
     def __init__(
         self,
@@ -58,14 +84,17 @@ class TurnStream:
         self.written = 0
         self.ended = False
         self.failure: OSError | None = None
+        self.has_room = True
+        self._takes_no_more = False
         self._noted: OSError | None = None
         self._is_left = False
         self._is_lost = False
         self._failed: Callable[[MochiError], object] | None = None
         self._writer = writer
+        self._keeps_at_once = writer.keeps_at_once
         self._read_journal = read_journal
         self._discard_journal = discard_journal
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: tuple[Subscription, ...] = ()
         self._numbered = 0
         self._unkept: deque[Unkept] = deque()
         self._observer: Observe | None = None
@@ -108,6 +137,7 @@ class TurnStream:
         self._require_own()
         if not self._is_left:
             self.failure = None  # there may be space again, and a journal with an end needs no care
+            self._judge_room()
         self._observer = None
         if not (self._send(events) and await self.flushed()):
             self._require_own()
@@ -148,17 +178,26 @@ class TurnStream:
             lines.append(line(number, name, data))
             numbered.append(NumberedEvent(number, name, data))
         self._numbered = number
-        self._unkept.append((numbered, events, self.written))
-        if journalled:
+        if journalled and not self._keeps_at_once:
+            self._unkept.append((numbered, events, self.written))
             return self._write("".join(lines), self._show_next)
-        self._show_next(journalled=False)
+        if journalled and not self._write("".join(lines)):
+            return False
+        self._show(numbered, events, journalled=journalled)
         return True
 
-    def _show_next(self, *, journalled: bool = True) -> None:
+    def _show_next(self) -> None:
         """Show the oldest events that were not shown yet: the journal has them now."""
         if not self._unkept:  # it was broken off
             return
         numbered, events, _ = self._unkept.popleft()
+        self._show(numbered, events, journalled=True)
+        if not self.has_room:
+            self._judge_room()
+
+    def _show(
+        self, numbered: Sequence[NumberedEvent], events: Sequence[Event], *, journalled: bool
+    ) -> None:
         self.last_number = numbered[-1].number
         if journalled and not self._is_lost:
             self.journalled = self.last_number
@@ -173,12 +212,14 @@ class TurnStream:
             kept = do_nothing if self._observer is None else partial(self._observer, [note])
             self._write(line(0, note.event, ascii_json(note)), kept)
 
-    @property
-    def has_room(self) -> bool:
-        """Return whether more can be journalled now."""
-        if self.failure is not None or self.written > MAX_TURN_BYTES:
-            return False
-        return not self._unkept or not self.is_congested  # asked for every token
+    def take_no_more(self) -> None:
+        """Have the model's answer go to its turn, which is to end: ``has_room`` stays False."""
+        self._takes_no_more = True
+        self.has_room = False
+
+    def _judge_room(self) -> None:
+        fits = self.failure is None and self.written <= MAX_TURN_BYTES
+        self.has_room = fits and not self.is_congested and not self._takes_no_more
 
     @property
     def is_congested(self) -> bool:
@@ -226,7 +267,9 @@ class TurnStream:
         except OSError as error:  # the engine ends the turn because of it
             self._fail(error)
             return False
-        self.written += len(lines)
+        self.written = written = self.written + len(lines)
+        if not self._keeps_at_once or written > MAX_TURN_BYTES:
+            self._judge_room()
         return True
 
     def _take_trouble(self, error: OSError) -> None:
@@ -244,18 +287,19 @@ class TurnStream:
         if error is not self._noted and not isinstance(error, Fenced):  # the turn says that
             logger.error("the journal could not be written", exc_info=error)
         self.failure = self._noted = error
+        self.has_room = False
         self._unkept.clear()
         self._numbered = self.last_number
 
     def subscribe(self, after: int | None = None) -> Subscription:
         """Listen to what comes, or to everything after event number ``after``."""
         subscription = Subscription(self, self._read_journal, after)
-        self._subscriptions.add(subscription)
+        self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Stop sending to a listener; doing it twice is harmless."""
-        self._subscriptions.discard(subscription)
+        self._subscriptions = tuple(it for it in self._subscriptions if it is not subscription)
         self._notice_left()
 
     def when_left(self, call: Callable[[], None]) -> None:

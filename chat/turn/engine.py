@@ -104,6 +104,7 @@ class TurnEngine:
         if self.state.is_final or self._stop is not None or self._task is None:
             return False
         self._stop = reason
+        self._stream.take_no_more()
         self._tools.queues.close()
         self.outcome.error = error
         self.outcome.stopped = self.running_now()

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Container, Sequence
+from io import StringIO
 
 import msgspec
 
@@ -51,6 +52,25 @@ class ModelAnswer:
         ended_at: When the last request ended.
     """
 
+    __slots__ = (
+        "_arguments_of",
+        "_before",
+        "_cleaner",
+        "_ends",
+        "_text",
+        "_thinking",
+        "answered_by",
+        "asked_at",
+        "calls",
+        "context_window",
+        "ended_at",
+        "finished",
+        "first_call_index",
+        "first_output_at",
+        "has_output",
+        "message_id",
+    )
+
     def __init__(self, message_id: str, first_call_index: int = 0) -> None:
         self.message_id = message_id
         self.calls: list[ToolCall] = []
@@ -62,8 +82,8 @@ class ModelAnswer:
         self.first_output_at: float | None = None
         self.ended_at: float | None = None
         self._ends: list[Finished] = []
-        self._text: list[str] = []
-        self._thinking: list[str] = []
+        self._text = StringIO()
+        self._thinking = StringIO()
         self._cleaner = StreamCleaner()
         self._arguments_of: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
         self.first_call_index = first_call_index
@@ -72,17 +92,17 @@ class ModelAnswer:
     @property
     def raw_text(self) -> str:
         """The clean text so far as it came, which a model can go on from."""
-        return "".join(self._text)
+        return self._text.getvalue()
 
     @property
     def text(self) -> str:
         """The clean text so far, without white space at its edges."""
-        return "".join(self._text).strip()
+        return self._text.getvalue().strip()
 
     @property
     def thinking(self) -> str | None:
         """The clean reasoning so far, or None where there is none."""
-        return "".join(self._thinking).strip() or None
+        return self._thinking.getvalue().strip() or None
 
     @property
     def is_empty(self) -> bool:
@@ -195,11 +215,11 @@ class ModelAnswer:
 
     def _add(self, events: list[Event], text: str, thinking: str) -> None:
         if thinking:
-            self._thinking.append(thinking)
+            self._thinking.write(thinking)
             self.has_output = True
             events.append(ThinkingContentDelta(content=thinking))
         if text:
-            self._text.append(text)
+            self._text.write(text)
             self.has_output = True
             events.append(ContentDelta(content=text))
 

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 
 import msgspec
 from msgspec import UNSET
@@ -31,6 +30,35 @@ LOADING_SECONDS = 2.0
 MAX_CALLS_AT_ONCE = 128
 LIMITS = ("num_predict", "max_tokens")
 EMPTY = "The model gave an empty answer; it is asked again."
+
+
+class AnswerSink:
+    """Passes text on from where it arrived; what may decide anything goes through the loop.
+
+    Slots, and no callback of the engine (``TurnStream.take_no_more``): with a thousand streams
+    what a token touches in memory costs more than what it does (docs/decisions/0091).
+    """
+
+    __slots__ = ("_answer", "_commit_point", "_has_begun", "_stream")
+
+    def __init__(self, answer: ModelAnswer, commit_point: CommitPoint, stream: TurnStream) -> None:
+        self._answer = answer
+        self._commit_point = commit_point
+        self._stream = stream
+        self._has_begun = False
+
+    def take(self, batch: Sequence[Delta]) -> bool:
+        """Take in a batch of text and pass its events on; False where it is to be yielded."""
+        if not self._has_begun:
+            self._has_begun = self._commit_point.is_committed and self._answer.has_output
+            if not self._has_begun:
+                return False
+        if not self._stream.has_room:
+            return False
+        events = self._answer.absorb_text(batch)
+        if events:
+            self._stream.emit(events)
+        return events is not None
 
 
 class ModelCaller:
@@ -189,7 +217,7 @@ class ModelCaller:
             answer_schema=self._job.answer_schema,
             requires_call=first_call == "forced",
             purpose=self._job.purpose,
-            sink=partial(self._take_at_once, answer),
+            sink=AnswerSink(answer, self._commit_point, self._stream).take,
             files=files,
         )
         return asked_for_call(request) if first_call == "asked_for" else request
@@ -210,17 +238,6 @@ class ModelCaller:
             self._stream.emit(events)
         self._stream.require_room()
         return True
-
-    def _take_at_once(self, answer: ModelAnswer, batch: Sequence[Delta]) -> bool:
-        """Pass text on from where it arrived; what may decide anything goes through the loop."""
-        if not (self._commit_point.is_committed and answer.has_output and self._stream.has_room):
-            return False
-        if self._is_stopped():
-            return False
-        events = answer.absorb_text(batch)
-        if events:
-            self._stream.emit(events)
-        return events is not None
 
     def _announce_compression(self) -> None:
         self._commit_point.send_or_hold([StatusChanged(state="compressing_context")])

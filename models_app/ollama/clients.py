@@ -44,8 +44,9 @@ from models_app.ollama.inventory import (
     Tag,
     model_info,
 )
+from models_app.ollama.lines import MAX_LINE_BYTES, LineSplitter
 from models_app.ollama.transport import OllamaTransport
-from models_app.ollama.wire import MAX_LINE_BYTES, LineSplitter, encode_body
+from models_app.ollama.wire import encode_body
 
 _PARALLEL_SHOWS = 4
 

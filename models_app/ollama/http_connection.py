@@ -46,6 +46,34 @@ class HttpConnection(asyncio.Protocol):
             list's own method; likewise ``on_header``.
     """
 
+    __slots__ = (
+        "_buffered",
+        "_data_callback",
+        "_failure",
+        "_head_bytes",
+        "_head_done",
+        "_headers",
+        "_is_sending",
+        "_keep_alive",
+        "_last_data",
+        "_loop",
+        "_may_write",
+        "_no_wait",
+        "_parser",
+        "_paused",
+        "_pieces",
+        "_silence_timeout",
+        "_surplus",
+        "_timer",
+        "_transport",
+        "_waiter",
+        "is_complete",
+        "on_body",
+        "on_header",
+        "received_any",
+        "status",
+    )
+
     def __init__(self) -> None:
         self.status = 0
         self.is_complete = True
@@ -151,12 +179,13 @@ class HttpConnection(asyncio.Protocol):
         Raises:
             HttpError: The rest will not arrive; what arrived before was returned first.
         """
-        if not self._pieces:
+        pieces = self._pieces
+        if not pieces:
             if self._failure is not None and not self.is_complete:
                 raise self._failure
             return b""
-        data = b"".join(self._pieces)
-        self._pieces.clear()
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
         self._buffered = 0
         if self._paused and self._transport is not None:
             self._paused = False

@@ -101,7 +101,7 @@ class OllamaLanguageModel:
                         yield batch
                         if feeder is None and request.sink is not None:
                             feeder = _SinkFeeder(reply, parser, request.sink)
-                            reply.set_data_callback(feeder)
+                            reply.set_data_callback(feeder.feed)
                     if parser.failure is not None:
                         raise parser.failure
                     if parser.finished:
@@ -230,7 +230,7 @@ class _SinkFeeder:
         self._error: Exception | None = None
         self.has_leftover = False
 
-    def __call__(self) -> bool:
+    def feed(self) -> bool:
         """Read and pass on what has arrived; return False if the generator must take over."""
         parser = self._parser
         try:

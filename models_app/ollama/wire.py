@@ -24,6 +24,7 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama import errors
+from models_app.ollama.lines import MAX_LINE_BYTES, LineSplitter
 from models_app.tool_schemas import inline_references
 from sessions_app.messages import (
     NO_EXTRA,
@@ -37,7 +38,6 @@ from sessions_app.messages import (
     unmark_cancelled,
 )
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
 _OTHERS_OPTIONS = frozenset(["max_tokens", "thinking_budget", "reasoning_effort"])
@@ -232,6 +232,7 @@ class _Chunk(msgspec.Struct, gc=False):
 
 
 _decoder = msgspec.json.Decoder(_Chunk)
+_decode_lines = _decoder.decode_lines
 # Bytes that are no UTF-8 raise UnicodeDecodeError, which is no DecodeError.
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
@@ -254,46 +255,6 @@ def _read_line(line: bytes) -> _Chunk:
         raise
 
 
-class LineSplitter:
-    """Splits network reads into whole lines; an unfinished line waits for the next read.
-
-    Attributes:
-        held_bytes: How many bytes wait for the end of their line.
-    """
-
-    __slots__ = ("_held", "held_bytes")
-
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self.held_bytes = 0
-
-    def push(self, data: bytes) -> bytes:
-        """Return the whole lines that this read completes (one block, or nothing)."""
-        cut = data.rfind(b"\n") + 1
-        if not cut:
-            if data:
-                self._held.append(data)
-                self.held_bytes += len(data)
-            return b""
-        rest = data[cut:]
-        lines = data if not rest else data[:cut]
-        if self._held:
-            lines = b"".join((*self._held, lines))
-            self._held.clear()
-            self.held_bytes = 0
-        if rest:
-            self._held.append(rest)
-            self.held_bytes = len(rest)
-        return lines
-
-    def take_rest(self) -> bytes:
-        """Return the last line, which no newline ended."""
-        rest = b"".join(self._held)
-        self._held.clear()
-        self.held_bytes = 0
-        return rest
-
-
 class ReplyParser:
     """Parses the bytes of one reply to deltas, however they are cut into reads.
 
@@ -302,12 +263,13 @@ class ReplyParser:
         failure: The error to raise once the deltas of the same call were handed on.
     """
 
-    __slots__ = ("_call_ids", "_lines", "_model", "_received", "failure", "finished")
+    __slots__ = ("_call_ids", "_is_split", "_lines", "_model", "_received", "failure", "finished")
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._lines = LineSplitter()
         self._call_ids: set[str] = set()
+        self._is_split = False  # the last line that came: the rest of it is to come
         self._received = 0
         self.finished = False
         self.failure: ModelError | None = None
@@ -319,8 +281,9 @@ class ReplyParser:
         if self._received > MAX_REPLY_BYTES:
             self._fail(errors.reply_too_long(MAX_REPLY_BYTES))
             return []
-        if self._lines.held_bytes or not data.endswith(b"\n"):
+        if self._is_split or data[-1:] != b"\n":
             lines = self._lines.push(data)
+            self._is_split = self._lines.held_bytes > 0
             if self._lines.held_bytes > MAX_LINE_BYTES:
                 deltas = self._read_one_by_one(lines) if lines else []
                 self._fail(errors.line_too_long(MAX_LINE_BYTES))
@@ -330,7 +293,7 @@ class ReplyParser:
         if len(lines) > MAX_LINE_BYTES:
             return self._read_one_by_one(lines)
         try:
-            chunks = _decoder.decode_lines(lines)
+            chunks = _decode_lines(lines)
         except UNREADABLE:
             return self._read_one_by_one(lines)
         return self._deltas(chunks)

@@ -36,6 +36,8 @@ class Lines:
 class MemoryWriter:
     """Keeps lines in a task, one append after the other; at once where no event loop runs."""
 
+    keeps_at_once = False
+
     def __init__(self, lines: Lines, reach: Callable[[str], object] | None = None) -> None:
         self._reach = reach or _pass
         self._lines = lines

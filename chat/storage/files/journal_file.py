@@ -83,6 +83,8 @@ def mark_of(sessions_dir: Path, root: Path) -> str:
 class FileJournalWriter:
     """Appends to one file. ``O_APPEND`` and one ``write`` a call keep lines whole."""
 
+    keeps_at_once = True
+
     def __init__(self, path: str, *, header: str = "") -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if header:
@@ -156,6 +158,8 @@ class TakenOverJournal:
 
     A dead process writes nothing more, so the file needs no other fence.
     """
+
+    keeps_at_once = True
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -51,6 +51,8 @@ class PumpedWriter:
         pump: What it sends by, from the first lines on.
     """
 
+    keeps_at_once = False
+
     def __init__(self, context: WriterContext, turn_id: str, keys: TurnKeys, owner: str) -> None:
         self._context = context
         self._turn_id = turn_id

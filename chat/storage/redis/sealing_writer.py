@@ -39,6 +39,8 @@ class WriterContext(NamedTuple):
 class SealingWriter:
     """Appends to a journal that was taken over, or where no event loop runs: at once. Blocks."""
 
+    keeps_at_once = True
+
     def __init__(self, context: WriterContext, keys: TurnKeys, epoch: int) -> None:
         self._append = Script(context.connection, APPEND)
         self._keys = keys

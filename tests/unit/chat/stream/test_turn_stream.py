@@ -255,6 +255,8 @@ async def test_a_listener_far_behind_reads_on_in_bounded_pieces(turn_stream):
 class SlowWriter:
     """A writer whose lines are kept when a test says so, as those of a journal elsewhere are."""
 
+    keeps_at_once = False
+
     def __init__(self):
         self.lines, self.waiting, self.failure = "", [], None
 
@@ -354,6 +356,15 @@ async def test_a_model_has_to_wait_for_a_journal_that_is_slow(slow, slow_stream)
     slow.keep(2)
     assert not slow_stream.is_congested
     assert slow_stream.has_room
+
+
+async def test_a_turn_that_is_to_end_takes_no_more_when_its_journal_catches_up(slow, slow_stream):
+    slow_stream.emit([STARTED])
+    slow_stream.emit([delta("x" * stream.MAX_PENDING_BYTES)])
+    slow_stream.take_no_more()
+    assert not slow_stream.has_room
+    slow.keep(2)
+    assert not slow_stream.has_room
 
 
 async def test_what_waits_for_the_journal_is_not_observed_yet(slow, slow_stream):
