@@ -87,16 +87,16 @@ Q_CLUSTER: dict[str, Any] = {
     "ack_failures": True,
     "catch_up": False,
     "scheduler": False,
+    "save_limit": -1,  # nobody reads what became of a task, and rows for it cost half of it
 }
 if MOCHI.journal_url:
     Q_CLUSTER |= {
         "broker_class": "mochi_project.background.redis_broker.RedisBroker",
         "redis": MOCHI.journal_url,
         "cached": 60,
-        "save_limit": -1,
         "max_attempts": 1,
     }
 else:
-    Q_CLUSTER |= {"orm": "default", "save_limit": 100, "max_attempts": 3}
+    Q_CLUSTER |= {"orm": "default", "max_attempts": 3}
 
 LOGGING = logging_config(MOCHI)

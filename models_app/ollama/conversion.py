@@ -1,11 +1,13 @@
 """Converts between the ollama library's values and errors and ours; keeps fields it drops."""
 
 import re
+import ssl
 
 # private: ollama._utils.convert_function_to_tool. Price: one import. Why: functions are described
 # as the library's own clients describe them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import httpx
@@ -73,11 +75,18 @@ def http_options(
         "follow_redirects": False,
         "trust_env": False,
         "headers": host.headers if host is not None else {},
+        "verify": _tls_context(),
         "timeout": httpx.Timeout(silence_timeout, connect=connect_timeout),
         "limits": httpx.Limits(
             max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_KEPT_CONNECTIONS
         ),
     }
+
+
+@cache
+def _tls_context() -> ssl.SSLContext:
+    """Load the certificates once: for each client of a summary they cost more than all the rest."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def library_body(

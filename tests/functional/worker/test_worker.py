@@ -36,13 +36,14 @@ def lives(process):
 
 
 def queued(function, *arguments):
-    """Make a row of the queue, as django-q2 does."""
+    """Make a row of the queue, as django-q2 does; what becomes of it is noted."""
     task = {
         "id": f"{time.monotonic_ns():032x}",
         "name": "a-task",
         "func": function,
         "args": arguments,
         "kwargs": {},
+        "save": True,
         "started": timezone.now(),
         "ack_failure": True,
     }
@@ -66,6 +67,9 @@ def test_tasks_run_and_are_not_seen_before_their_time(keep, queue):
 
     assert Success.objects.get().result == "now"
     until(lambda: OrmQ.objects.count() == 1)  # it is taken off the queue after it was noted
+    assert DatabaseTaskQueue(DATABASE).add("os.path.basename", "/tmp/unnoted", delay_seconds=0)
+    until(lambda: OrmQ.objects.count() == 1)
+    assert Success.objects.count() == 1  # of tasks of ours nobody reads what became of them
     queued("os.path.no_such_function")
     until(Failure.objects.exists)
     until(lambda: OrmQ.objects.count() == 1)  # a task that fails is not tried for ever

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import logging
+import ssl
 import subprocess
 import sys
 from contextlib import aclosing
@@ -398,3 +399,16 @@ def run_alone(script):
 
 def _done():
     return {"done": True, "done_reason": "stop", "eval_count": 41, "prompt_eval_count": 21}
+
+
+def test_certificates_are_loaded_once_for_all_clients(monkeypatch):
+    OllamaClient("http://127.0.0.1:1")
+
+    def loads_nothing(*_, **__):
+        raise AssertionError("the certificates were loaded again")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", loads_nothing)
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", loads_nothing)
+
+    AsyncOllamaClient("http://127.0.0.1:1")
+    AsyncInstructorOllamaClient("http://127.0.0.1:1")
