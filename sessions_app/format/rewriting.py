@@ -99,6 +99,10 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         """Return the number of bytes."""
         return sum(map(len, self.parts))
 
+    def continues(self, before: SessionFile) -> bool:
+        """Return whether all messages of the file so far stand at its beginning as they were."""
+        return bool(self.known) and len(self.known) == len(before.session.messages)
+
     def pieces(self) -> Iterator[bytes]:
         """Yield the file in pieces of about ``PIECE`` bytes."""
         piece: list[bytes | memoryview] = []

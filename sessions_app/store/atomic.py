@@ -66,7 +66,7 @@ def write_atomically(
     directory += slash
     temporary = f"{directory}.{name[:64]}.{new_file_tag()}.tmp"
     try:
-        descriptor = _open_new(temporary, durable=durable)
+        descriptor = open_new(temporary, durable=durable)
         try:
             _write(descriptor, (data,) if isinstance(data, bytes) else data, durable=durable)
             if exclusive:
@@ -183,7 +183,7 @@ def make_private_directory(directory: StrPath, *, durable: bool = True) -> None:
 def sync_data(descriptor: int) -> None:
     """Sync a file's data to disk, so that it survives a power cut."""
     if sys.platform == "darwin":
-        _sync(descriptor)
+        sync_file(descriptor)
     else:
         os.fdatasync(descriptor)
 
@@ -216,7 +216,8 @@ def _read_at_most(path: StrPath, size: int) -> bytes:
         os.close(descriptor)
 
 
-def _open_new(path: str, *, durable: bool) -> int:
+def open_new(path: str, *, durable: bool) -> int:
+    """Open a new private file to write to; missing directories are made."""
     try:
         return os.open(path, _WRITE_NEW, PRIVATE_FILE)
     except FileNotFoundError:
@@ -228,16 +229,23 @@ def _write(descriptor: int, pieces: Iterable[bytes], *, durable: bool) -> None:
     """Write everything and close the descriptor."""
     try:
         for piece in pieces:
-            remaining = memoryview(piece)
-            while remaining:
-                remaining = remaining[os.write(descriptor, remaining) :]
+            write_all(descriptor, piece)
         if durable:
-            _sync(descriptor)
+            sync_file(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _sync(descriptor: int) -> None:
+def write_all(descriptor: int, data: bytes) -> int:
+    """Write the data, however many writes that takes; return how many bytes they are."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
+    return len(data)
+
+
+def sync_file(descriptor: int) -> None:
+    """Sync a file's data and all that is known of it, so that it survives a power cut."""
     if sys.platform == "darwin":
         # There, fsync leaves the data in the drive's own cache. Not every file system knows this.
         with contextlib.suppress(OSError):

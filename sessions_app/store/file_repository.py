@@ -3,6 +3,7 @@
 ::
 
     {sessions_dir}/{session_id}.json
+    {sessions_dir}/.{session_id}.json.spare         the last file but one, if it is large
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
     {sessions_dir}/.locks/saves                     the ids of those that were saved lately
     {sessions_dir}/.claims/{session_id}.claim       the session has a running turn
@@ -35,6 +36,7 @@ from sessions_app.store.atomic import (
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
+from sessions_app.store.growing import drop_spare, is_stale
 from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.owners import Owners
@@ -45,7 +47,7 @@ from sessions_app.store.tombstones import Tombstones
 
 LOCK_TIMEOUT_SECONDS = 30.0
 
-_TEMPORARY = re.compile(rf"\.({SESSION_ID})\.json\.[0-9a-f]+\.tmp", re.ASCII)
+_LEFT_OVER = re.compile(rf"\.({SESSION_ID})\.json\.(?:[0-9a-f]+\.tmp|spare)", re.ASCII)
 
 
 class FileSessionRepository:
@@ -187,6 +189,7 @@ class FileSessionRepository:
                 if self._durable:
                     self._tombstones.write(session_id, deleted_at=self._now())
                 os.unlink(path)
+                drop_spare(path)
             except FileNotFoundError as error:
                 raise SessionNotFound(session_id) from error
             except OSError as error:
@@ -304,11 +307,14 @@ class FileSessionRepository:
         swept = 0
         with suppress(FileNotFoundError):
             for name in os.listdir(self._directory):
-                if match := _TEMPORARY.fullmatch(name):
-                    # A writer holds the lock: with it in hand, the file is left over.
-                    with self._locked(match[1]), suppress(FileNotFoundError):
-                        os.unlink(f"{self._directory}/{name}")
-                    swept += 1
+                path = f"{self._directory}/{name}"
+                match = _LEFT_OVER.fullmatch(name)
+                if match is None or (name.endswith(".spare") and not is_stale(path)):
+                    continue
+                # A writer holds the lock: with it in hand, the file is left over.
+                with self._locked(match[1]), suppress(FileNotFoundError):
+                    os.unlink(path)
+                swept += 1
         return swept
 
     def _refuse_running(self, session_id: str) -> Claim | None:

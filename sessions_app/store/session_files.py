@@ -1,14 +1,15 @@
 """Reads and writes the files of sessions, decoding and encoding only what is new in them."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
 from sessions_app.format.codec import decode
-from sessions_app.format.rewriting import SessionFile, rewrite
+from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 from sessions_app.store.cache import MOST_BYTES, RecentSessions
+from sessions_app.store.growing import LARGE, drop_spare, replace_grown
 from sessions_app.store.repository import Change
 
 SIZE_LIMIT = 64 * 1024 * 1024
@@ -92,20 +93,25 @@ class SessionFiles:
         size = new.size
         require_room(size, None if before is None else len(before.data), recovers=recovers)
         if size > MOST_BYTES:
-            self._put(session_id, new.pieces(), exclusive=before is None)
+            self._put(session_id, new, before)
             self.recent.forget(session_id)
             return
         data = b"".join(new.parts)
-        self._put(session_id, data, exclusive=before is None)
+        self._put(session_id, new, before)
         if (written := new.written(data)) is not None:
             self.recent.keep(session_id, written)
         elif before is None and not session.messages:  # its first turn is near
             self.recent.keep(session_id, SessionFile(decode(data, session_id), data))
 
-    def _put(self, session_id: str, data: bytes | Iterable[bytes], *, exclusive: bool) -> None:
+    def _put(self, session_id: str, new: Rewrite, before: SessionFile | None) -> None:
         path = self.path(session_id)
         try:
-            write_atomically(path, data, exclusive=exclusive, durable=self._durable)
+            if before is not None and new.continues(before) and new.size >= LARGE:
+                replace_grown(path, new.parts, durable=self._durable)
+                return
+            write_atomically(path, new.pieces(), exclusive=before is None, durable=self._durable)
+            if before is not None and len(before.data) >= LARGE:
+                drop_spare(path)  # what was taken out of a session shall be gone
         finally:  # it may be there although the directory could not be synced
             self._saved(session_id)
 

@@ -1,0 +1,183 @@
+"""Files of sessions: a turn of a long one writes what it adds, and leaves nothing lying about."""
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessions_app.format.codec import decode, encode
+from sessions_app.messages import Message, UserMessage
+from sessions_app.session import (
+    Session,
+    SessionMetadata,
+    append_messages,
+    counted,
+    with_messages,
+    with_metadata,
+)
+from sessions_app.store import growing, session_files
+from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.growing import LARGE
+from tests.unit.sessions_app.format.sessions import messages
+
+SESSION_ID = "a1b2c3d4e5"
+NOW = "2026-11-21T10:00:00.000000+00:00"
+SPARE = f".{SESSION_ID}.json.spare"
+
+MakeSession = Callable[..., Session]
+
+
+def say(text: str) -> Callable[[Session], Session]:
+    message = UserMessage(content=text, message_id=text[:20], timestamp=NOW)
+    return lambda session: append_messages(session, message, now=NOW)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many bytes each of the appends had to write."""
+    counts: list[int] = []
+    replace_grown = session_files.replace_grown
+
+    def count(*args: Any, **how: Any) -> int:
+        counts.append(replace_grown(*args, **how))
+        return counts[-1]
+
+    monkeypatch.setattr(session_files, "replace_grown", count)
+    return counts
+
+
+@pytest.fixture
+def path(sessions_dir: Path, repository: FileSessionRepository, make_session: MakeSession) -> Path:
+    """Return the file of a session that is just large enough for a spare."""
+    repository.create(make_session(*["text " * 200] * (LARGE // 1000)))
+    return sessions_dir / f"{SESSION_ID}.json"
+
+
+def gives_leases(directory: Path) -> bool:
+    descriptor = os.open(directory / "probe", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except (OSError, AttributeError):
+        return False
+    finally:
+        os.close(descriptor)
+        (directory / "probe").unlink()
+    return True
+
+
+def test_an_append_writes_what_is_new(
+    repository: FileSessionRepository, path: Path, written: list[int]
+) -> None:
+    if not gives_leases(path.parent):
+        pytest.skip("no leases here")
+    for number in range(6):
+        repository.update(SESSION_ID, say(f"message {number}"))
+    assert max(written[2:]) < 10_000 < LARGE < path.stat().st_size
+    assert path.read_bytes() == encode(decode(path.read_bytes(), SESSION_ID))
+    others = FileSessionRepository(path.parent)  # another process uses the same spare
+    others.update(SESSION_ID, say("from elsewhere"))
+    repository.update(SESSION_ID, say("and from here"))
+    assert max(written[2:]) < 10_000
+
+
+def test_a_small_session_has_no_spare(
+    repository: FileSessionRepository, sessions_dir: Path, make_session: MakeSession
+) -> None:
+    repository.create(make_session("Hello"))
+    for number in range(3):
+        repository.update(SESSION_ID, say(f"message {number}"))
+    assert [each.name for each in sessions_dir.iterdir() if each.is_file()] == [
+        f"{SESSION_ID}.json"
+    ]
+
+
+@pytest.mark.parametrize("removal", ["a message is deleted", "the session is deleted"])
+def test_what_is_taken_out_of_a_session_is_gone(
+    repository: FileSessionRepository, path: Path, removal: str
+) -> None:
+    for number in range(3):
+        repository.update(SESSION_ID, say(f"secret {number}"))
+    if removal == "the session is deleted":
+        repository.delete(SESSION_ID)
+    else:
+        repository.update(
+            SESSION_ID, lambda session: with_messages(session, session.messages[:-3], now=NOW)
+        )
+    left = [each.read_bytes() for each in path.parent.iterdir() if each.is_file()]
+    assert not any(b"secret" in data for data in left)
+    assert not (path.parent / SPARE).exists()
+
+
+def test_a_spare_that_nobody_needs_is_swept(
+    repository: FileSessionRepository, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.update(SESSION_ID, say("Hello"))
+    repository.sweep()
+    was_there = (path.parent / SPARE).exists()
+    monkeypatch.setattr(growing, "SPARE_SECONDS", -1.0)
+    assert repository.sweep() == was_there
+    assert not (path.parent / SPARE).exists()
+    repository.update(SESSION_ID, say("Hello again"))
+
+
+changes = st.one_of(
+    st.tuples(st.just("append"), st.lists(messages, max_size=2)),
+    st.tuples(st.just("cut"), st.integers(0, 3)),
+    st.tuples(st.just("model"), st.text("abc", min_size=1, max_size=4)),
+    st.tuples(st.sampled_from(["edit", "elsewhere"]), messages),
+)
+
+
+@settings(max_examples=60)
+@given(steps=st.lists(changes, max_size=8))
+def test_any_changes_by_anybody_end_in_the_file_that_encoding_makes(
+    steps: list[tuple[str, Any]],
+) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_files, "LARGE", 0)
+        patch.setattr(growing, "_COMPARED", 64)
+        patch.setattr(growing, "_BLOCK", 16)
+        ours, theirs = (FileSessionRepository(Path(folder)) for _ in range(2))
+        session = Session(metadata=_metadata("m"))
+        ours.create(session)
+        path = Path(folder) / f"{SESSION_ID}.json"
+        for change, what in steps:
+            match change:
+                case "append":
+                    ours.update(SESSION_ID, _appending(what))
+                case "elsewhere":
+                    theirs.update(SESSION_ID, _appending([what]))
+                case "cut":
+                    ours.update(SESSION_ID, _cutting(what))
+                case "model":
+                    ours.update(SESSION_ID, _moving_to(what))
+                case "edit":  # in place, as an editor might
+                    edited = _appending([what])(decode(path.read_bytes(), SESSION_ID))
+                    path.write_bytes(encode(counted(edited)))
+            found = decode(path.read_bytes(), SESSION_ID)
+            assert path.read_bytes() == encode(found)
+            assert ours.load(SESSION_ID) == theirs.load(SESSION_ID) == found
+
+
+def _metadata(model: str) -> SessionMetadata:
+    return SessionMetadata(session_id=SESSION_ID, model=model, created_at=NOW, updated_at=NOW)
+
+
+def _appending(said: list[Message]) -> Callable[[Session], Session]:
+    return lambda session: append_messages(session, *said, now=NOW)
+
+
+def _cutting(count: int) -> Callable[[Session], Session]:
+    return lambda session: with_messages(
+        session, session.messages[: max(0, len(session.messages) - count)], now=NOW
+    )
+
+
+def _moving_to(model: str) -> Callable[[Session], Session]:
+    return lambda session: with_metadata(session, now=NOW, model=model)
