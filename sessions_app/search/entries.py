@@ -13,7 +13,7 @@ TEXT_LENGTH = 1_000_000
 """So many characters of a message are searched."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text that can be found.
 
     Attributes:

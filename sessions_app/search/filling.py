@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from sessions_app.errors import StorageError
-from sessions_app.search.entries import Entry, entries_of
+from sessions_app.search.entries import entries_of
 from sessions_app.search.index import SearchIndex
+from sessions_app.search.pacing import Pace
 from sessions_app.search.source import Source
 from sessions_app.search.standing import IndexUnavailable
 from sessions_app.search.survey import Survey, Surveyor
 from sessions_app.search.writer import SessionRow
-from sessions_app.session import Session, SessionMetadata
+from sessions_app.session import SessionMetadata
 from sessions_app.store.locks import FileLocks
 from sessions_app.store.repository import Listing
 
@@ -24,9 +25,6 @@ RETRY_SECONDS = 30.0
 ROUND = 500
 """So many sessions go in from the oldest on; the newest so many are first."""
 SESSIONS_OF_TRANSACTION = 20
-WORK_SECONDS = 0.005
-RESTING_SHARE = 0.4
-"""The thread rests for this share of the time that it worked, which is at least so long."""
 
 logger = logging.getLogger(__name__)
 
@@ -94,10 +92,11 @@ class IndexFiller:
             lock = self._locks.held("search", timeout_seconds=0)
         except TimeoutError:
             return
+        pace = Pace(self._clock, self._closing.wait) if rests else _not_resting
         with lock, suppress(_Closing):
             listing = self._source.listing(anew=True)
             survey = self._surveyed(listing)
-            while self._put_in_and_out(survey, rests=rests):  # and look for what came meanwhile
+            while self._put_in_and_out(survey, pace):  # and look for what came meanwhile
                 survey = self._surveyed(self._source.listing())
 
     def close(self) -> None:
@@ -135,19 +134,19 @@ class IndexFiller:
         with self._index.reading() as reader:
             return self._surveyor.survey(listing, reader)
 
-    def _put_in_and_out(self, survey: Survey, *, rests: bool) -> bool:
+    def _put_in_and_out(self, survey: Survey, pace: Callable[[], object]) -> bool:
         """Bring the index up to date; return whether it changed, or was deleted meanwhile."""
         try:
             if survey.gone:
                 with self._index.writing() as writer:
-                    writer.take_out(survey.gone)
-            return self._put(survey.pending, rests=rests)
+                    writer.take_out(survey.gone, pace)
+            return self._put(survey.pending, pace)
         except IndexUnavailable as error:
             if not error.is_missing:
                 raise
             return True
 
-    def _put(self, pending: Sequence[SessionMetadata], *, rests: bool) -> bool:
+    def _put(self, pending: Sequence[SessionMetadata], pace: Callable[[], object]) -> bool:
         """Put sessions in, and return whether there was any that could be read."""
         is_filled = False
         for start in range(0, len(pending), ROUND):
@@ -155,27 +154,31 @@ class IndexFiller:
             with self._index.writing() as writer:
                 for first in range(0, len(oldest_first), SESSIONS_OF_TRANSACTION):
                     some = oldest_first[first : first + SESSIONS_OF_TRANSACTION]
-                    is_filled |= writer.put(self._rows(some, rests=rests)) > 0
+                    is_filled |= writer.put(self._rows(some), self._step(pace)) > 0
         return is_filled
 
-    def _rows(self, sessions: Sequence[SessionMetadata], *, rests: bool) -> Iterator[SessionRow]:
-        begun = self._clock()
+    def _rows(self, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
         for metadata in sessions:
             stamp = self._source.stamp(metadata)  # before it is read, or a change could be missed
             session = None if stamp is None else self._source.read(metadata.session_id)
             if stamp is not None and session is not None:
                 yield SessionRow(
-                    metadata.session_id, stamp, metadata.updated_at, self._entries(session)
+                    metadata.session_id, stamp, metadata.updated_at, tuple(entries_of(session))
                 )
-            if rests and (worked := self._clock() - begun) > WORK_SECONDS:
-                self._closing.wait(worked * RESTING_SHARE)
-                begun = self._clock()
 
-    def _entries(self, session: Session) -> Iterator[Entry]:
-        for entry in entries_of(session):
+    def _step(self, pace: Callable[[], object]) -> Callable[[], None]:
+        """Return what is called after each entry."""
+
+        def step() -> None:
             if self._closing.is_set():
                 raise _Closing
-            yield entry
+            pace()
+
+        return step
+
+
+def _not_resting() -> None:
+    """Go on at once."""
 
 
 class _Closing(Exception):

@@ -1,7 +1,7 @@
 """Changes an index, in transactions."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -11,6 +11,8 @@ from sessions_app.search.rows import row_at
 from sessions_app.search.standing import standing_of
 from sessions_app.search.words import words_of
 
+Step = Callable[[], object]
+
 
 class SessionRow(msgspec.Struct, frozen=True):
     """A session that shall be found, with all that can be found of it."""
@@ -18,7 +20,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     session_id: str
     stamp: str
     updated_at: str
-    entries: Iterable[Entry]
+    entries: Sequence[Entry]
 
 
 class IndexWriter:
@@ -28,21 +30,30 @@ class IndexWriter:
         self._connection = connection
         self.standing = standing_of(connection)
 
-    def put(self, sessions: Iterable[SessionRow]) -> int:
-        """Put sessions in, in place of what is there of them; return how many."""
-        with self._transaction():
-            return sum(1 for session in sessions if self._put(session))
+    def put(self, sessions: Iterable[SessionRow], step: Step) -> int:
+        """Put sessions in, in place of what is there of them; return how many.
 
-    def take_out(self, session_ids: Iterable[str]) -> None:
+        Args:
+            sessions: The sessions.
+            step: Called after each session and entry; what it raises undoes all.
+        """
+        count = 0
+        with self._transaction():
+            for session in sessions:
+                self._put(session, step)
+                count += 1
+        return count
+
+    def take_out(self, session_ids: Iterable[str], step: Step) -> None:
         """Take sessions out."""
         with self._transaction():
             for session_id in session_ids:
-                self._take_out(session_id)
+                self._take_out(session_id, step)
             self._connection.execute("UPDATE meta SET removals = removals + 1")
 
-    def _put(self, session: SessionRow) -> bool:
-        self._take_out(session.session_id)
-        entries = list(session.entries)
+    def _put(self, session: SessionRow, step: Step) -> None:
+        self._take_out(session.session_id, step)
+        entries = session.entries
         first = self._free_rows(session.updated_at, entries[-1].place + 1 if entries else 1)
         last = first + (entries[-1].place if entries else 0)
         execute = self._connection.execute
@@ -62,13 +73,14 @@ class IndexWriter:
                 ),
             )
             execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row, _indexed(entry.text)))
-        return True
+            step()
 
-    def _take_out(self, session_id: str) -> None:
+    def _take_out(self, session_id: str, step: Step) -> None:
         execute = self._connection.execute
         known = execute(
             "SELECT first_row, last_row FROM sessions WHERE id = ?", (session_id,)
         ).fetchone()
+        step()
         if known is None:
             return
         for row, text in execute(
@@ -79,6 +91,7 @@ class IndexWriter:
                 "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)",
                 (row, _indexed(text)),
             )
+            step()
         execute("DELETE FROM entries WHERE row BETWEEN ? AND ?", known)
         execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 

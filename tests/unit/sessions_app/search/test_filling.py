@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.search.entries import entries_of
 from sessions_app.search.filling import IndexFiller
 from sessions_app.search.query import read_query
 from sessions_app.search.standing import IndexUnavailable
 from sessions_app.search.survey import Surveyor
 from sessions_app.search.wanted import Wanted
+from sessions_app.search.writer import SessionRow
 from tests.unit.sessions_app.search.conftest import FIRST_DAY, Archive, MakeArchive
 
 
@@ -140,6 +142,17 @@ def test_the_work_ends_in_the_middle_of_a_session(archive: Archive) -> None:
     filler.close()
     filler.fill()
     assert indexed(archive) == []
+
+
+def test_every_entry_is_a_step_between_which_the_work_may_rest(archive: Archive) -> None:
+    session = archive.keep("aaaaaaaaaa", *["apfel"] * 10)
+    row = SessionRow("aaaaaaaaaa", "", FIRST_DAY, tuple(entries_of(session)))
+    steps: list[int] = []
+    with archive.index.writing() as writer:
+        writer.put([row], lambda: steps.append(1))
+        assert len(steps) == 1 + 10
+        writer.take_out(["aaaaaaaaaa"], lambda: steps.append(1))
+        assert len(steps) == 2 * (1 + 10)
 
 
 _BUILD = """
