@@ -6,9 +6,11 @@ for each message of the user, its result, and what the agent said as the answer.
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 import msgspec
 
+from chat.turn.usage import cost_of, usage_of_turn
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -90,6 +92,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
         answered: Tokens of all the answers.
         cached: Tokens of the requests that the provider had cached, where it says so.
         reasoning: Tokens of the answers that were reasoning, where it says so.
+        cost: The cost of all the answers in US dollars; None where that is not known.
     """
 
     plan: str
@@ -99,6 +102,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     answered: int | None
     cached: int | None
     reasoning: int | None
+    cost: Decimal | None
 
     @property
     def is_complete(self) -> bool:
@@ -145,6 +149,7 @@ def said_since_instruction(messages: Sequence[Message]) -> Said:
         answered=_sum([answer.eval_count for answer in answers]),
         cached=_sum([usage.cached_tokens for usage in usages]),
         reasoning=_sum([usage.reasoning_tokens for usage in usages]),
+        cost=cost_of(usage) if (usage := usage_of_turn(usages)) else None,
     )
 
 

@@ -102,7 +102,7 @@ class AgentLanguageModel:
             raise AgentStopped(agent.name, failure)
         done_reason = (said.last.done_reason if said.last else None) or "stop"
         tokens = (said.requested, said.answered, said.cached, said.reasoning)
-        yield [Finished(done_reason, *tokens)]
+        yield [Finished(done_reason, *tokens, cost=said.cost)]
 
     def recall(self, model: str) -> ModelInfo | None:
         """Return the cached result of ``describe``, or None. Thread-safe."""

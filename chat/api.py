@@ -33,6 +33,7 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
+from chat.turn.usage import usage_of_session
 from mochi_project.http.clients import client_of
 from mochi_project.http.large_json import answer_by_reading
 from mochi_project.wiring.services import get_services
@@ -214,6 +215,7 @@ async def get_session_status(request: HttpRequest, session_id: str) -> StatusOut
         max_context=model.context_length if model else None,
         dynamic_allowed=_may_grow(model),
         active_tools=await offered_tools(session, services.preparer),
+        usage=await asyncio.to_thread(usage_of_session, session),
     )
 
 

@@ -11,6 +11,7 @@ from models_app.errors import ModelError, ModelNotFound, NetworkError
 from models_app.language_model import LanguageModel, ModelInfo
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.prices import NO_PRICES, Prices
 from models_app.profile_language_model import Gate, ProfileLanguageModel, always_open
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
@@ -69,6 +70,7 @@ class ModelCatalogue:
         profile_gate: As ``ProfileLanguageModel`` takes it.
         open_vendor: Opens the models of a vendor that only a profile names.
         observer: Sees every call of every model that the catalogue hands out.
+        prices: Says what they cost.
         agents: Makes the model of all agents, agents' names being the models'; it gets the
             catalogue, for agents' own models. None if there are no agents.
     """
@@ -82,9 +84,11 @@ class ModelCatalogue:
         profile_gate: Gate = always_open,
         open_vendor: Callable[[Vendor], VendorLanguageModel] = VendorLanguageModel,
         observer: ModelCallObserver | None = None,
+        prices: Prices = NO_PRICES,
         agents: "Callable[[ModelCatalogue], AgentModels] | None" = None,
     ) -> None:
         self._observer = observer or ModelCallLog()
+        self._prices = prices
         self._ollama = ollama
         self._observed_ollama = self._observed(ollama, _OLLAMA, ollama.public_host)
         self._vendors = {each.vendor.name: each for each in vendors}
@@ -289,7 +293,9 @@ class ModelCatalogue:
         return self._observed_vendors[vendor]
 
     def _observed(self, model: LanguageModel, provider: str, url: str) -> ObservedModel:
-        return ObservedModel(model, provider=provider, observer=self._observer, url=url)
+        return ObservedModel(
+            model, provider=provider, observer=self._observer, url=url, prices=self._prices
+        )
 
     def _configured(self) -> Sequence[VendorLanguageModel]:
         return [each for each in self._vendors.values() if each.is_configured]

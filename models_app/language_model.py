@@ -1,6 +1,7 @@
 """Declares the port to a language model, ``LanguageModel``, its requests and its deltas."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -207,6 +208,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
         reasoning_count: Tokens of the answer that were reasoning, where it says so.
         cache_write_count: Tokens of the request that the provider put into its cache, where it says
             so.
+        cost: The cost in US dollars; None where that is not known. Providers leave it out.
     """
 
     done_reason: str | None = None
@@ -215,6 +217,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     cached_count: int | None = None
     reasoning_count: int | None = None
     cache_write_count: int | None = None
+    cost: Decimal | None = None
 
 
 Delta = (

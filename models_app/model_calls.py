@@ -25,6 +25,7 @@ from models_app.language_model import (
     Retrying,
     WindowGrown,
 )
+from models_app.prices import NO_PRICES, Prices
 from sessions_app.errors import MochiError
 
 logger = logging.getLogger(__name__)
@@ -256,6 +257,7 @@ class ObservedModel:
         provider: The provider: ``ollama``, or a vendor's name.
         observer: Sees its calls.
         url: The provider's address, for the observer.
+        prices: Says what its calls cost.
     """
 
     def __init__(
@@ -265,14 +267,16 @@ class ObservedModel:
         provider: str,
         observer: ModelCallObserver,
         url: str | None = None,
+        prices: Prices = NO_PRICES,
     ) -> None:
         self.provider = provider
+        self._prices = prices
         self._url = url
         self._model = model
         self._observer = observer
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
-        """Send a request and yield its deltas unchanged.
+        """Send a request and yield its deltas unchanged, but for the cost in the last one.
 
         Raises:
             ModelError: A subclass, before the first batch or between batches.
@@ -292,10 +296,18 @@ class ObservedModel:
                     async for batch in batches:
                         if not has_begun:
                             has_begun = call.begins(batch)
+                        if batch and type(batch[-1]) is Finished:
+                            batch = self._priced(batch, request.model)  # noqa: PLW2901
                         yield batch
             finally:
                 if batch and isinstance(batch[-1], Finished):
                     call.finished = batch[-1]
+
+    def _priced(self, batch: Sequence[Delta], model: str) -> Sequence[Delta]:
+        *before, last = batch
+        assert isinstance(last, Finished)  # noqa: S101 - by who calls
+        cost = self._prices.cost_of(self.provider, model, last)
+        return batch if cost is None else [*before, msgspec.structs.replace(last, cost=cost)]
 
     def recall(self, model: str) -> ModelInfo | None:
         """Return the cached result of ``describe``, or None. Thread-safe."""

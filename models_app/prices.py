@@ -1,9 +1,12 @@
 """Declares the port to the prices of models."""
 
+import re
 from decimal import Decimal
 from typing import Protocol
 
 from models_app.language_model import Finished
+
+_MONEY = re.compile(r"[0-9]{1,15}(\.[0-9]{1,40})?", re.ASCII)
 
 
 class Prices(Protocol):
@@ -27,7 +30,15 @@ class NoPrices:
         """Return None."""
 
 
+NO_PRICES = NoPrices()
+
+
 def money(amount: Decimal) -> str:
     """Return an amount as it is written: a decimal number without an exponent."""
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def read_money(text: str) -> Decimal | None:
+    """Return an amount as ``money`` writes it; None where this is none."""
+    return Decimal(text) if _MONEY.fullmatch(text) else None

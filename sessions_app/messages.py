@@ -67,6 +67,7 @@ class Usage(
         reasoning_tokens: Tokens of the answers that were reasoning, where it says so.
         first_token_ms: From the request to the first output, in milliseconds.
         total_ms: From the request to the end of the answer, in milliseconds.
+        cost_usd: The cost in US dollars by the prices of that time: a decimal number.
     """
 
     input_tokens: int | None = None
@@ -75,6 +76,7 @@ class Usage(
     reasoning_tokens: int | None = None
     first_token_ms: int | None = None
     total_ms: int | None = None
+    cost_usd: str | None = None
 
 
 class Attachment(

@@ -9,14 +9,14 @@ from ninja import Query, Router
 from mochi_project.http.large_json import answer_by_reading
 from mochi_project.wiring.services import get_services
 from sessions_app.http.error_schemas import ENVELOPE
-from usage_app.schemas import UsageOut, UsageParams, report_to_json
+from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
 
 router = Router(tags=["usage"])
 
 
 @router.get(
     "/usage",
-    response={200: UsageOut, (422, 503): ENVELOPE},
+    response={200: UsageReportOut, (422, 503): ENVELOPE},
     summary="Report tokens and costs",
     description=(
         "Sums up all model calls of some days: those of turns, agents, summaries and compaction. "
@@ -25,6 +25,7 @@ router = Router(tags=["usage"])
         "never counted as free."
     ),
     operation_id="get_usage",
+    by_alias=True,
 )
 async def get_usage(
     request: HttpRequest, wanted: Annotated[UsageParams, Query()]

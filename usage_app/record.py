@@ -5,13 +5,14 @@ of this one leave out the fields that they do not know.
 """
 
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
 from models_app.language_model import ModelRequest
 from models_app.model_calls import OK, ModelCall
+from models_app.prices import read_money
 from usage_app.price import Price
 
 VERSION: Literal[1] = 1
@@ -84,13 +85,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     @property
     def cost(self) -> Decimal | None:
         """The cost in US dollars, if it is known."""
-        if self.cost_usd is None:
-            return None
-        try:
-            cost = Decimal(self.cost_usd)
-        except InvalidOperation:
-            return None
-        return cost if cost.is_finite() else None
+        return None if self.cost_usd is None else read_money(self.cost_usd)
 
     @property
     def is_unpriced(self) -> bool:

@@ -45,7 +45,7 @@ class UsageRecorder:
     async def model_calling(self, start: ModelCallStart, /) -> None:
         """Have the prices of the model loaded meanwhile."""
         if not self._is_running():
-            await asyncio.to_thread(self._start)
+            await asyncio.to_thread(self._begin)
         if self._prices.are_due(start.provider, start.model):
             self._queue.put(start)
 
@@ -71,6 +71,10 @@ class UsageRecorder:
     def _is_running(self) -> bool:
         # A fork has the thread, but not running.
         return self._thread is not None and self._thread.is_alive()
+
+    def _begin(self) -> None:
+        self._prices.refresh()  # so that not even the first answer misses them
+        self._start()
 
     def _start(self) -> None:
         with self._starting:

@@ -121,7 +121,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class UsageOut(BaseModel):
+class UsageReportOut(BaseModel):
     """A report of usage."""
 
     model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE}, populate_by_name=True)

@@ -281,6 +281,19 @@ class ActiveTurnOut(Schema):
     )
 
 
+class SessionUsageOut(Schema):
+    """The cost of a session's answers, replaced ones included; agents and summaries are not."""
+
+    input_tokens: int = Field(description="Tokens of the requests, cached ones too")
+    output_tokens: int = Field(description="Tokens of the answers, reasoning too")
+    cached_tokens: int
+    reasoning_tokens: int
+    cost_usd: str | None = Field(
+        description="The known costs in US dollars: a decimal number; null where none is known"
+    )
+    cost_known: bool = Field(description="Whether no answer's cost is unknown")
+
+
 class StatusOut(Schema):
     """Everything about a session but its messages, and what happens on it now."""
 
@@ -306,6 +319,14 @@ class StatusOut(Schema):
                 "summary": None,
                 "summary_model": None,
                 "active_turn": None,
+                "usage": {
+                    "input_tokens": 4200,
+                    "output_tokens": 610,
+                    "cached_tokens": 2048,
+                    "reasoning_tokens": 128,
+                    "cost_usd": "0.009046",
+                    "cost_known": True,
+                },
             }
         }
     )
@@ -325,3 +346,4 @@ class StatusOut(Schema):
     summary: dict[str, Any] | None
     summary_model: str | None
     active_turn: ActiveTurnOut | None
+    usage: SessionUsageOut

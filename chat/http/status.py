@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chat.http.schemas import ActiveTurnOut, StatusOut, WindowStatusOut
+from chat.http.schemas import ActiveTurnOut, SessionUsageOut, StatusOut, WindowStatusOut
 from chat.remote.remote_turns import ActiveTurn
 from chat.start.preparation import TurnPreparer
+from chat.turn.usage import SessionUsage
 from sessions_app.session import AgentSettings, Session, ToolSettings
 
 OFFER_SECONDS = 2.0
@@ -34,6 +35,7 @@ def status_of(
     max_context: int | None,
     dynamic_allowed: bool,
     active_tools: Sequence[str] = (),
+    usage: SessionUsage,
 ) -> StatusOut:
     """Gather the status of a session.
 
@@ -43,6 +45,7 @@ def status_of(
         max_context: The model's longest context in tokens; None when it is not known just now.
         dynamic_allowed: Whether this server lets windows grow at all.
         active_tools: The tools that are offered.
+        usage: What its answers cost.
     """
     metadata, window = session.metadata, session.window
     tools = metadata.tool_settings or ToolSettings()
@@ -69,4 +72,5 @@ def status_of(
         active_turn=ActiveTurnOut.model_validate(msgspec.structs.asdict(active))
         if active
         else None,
+        usage=SessionUsageOut.model_validate(msgspec.structs.asdict(usage)),
     )

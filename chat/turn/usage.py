@@ -1,12 +1,36 @@
 """Counts what the model calls of a turn cost. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+
+import msgspec
 
 from chat.stream.events import TurnUsage
 from models_app.language_model import Finished
-from sessions_app.messages import AssistantMessage, Usage
+from models_app.prices import money, read_money
+from sessions_app.messages import AssistantMessage, Message, Usage
 from sessions_app.session import Session
 from sessions_app.variants import newest_first
+
+
+class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a session's answers, as far as it is known.
+
+    Attributes:
+        input_tokens: Tokens of the requests.
+        output_tokens: Tokens of the answers.
+        cached_tokens: Tokens of the requests that providers had cached.
+        reasoning_tokens: Tokens of the answers that were reasoning.
+        cost_usd: The known costs in US dollars: a decimal number; None where none is known.
+        cost_known: Whether no answer's cost is unknown.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+    cost_usd: str | None
+    cost_known: bool
 
 
 def usage_of_call(
@@ -29,6 +53,7 @@ def usage_of_call(
         reasoning_tokens=_sum(end.reasoning_count for end in counts),
         first_token_ms=_milliseconds(seconds_to_first_token),
         total_ms=_milliseconds(seconds),
+        cost_usd=_money([end.cost for end in counts]),
     )
 
 
@@ -44,6 +69,7 @@ def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
         reasoning_tokens=_sum(usage.reasoning_tokens for usage in known),
         first_token_ms=known[0].first_token_ms,
         total_ms=_sum(usage.total_ms for usage in known),
+        cost_usd=_money([cost_of(usage) for usage in known if _has_ended(usage)]),
     )
 
 
@@ -55,6 +81,46 @@ def saved_usage(session: Session, turn_id: str) -> TurnUsage | None:
         if isinstance(message, AssistantMessage) and message.turn_id == turn_id
     ]
     return usage_of_turn(message.usage for message in reversed(answers))
+
+
+def usage_of_session(session: Session) -> SessionUsage:
+    """Return what the answers of a session cost, replaced ones included."""
+    answers = [message.usage for message in _answers(session.messages)]
+    known = [usage for usage in answers if usage is not None]
+    costs = [cost for usage in known if (cost := cost_of(usage)) is not None]
+    unpriced = any(_has_ended(usage) and cost_of(usage) is None for usage in known)
+    return SessionUsage(
+        input_tokens=sum(usage.input_tokens or 0 for usage in known),
+        output_tokens=sum(usage.output_tokens or 0 for usage in known),
+        cached_tokens=sum(usage.cached_tokens or 0 for usage in known),
+        reasoning_tokens=sum(usage.reasoning_tokens or 0 for usage in known),
+        cost_usd=money(sum(costs, Decimal(0))) if costs or not answers else None,
+        cost_known=not unpriced and len(known) == len(answers),
+    )
+
+
+def cost_of(usage: Usage) -> Decimal | None:
+    """Return the cost in US dollars; None where it is not known, or the file says nonsense."""
+    return None if usage.cost_usd is None else read_money(usage.cost_usd)
+
+
+def _answers(messages: Iterable[Message]) -> Iterator[AssistantMessage]:
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield message
+            for variant in message.variants:
+                yield from _answers(variant)
+
+
+def _has_ended(usage: Usage) -> bool:
+    """Return whether a request of the answer came to its end: only those have tokens and costs."""
+    return usage.input_tokens is not None or usage.output_tokens is not None or bool(usage.cost_usd)
+
+
+def _money(costs: Sequence[Decimal | None]) -> str | None:
+    """Return a sum of money; None where a part of it is not known, or there is none."""
+    known = [cost for cost in costs if cost is not None]
+    return money(sum(known, Decimal(0))) if known and len(known) == len(costs) else None
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

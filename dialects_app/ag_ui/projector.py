@@ -274,7 +274,7 @@ def usage_of(used: Usage | UnsetType, model: str) -> Sequence[Mapping[str, Any]]
     """Return what a turn used; None where that is not known."""
     if used is UNSET:
         return None
-    counts = {
+    counts: dict[str, int | str | None] = {
         "inputTokens": used.input_tokens,
         "outputTokens": used.output_tokens,
         "reasoningTokens": used.reasoning_tokens,
@@ -282,6 +282,7 @@ def usage_of(used: Usage | UnsetType, model: str) -> Sequence[Mapping[str, Any]]
     }
     if used.input_tokens is not None and used.output_tokens is not None:
         counts["totalTokens"] = used.input_tokens + used.output_tokens
+    counts["costUsd"] = used.cost_usd
     known = {name: count for name, count in counts.items() if count is not None}
     return [{"model": model, **known}] if known else None
 

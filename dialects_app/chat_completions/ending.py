@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.stream.events import Cancelled, ClientToolCall, Event, Failed, MessageComplete
+from chat.turn.usage import cost_of
 from models_app.call_arguments import INVALID_JSON
 from sessions_app.messages import Usage
 
@@ -38,13 +39,17 @@ class ReasoningTokensOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageOut(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of all model calls of a turn together; 0 where a provider does not say."""
+    """The tokens of all model calls of a turn together; 0 where a provider does not say.
+
+    ``cost`` is in US dollars, as OpenRouter has it; left out where it is not known.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
     prompt_tokens_details: CachedTokensOut = CachedTokensOut()
     completion_tokens_details: ReasoningTokensOut = ReasoningTokensOut()
+    cost: float | UnsetType = UNSET
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,4 +112,5 @@ def _usage_of(used: Usage | UnsetType) -> UsageOut:
         total_tokens=request + answer,
         prompt_tokens_details=CachedTokensOut(cached_tokens=used.cached_tokens or 0),
         completion_tokens_details=ReasoningTokensOut(reasoning_tokens=used.reasoning_tokens or 0),
+        cost=UNSET if (cost := cost_of(used)) is None else float(cost),
     )

@@ -27,6 +27,7 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.numbered_event import NumberedEvent
+from chat.turn.usage import cost_of
 from dialects_app.responses.ending import (
     CANCELLED,
     COMPLETED,
@@ -202,6 +203,7 @@ class ResponseProjector:
                 usage.output_tokens,
                 cached_tokens=usage.cached_tokens,
                 reasoning_tokens=usage.reasoning_tokens,
+                cost=cost_of(usage),
             )
 
     # Calls

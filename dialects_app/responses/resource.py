@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from dialects_app.openai.ids import created_at, response_id
@@ -85,16 +86,23 @@ def usage_of(
     *,
     cached_tokens: int | None = None,
     reasoning_tokens: int | None = None,
+    cost: Decimal | None = None,
 ) -> dict[str, Any]:
-    """Return the usage of a response: whole numbers, 0 for those that are not known."""
+    """Return the usage of a response: whole numbers, 0 for those that are not known.
+
+    ``cost`` is in US dollars, as OpenRouter has it; left out where it is not known.
+    """
     asked, answered = input_tokens or 0, output_tokens or 0
-    return {
+    usage: dict[str, Any] = {
         "input_tokens": asked,
         "input_tokens_details": {"cached_tokens": cached_tokens or 0, "cache_write_tokens": 0},
         "output_tokens": answered,
         "output_tokens_details": {"reasoning_tokens": reasoning_tokens or 0},
         "total_tokens": asked + answered,
     }
+    if cost is not None:
+        usage["cost"] = float(cost)
+    return usage
 
 
 def seconds_of(timestamp: str | None) -> int | None:

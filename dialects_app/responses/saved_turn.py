@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from chat.turn.usage import cost_of, usage_of_turn
 from dialects_app.openai.ids import item_id
 from dialects_app.responses.ending import (
     CANCELLED,
@@ -203,14 +204,15 @@ def _ending(turn: SavedTurn, end: ResponseEnd, questions: Mapping[str, str]) -> 
 
 
 def _usage(turn: SavedTurn) -> dict[str, Any] | None:
-    used = [m.usage for m in turn.made if isinstance(m, AssistantMessage) and m.usage]
-    if not used:
+    used = usage_of_turn(m.usage for m in turn.made if isinstance(m, AssistantMessage))
+    if used is None:
         return None
     return usage_of(
-        sum(each.input_tokens or 0 for each in used),
-        sum(each.output_tokens or 0 for each in used),
-        cached_tokens=sum(each.cached_tokens or 0 for each in used),
-        reasoning_tokens=sum(each.reasoning_tokens or 0 for each in used),
+        used.input_tokens,
+        used.output_tokens,
+        cached_tokens=used.cached_tokens,
+        reasoning_tokens=used.reasoning_tokens,
+        cost=cost_of(used),
     )
 
 

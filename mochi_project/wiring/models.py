@@ -8,9 +8,10 @@ from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.documents import build_profiles
+from mochi_project.wiring.observers import Observers
 from models_app.catalogue import AgentModels, ModelCatalogue
-from models_app.model_calls import ModelCallObserver
 from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.prices import NO_PRICES
 from models_app.profiles import ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
@@ -18,7 +19,7 @@ from models_app.vendors.registry import KNOWN_VENDORS, make_vendor
 
 def build_models(
     settings: MochiSettings,
-    observer: ModelCallObserver | None = None,
+    observers: Observers | None = None,
     agents: Callable[[ModelCatalogue], AgentModels] | None = None,
     cluster: Cluster | None = None,
 ) -> ModelCatalogue:
@@ -26,7 +27,7 @@ def build_models(
 
     Args:
         settings: The configuration.
-        observer: Sees every call of a model; None logs them.
+        observers: See every call of a model, and know what it costs; None logs them.
         agents: As ``ModelCatalogue`` takes it.
         cluster: What is shared with other machines.
     """
@@ -43,6 +44,7 @@ def build_models(
         profiles=ProfileService(build_profiles(settings, cluster), list(vendors.values())),
         profile_gate=TrustGate(settings.trust, PROFILES),
         open_vendor=open_vendor,
-        observer=observer,
+        observer=observers.model_calls if observers else None,
+        prices=observers.usage.prices if observers else NO_PRICES,
         agents=agents,
     )

@@ -191,7 +191,7 @@ def build_services(settings: MochiSettings) -> Services:
     attachments = build_attachment_service(settings, cluster)
     tools = build_tools(settings, cluster, attachments)
     folders = build_agent_folders(settings, tools, cluster)
-    models = build_models(settings, observers.model_calls, folders.models, cluster)
+    models = build_models(settings, observers, folders.models, cluster)
     storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))
     questions = build_questions(settings, cluster, changes)
     summaries = build_summaries(settings, models, storage, questions, observers, cluster=cluster)

@@ -147,6 +147,7 @@ class UsageOut(BaseModel):
     reasoning_tokens: int | None = Field(None, description="Of the answers, what was reasoning")
     first_token_ms: int | None = Field(None, description="Until the first output, milliseconds")
     total_ms: int | None = Field(None, description="Until the end, milliseconds")
+    cost_usd: str | None = Field(None, description="US dollars by the prices then, as a decimal")
 
 
 class AttachmentOut(BaseModel):

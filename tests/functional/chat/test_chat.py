@@ -283,6 +283,9 @@ def test_the_status_has_every_field_of_the_specification(chat, script):
 
     status = chat.http.get(f"/sessions/{session_id}/status").json()
 
+    usage = status.pop("usage")
+    assert usage["input_tokens"] > 0 < usage["output_tokens"]
+    assert (usage["cost_usd"], usage["cost_known"]) == ("0", True)
     assert status == {
         "session_id": session_id,
         "model": "qwen3:14b",

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -172,13 +173,15 @@ async def test_what_the_agent_said_becomes_the_answer_with_its_plan_as_reasoning
             prompt_eval_count=7,
             eval_count=3,
             done_reason="stop",
-            usage=Usage(input_tokens=7, output_tokens=3, cached_tokens=4, reasoning_tokens=1),
+            usage=Usage(
+                input_tokens=7, output_tokens=3, cached_tokens=4, reasoning_tokens=1, cost_usd="0.5"
+            ),
         ),
     )
     assert await answer(model, request(user("Note milk."), result(report))) == [
         ThinkingDelta("1. Note it."),
         TextDelta("Noted."),
-        Finished("stop", 12, 5, 4, 1),
+        Finished("stop", 12, 5, 4, 1, cost=Decimal("0.5")),
     ]
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from contextlib import aclosing
+from decimal import Decimal
 
+import msgspec
 import pytest
 from pydantic import BaseModel
 
@@ -90,6 +92,23 @@ async def test_a_call_is_seen_once_with_its_tokens_and_times(calls):
     assert (call.start.provider, call.start.model, call.start.purpose) == ("mine", "m", "agent")
     assert (call.outcome, call.tokens) == ("ok", DONE)
     assert 0 <= call.seconds_to_first_token <= call.seconds
+
+
+class OneDollar:
+    """Knows the prices of one provider."""
+
+    def cost_of(self, provider, model, tokens):
+        return Decimal(1) if (provider, model, tokens) == ("mine", "m", DONE) else None
+
+
+@pytest.mark.parametrize(("model", "cost"), [("m", Decimal(1)), ("other", None)])
+async def test_the_end_of_a_call_has_its_cost_where_it_is_known(calls, model, cost):
+    speaker = Speaker([TextDelta("Hi")], [TextDelta("!"), DONE])
+    observed = ObservedModel(speaker, provider="mine", observer=calls, prices=OneDollar())
+    done = msgspec.structs.replace(DONE, cost=cost)
+
+    assert await ask(observed, model) == [[TextDelta("Hi")], [TextDelta("!"), done]]
+    assert calls.only.tokens == done
 
 
 async def test_a_call_says_for_whom_it_is_made_and_so_do_those_of_its_agents(calls):

@@ -12,7 +12,7 @@ from usage_app import api as routes
 from usage_app.ledger import Ledger
 from usage_app.record import UsageRecord
 from usage_app.reports import UsageReports
-from usage_app.schemas import UsageOut
+from usage_app.schemas import UsageReportOut
 
 URL = "/api/v1/usage"
 
@@ -71,7 +71,7 @@ async def test_a_report_has_exactly_the_documented_fields(client):
         "groups": [{"day": "2026-11-22", "model": "openai:gpt-5.1", **SUMS}],
         "total": SUMS,
     }
-    UsageOut.model_validate(answer.json())
+    UsageReportOut.model_validate(answer.json())
 
 
 async def test_a_report_by_session_names_it(client):

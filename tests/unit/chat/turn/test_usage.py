@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from decimal import Decimal
 
 import msgspec
 import pytest
@@ -13,12 +14,14 @@ from chat.start.turn_request import TurnRequest
 from chat.storage.journal import whole_journal
 from chat.stream.events import MessageComplete, TurnUsage
 from chat.turn.state_machine import State
-from chat.turn.usage import usage_of_call, usage_of_turn
+from chat.turn.usage import SessionUsage, usage_of_call, usage_of_session, usage_of_turn
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from sessions_app.session import append_messages, make_session
 from tests.unit.chat.turns import HELLO, Calculator, call, listen, run
 
+NOW = "2026-11-22T10:00:00.000000+00:00"
 WAIT = ...  # the model stays silent from here on
 ROUND = Finished("stop", 100, 10, 60, 4)
 LAST = Finished("stop", 120, 5)
@@ -213,12 +216,91 @@ def test_a_cost_of_a_newer_server_is_read_as_far_as_it_is_known():
     assert msgspec.json.decode(newer, type=TurnUsage) == TurnUsage(input_tokens=1)
 
 
+async def test_a_turn_costs_what_its_calls_cost_together(calculating):
+    calculating.model.scripts[0][-1] = [priced(ROUND, "0.1")]
+    calculating.model.scripts[1][-1] = [priced(LAST, "0.02")]
+    session_id = await calculating.new_session(tools=["add"])
+    events, outcome = await run(calculating, session_id)
+    assert events[-2][1]["turn_usage"]["cost_usd"] == "0.12"
+    assert outcome.usage.cost_usd == "0.12"
+    answers = [each for each in await calculating.messages(session_id) if hasattr(each, "usage")]
+    assert [answer.usage.cost_usd for answer in answers] == ["0.1", "0.02"]
+
+
+async def test_a_turn_with_a_call_of_unknown_cost_has_no_cost(calculating):
+    calculating.model.scripts[1][-1] = [priced(LAST, "0.02")]
+    session_id = await calculating.new_session(tools=["add"])
+    events, _ = await run(calculating, session_id)
+    assert "cost_usd" not in events[-2][1]["turn_usage"]
+
+
+async def test_a_cancelled_turn_costs_what_its_ended_calls_cost(calculating):
+    calculating.model.scripts[0][-1] = [priced(ROUND, "0.1")]
+    calculating.model.scripts[1:] = [[[TextDelta("Half")], WAIT]]
+    session_id = await calculating.new_session(tools=["add"])
+    turn = await calculating.turns.start(session_id, HELLO)
+    await calculating.model.asked.wait()
+    await calculating.turns.cancel(session_id)
+    name, last = (await listen(turn))[-2]
+    assert (name, last["turn_usage"]["cost_usd"]) == ("cancelled", "0.1")
+
+
+def session_of(*messages):
+    session = make_session("a1b2c3d4e5", "m", now=NOW)
+    return append_messages(session, *messages, now=NOW)
+
+
+def answered(usage, *, variants=()):
+    return AssistantMessage(
+        content="Hi", message_id="a", timestamp=NOW, usage=usage, variants=variants
+    )
+
+
+COSTLY = Usage(input_tokens=10, output_tokens=2, cached_tokens=4, cost_usd="0.1")
+
+
+def test_a_session_costs_what_its_answers_cost_replaced_ones_too():
+    usage = usage_of_session(session_of(answered(COSTLY, variants=((answered(COSTLY),),))))
+    assert usage == SessionUsage(
+        input_tokens=20,
+        output_tokens=4,
+        cached_tokens=8,
+        reasoning_tokens=0,
+        cost_usd="0.2",
+        cost_known=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (None, (None, False)),
+        (Usage(input_tokens=1, output_tokens=1), (None, False)),
+        (Usage(input_tokens=1, cost_usd="9e999999999"), (None, False)),
+        (Usage(total_ms=7), (None, True)),
+        (COSTLY, ("0.1", True)),
+    ],
+)
+def test_a_session_says_whether_its_cost_is_known(usage, expected):
+    found = usage_of_session(session_of(answered(usage)))
+    assert (found.cost_usd, found.cost_known) == expected
+
+
+def test_a_session_without_answers_cost_nothing():
+    found = usage_of_session(session_of())
+    assert (found.cost_usd, found.cost_known) == ("0", True)
+
+
 def test_what_nobody_counted_is_unknown_and_not_zero():
     assert usage_of_turn([]) is None
     assert usage_of_turn([None, None]) is None
     assert usage_of_call([], seconds_to_first_token=None, seconds=None) == Usage()
     some = usage_of_call([Finished("stop"), LAST], seconds_to_first_token=0.1, seconds=1.5)
     assert some == Usage(input_tokens=120, output_tokens=5, first_token_ms=100, total_ms=1500)
+
+
+def priced(end: Finished, cost: str) -> Finished:
+    return msgspec.structs.replace(end, cost=Decimal(cost))
 
 
 def _of_round() -> Usage:

@@ -41,7 +41,9 @@ TURN_ID = "0199f3a2b4c51f2e3d4c"
 MODEL = "small:1b"
 THREAD, RUN = "thread-1", "run-1"
 EXPIRES = "2026-01-02T03:04:05.000000+00:00"
-USAGE = TurnUsage(input_tokens=12, output_tokens=30, cached_tokens=4, reasoning_tokens=7)
+USAGE = TurnUsage(
+    input_tokens=12, output_tokens=30, cached_tokens=4, reasoning_tokens=7, cost_usd="0.0058"
+)
 
 _events = TypeAdapter(AgUiEvent)
 

@@ -123,6 +123,7 @@ def test_a_plain_answer():
                 "reasoningTokens": 7,
                 "cachedInputTokens": 4,
                 "totalTokens": 42,
+                "costUsd": "0.0058",
             }
         ],
         "metadata": {"messageId": "m0", "doneReason": "stop"},

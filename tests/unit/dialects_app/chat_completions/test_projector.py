@@ -82,10 +82,16 @@ def test_usage_comes_last_where_it_is_asked_for_and_is_null_before():
     assert all("usage" not in chunk for chunk in show(said("Hi"), complete()))
 
 
+def test_the_cost_is_a_number_as_openrouter_has_it():
+    costly = Usage(input_tokens=5, output_tokens=1, cost_usd="0.0058")
+    assert show(complete(turn_usage=costly), includes_usage=True)[-1]["usage"]["cost"] == 0.0058
+
+
 def test_what_is_not_known_of_the_usage_counts_as_nothing():
     for usage in (UNSET, Usage(), Usage(input_tokens=5)):
         told = show(complete(turn_usage=usage), includes_usage=True)[-1]["usage"]
         assert told["completion_tokens"] == 0
+        assert "cost" not in told
         assert told["total_tokens"] == told["prompt_tokens"]
         assert told["prompt_tokens_details"] == {"cached_tokens": 0}
 

@@ -243,7 +243,9 @@ def test_what_is_not_whole_says_so(ending, last, status):
 
 
 def test_usage_is_the_turns_and_only_known_at_its_end():
-    usage = TurnUsage(input_tokens=30, output_tokens=7, cached_tokens=20, reasoning_tokens=3)
+    usage = TurnUsage(
+        input_tokens=30, output_tokens=7, cached_tokens=20, reasoning_tokens=3, cost_usd="0.25"
+    )
     whole, last = complete("Hi")
     counted = msgspec.structs.replace(whole, turn_usage=usage)
     events = projected([started(), *said("Hi"), counted, last])
@@ -254,6 +256,7 @@ def test_usage_is_the_turns_and_only_known_at_its_end():
         "output_tokens": 7,
         "output_tokens_details": {"reasoning_tokens": 3},
         "total_tokens": 37,
+        "cost": 0.25,
     }
     asking = projected(
         [started(), asked("c1", "a"), msgspec.structs.replace(done(), turn_usage=usage)]

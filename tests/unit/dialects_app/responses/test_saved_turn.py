@@ -111,7 +111,7 @@ def test_its_client_gets_back_what_it_asked_for(told):
 
 
 def test_the_rounds_of_a_turn_are_one_response_and_their_usage_is_summed(told):
-    usage = Usage(input_tokens=10, output_tokens=1)
+    usage = Usage(input_tokens=10, output_tokens=1, cost_usd="0.125")
     session = session_of(
         told.user(),
         told.answer("Calling.", tool_calls=(call(), call(call_id="c2")), usage=usage),
@@ -135,6 +135,7 @@ def test_the_rounds_of_a_turn_are_one_response_and_their_usage_is_summed(told):
     names = [item["id"] for item in resource["output"]]
     assert len(set(names)) == len(names), "a model may count its calls anew"
     assert (resource["usage"]["input_tokens"], resource["usage"]["output_tokens"]) == (30, 3)
+    assert resource["usage"]["cost"] == 0.375
 
 
 @pytest.mark.parametrize(
