@@ -1,6 +1,5 @@
 """Fixtures of every test: no blocking call on an event loop, no network, a home of its own."""
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,12 @@ from hypothesis import settings
 
 pytest_plugins = ["tests.object_server", "tests.redis_server"]
 
-# Started in the background, a shell has us ignore CTRL-C; servers that we start would inherit that.
+# Started in the background, a shell has us ignore CTRL-C, and nohup the end of the terminal;
+# servers that we start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # An example that takes long says something about the machine, which may be busy. What is found by
 # chance is for `just soak`: one commit has one outcome.
@@ -22,11 +24,6 @@ settings.register_profile("soak", deadline=None, max_examples=1000)
 settings.load_profile("default")
 
 LONGEST_FIRST = ("architecture", "functional", "benchmarks", "contract", "unit")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Run one process more than there are processors: many tests wait for other processes."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
