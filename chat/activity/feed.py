@@ -24,6 +24,8 @@ PASSAGE = 500
 """The changes that are read at once."""
 MOST_REPLAYED = 2_000
 """The changes that somebody who comes back is told; after more of them the list is cheaper."""
+GATHER_SECONDS = 0.02
+"""Changes that come within so long are read together: a way to a thread costs more than they do."""
 KEEP_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 
@@ -152,6 +154,7 @@ class ActivityFeed:
             try:
                 async with asyncio.timeout(pause):
                     await news.wait()
+                await asyncio.sleep(GATHER_SECONDS)
             except TimeoutError:
                 pass
             news.clear()

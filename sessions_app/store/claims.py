@@ -11,7 +11,8 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from sessions_app.ids_and_clock import new_file_tag
 from sessions_app.store.atomic import (
@@ -26,6 +27,9 @@ from sessions_app.store.owners import Owners
 from sessions_app.store.repository import Claim
 
 logger = logging.getLogger(__name__)
+
+Lives = Callable[[str], bool]
+"""Says whether the owner with an id lives."""
 
 SUFFIX = ".claim"
 VERSION = 1
@@ -46,22 +50,27 @@ class TurnClaims:
         self._owners = owners
         self._begun = begun
 
-    def read(self, session_id: str) -> Claim | None:
+    def read(self, session_id: str, *, lives: Lives | None = None) -> Claim | None:
         """Return the claim on the session, dead or alive, or None.
 
         The owner of a claim that makes no sense counts as dead.
+
+        Args:
+            session_id: The session.
+            lives: Says whether an owner lives, for those who ask of many claims.
         """
+        lives = lives or self._owners.lives
         text = self._text(session_id)
         if text is None:
             return None
         record = _known(text)
         if record is not None:
             turn_id, owner, started_at = record
-            alive = self._owners.lives(owner)
+            alive = lives(owner)
         else:
             words = _NAME.findall(text)
             turn_id = next(filter(_TURN_ID.fullmatch, words), "")
-            owner = next(filter(self._owners.lives, words), "")
+            owner = next(filter(lives, words), "")
             started_at, alive = "", bool(owner)
         return Claim(
             session_id=session_id,
@@ -151,6 +160,7 @@ class TurnClaims:
             return ""
 
 
+@lru_cache(maxsize=2048)  # while a turn runs, each listing asks
 def _known(text: str) -> tuple[str, str, str] | None:
     """Return turn, owner and time, empty where they make no sense; None for a newer record."""
     fields = text.split("|", 4)

@@ -16,6 +16,7 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -34,7 +35,7 @@ from sessions_app.store.atomic import (
     sync_directory,
 )
 from sessions_app.store.begun_calls import BegunCalls
-from sessions_app.store.claims import TurnClaims
+from sessions_app.store.claims import Lives, TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.growing import drop_spare, is_stale
 from sessions_app.store.listing import CachedListing, read_head
@@ -284,7 +285,9 @@ class FileSessionRepository:
     def claims(self) -> Sequence[Claim]:
         """Return every claim, dead or alive."""
         ids = [name for name in self._claims.session_ids() if is_session_id(name)]
-        return [claim for name in ids if (claim := self._claim_on(name)) is not None]
+        lives = cache(self.owners.lives)  # owners are few
+        found = [self._claim_on(name, lives=lives) for name in ids]
+        return [claim for claim in found if claim is not None]
 
     def sweep(self) -> int:
         """Remove files that dead processes left behind, and return how many.
@@ -324,9 +327,9 @@ class FileSessionRepository:
             raise self._busy(session_id, claim.turn_id)
         return claim
 
-    def _claim_on(self, session_id: str) -> Claim | None:
+    def _claim_on(self, session_id: str, *, lives: Lives | None = None) -> Claim | None:
         """Return the claim, which counts as dead once its process is or its turn is over."""
-        claim = self._claims.read(session_id)
+        claim = self._claims.read(session_id, lives=lives)
         if claim is None or not (claim.alive and claim.is_known):
             return claim
         if self._is_over(session_id, claim.turn_id):

@@ -61,12 +61,13 @@ class FileChangeLog:
         self._most_bytes = most_bytes
         self._locks = FileLocks(f"{directory}/.locks")
         self._lock = threading.Lock()
-        self._followers: dict[object, Callable[[], object]] = {}
+        self._followers: set[_Follower] = set()
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
         """Add a change, after it was made; next to nothing where nobody listens."""
+        written: _Extent | None = None
         try:
-            self._append(f"{kind} {session_id} {turn_id}\n".encode())
+            written = self._append(f"{kind} {session_id} {turn_id}\n".encode())
         except FileNotFoundError:  # the usual case: nobody listens
             return
         except OSError:
@@ -74,10 +75,10 @@ class FileChangeLog:
             with suppress(OSError):
                 Path(self._path).unlink()
         with self._lock:
-            followers = tuple(self._followers.values())
-        for changed in followers:
+            followers = tuple(self._followers)
+        for follower in followers:
             with suppress(RuntimeError):  # its event loop was closed just now
-                changed()
+                follower.tell(written)
 
     def open(self) -> str:
         """Say that somebody listens, for ten minutes; return the id of the newest change.
@@ -99,15 +100,17 @@ class FileChangeLog:
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed``, in any thread, when there may be more; return how to stop that."""
-        key = object()
+        follower = _Follower(changed)
         with self._lock:
-            self._followers[key] = changed
-        unwatch = self._watcher.watch(Path(self._path), changed)
+            self._followers.add(follower)
+        unwatch = self._watcher.watch(
+            Path(self._path), lambda: follower.tell(_extent_at(self._path))
+        )
 
         def stop() -> None:
             unwatch()
             with self._lock:
-                self._followers.pop(key, None)
+                self._followers.discard(follower)
 
         return stop
 
@@ -146,7 +149,7 @@ class FileChangeLog:
     def _is_listened_to(self) -> bool:
         return Path(self._listened).stat().st_mtime > time.time() - LISTENED_SECONDS
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> "_Extent":
         """Append a line to the log; once more if another one was begun meanwhile.
 
         Without a lock, so that no process that is stopped here keeps others from a turn. A line
@@ -161,7 +164,7 @@ class FileChangeLog:
             finally:
                 os.close(descriptor)
             if os.path.samestat(os.stat(self._path), written_to):  # noqa: PTH116 - with each change
-                return
+                return _extent(written_to)
 
     def _keep_bounded(self) -> None:
         """Begin a log where there is none, or where it is full, or of a machine's earlier run.
@@ -185,6 +188,38 @@ class FileChangeLog:
             pass
         name = f"{_boot()}{secrets.token_hex(4)}"
         write_atomically(self._path, f"{name} {before}\n".encode(), durable=False)
+
+
+_Extent = tuple[int, int]
+"""A log and its size: what was added changes it."""
+
+
+class _Follower:
+    """Somebody who is told that there is more, once for each writing.
+
+    This process's changes are told at once, and are seen by the watcher soon after, more than once.
+    """
+
+    def __init__(self, changed: Callable[[], object]) -> None:
+        self._changed = changed
+        self._told: _Extent | None = None
+
+    def tell(self, extent: _Extent | None) -> None:
+        """Tell, unless it is known; None: the log may be another one."""
+        if extent is None or extent != self._told:
+            self._told = extent
+            self._changed()
+
+
+def _extent(status: os.stat_result) -> _Extent:
+    return status.st_ino, status.st_size
+
+
+def _extent_at(path: str) -> _Extent | None:
+    try:
+        return _extent(os.stat(path))  # noqa: PTH116 - with each change
+    except OSError:
+        return None
 
 
 class _NoLogError(Exception):

@@ -239,12 +239,15 @@ class FileTurnJournal:
     def _is_locked(self, session_id: str, turn_id: str) -> bool | None:
         """Return whether a writer holds the journal's lock; None where there is no journal."""
         try:
-            with opened(self._path(session_id, turn_id)) as file:
-                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+            descriptor, _ = open_journal(self._path(session_id, turn_id))
         except FileNotFoundError:
             return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
+        finally:
+            os.close(descriptor)
         return False
 
     def _all(self) -> Iterator[tuple[str, str]]:

@@ -248,6 +248,28 @@ def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> No
     assert (claim.owner, claim.turn_id, claim.alive) == ("", "", False)
 
 
+def test_all_claims_ask_once_for_each_owner(sessions_dir: Path, make_session: MakeSession) -> None:
+    asked: list[str] = []
+
+    class Asked(FileOwners):
+        def lives(self, owner: str) -> bool:
+            asked.append(owner)
+            return super().lives(owner)
+
+    repository = FileSessionRepository(
+        sessions_dir, owners=Asked(sessions_dir / ".claims" / "workers")
+    )
+    dead = "0" * 16
+    for number in range(10):
+        session = make_session("Hello", session_id=f"{number:010x}")
+        repository.create(session)
+        owner = dead if number % 2 else repository.owners.mine()
+        claim_session(repository, session.session_id, "t1", owner=owner)
+    asked.clear()
+    assert sorted(claim.alive for claim in repository.claims()) == [False] * 5 + [True] * 5
+    assert sorted(asked) == sorted({dead, repository.owners.mine()})
+
+
 def delete_and_die(repository: FileSessionRepository, session_id: str) -> None:
     """Delete a session in a process that dies before it removes the claim of a dead turn."""
     with patch.object(TurnClaims, "remove"):

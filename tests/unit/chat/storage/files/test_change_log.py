@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,37 @@ def test_a_log_that_nobody_listens_to_is_forgotten_after_a_while(
     assert log.read(start, 10) is None
     log.note("created", SESSION)
     assert not (directory / "log").exists()
+
+
+class Looks(PathWatcher):
+    """Looks at files when a test says so, as the thread does again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callbacks: list[Callable[[], object]] = []
+
+    def watch(self, path: Path, changed: Callable[[], object]) -> Callable[[], None]:
+        self.callbacks.append(changed)
+        return lambda: None
+
+    def look(self) -> None:
+        for changed in self.callbacks:
+            changed()
+
+
+def test_who_follows_is_told_once_of_each_change(directory: Path) -> None:
+    looks = Looks()
+    log, other = FileChangeLog(directory, looks), FileChangeLog(directory, PathWatcher(0.001))
+    log.open()
+    told: list[int] = []
+    log.follow(lambda: told.append(1))
+    looks.look()
+    assert len(told) == 1  # what came before it followed
+    log.note("created", SESSION)
+    looks.look()
+    looks.look()
+    assert len(told) == 2
+    other.note("changed", SESSION)
+    looks.look()
+    looks.look()
+    assert len(told) == 3
