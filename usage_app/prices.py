@@ -50,6 +50,11 @@ class PriceList:
         self._calculate: _Calculate | None = None
         self.problem: str | None = None
 
+    @property
+    def own(self) -> int:
+        """The number of models and patterns that have prices in the file."""
+        return len(self._table)
+
     def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
         """Return what a call costs in US dollars; None where that is not known, or not yet."""
         price = self.price_of(provider, model, tokens)

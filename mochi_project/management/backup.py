@@ -22,6 +22,7 @@ from mochi_project.wiring.storage import (
     build_storage,
     responses_dir,
 )
+from mochi_project.wiring.usage import prices_path, usage_dir
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_file_tag
@@ -93,6 +94,8 @@ def parts_of(settings: MochiSettings) -> list[Part]:
         Part("tools", settings.resolved_tools_dir),
         Part("system prompts", settings.resolved_system_prompts_dir),
         Part("profiles", data / "profiles"),
+        Part("prices", prices_path(settings)),
+        Part("usage", usage_dir(settings)),
         Part("MCP servers", settings.resolved_mcp_config_path),
         Part("planning prompt", settings.resolved_planning_prompt_path),
         Part("execution prompt", settings.resolved_execution_prompt_path),

@@ -1,6 +1,7 @@
 """Builds the ledger of usage, and the prices of models."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from mochi_project.configuration.config import MochiSettings
 from usage_app.ledger import Ledger
@@ -27,14 +28,24 @@ class Usage:
     reports: UsageReports
 
 
+def usage_dir(settings: MochiSettings) -> Path:
+    """Return where the ledger is."""
+    return settings.resolved_state_dir / "usage"
+
+
+def prices_path(settings: MochiSettings) -> Path:
+    """Return where the user's prices are."""
+    return settings.resolved_data_dir / NAME
+
+
 def build_ledger(settings: MochiSettings) -> Ledger:
     """Build the ledger; opens nothing."""
-    return Ledger(settings.resolved_state_dir / "usage")
+    return Ledger(usage_dir(settings))
 
 
 def build_prices(settings: MochiSettings) -> PriceList:
     """Build the prices; loads nothing."""
-    return PriceList(settings.resolved_data_dir / NAME)
+    return PriceList(prices_path(settings))
 
 
 def build_usage(settings: MochiSettings) -> Usage:

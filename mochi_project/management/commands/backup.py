@@ -22,8 +22,8 @@ class Command(ReportCommand):
 
     help = (
         "Copy all that must be kept to a new directory: sessions, attachments, agents and their "
-        "chats, tools, prompts, profiles, mcp.json and the workspace. The server may run "
-        "meanwhile. Secrets (.env, .mochi) are not copied."
+        "chats, tools, prompts, profiles, mcp.json, prices, usage and the workspace. The server "
+        "may run meanwhile. Secrets (.env, and the rest of .mochi) are not copied."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

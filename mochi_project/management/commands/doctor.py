@@ -22,6 +22,7 @@ from mochi_project.management.reports import ReportCommand
 from mochi_project.management.retention_findings import retention_finding
 from mochi_project.management.search_findings import search_finding
 from mochi_project.management.shared_findings import server_findings, shared_findings
+from mochi_project.management.usage_findings import usage_findings
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.screen_text import printable
 from mochi_project.trust.contents import AGENTS, MCP, TOOLS
@@ -52,6 +53,7 @@ class Command(ReportCommand):
         findings = [
             *_configuration(services.settings),
             *_data(services),
+            *usage_findings(services.usage),
             *shared_findings(services),
             *asyncio.run(_asked(services)),
         ]

@@ -14,12 +14,14 @@ from mochi_project.configuration.config import MochiSettings
 from sessions_app.service import SessionManager
 
 KEPT = {
+    ".mochi/usage/2026-11.jsonl": "{}",
     "agents/coder/SKILL.md": "A coder.",
     "agents/agent_chats/0123456789.json": "{}",
     f"attachments/9f/{'9f' * 32}": "a text file",
     "docs/agents/agent_prompt_planning.md": "Plan.",
     "docs/agents/agent_prompt_execution.md": "Act.",
     "mcp.json": "{}",
+    "prices.json": "{}",
     "profiles/work.json": "{}",
     "responses/0123456789/0199f3a2b4c51f2e3d4c.request": "{}",
     "system_prompts/brief.md": "Be brief.",
