@@ -19,7 +19,7 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.model_calls import ModelCallLog, ModelCallObserver
+from models_app.model_calls import CallHeaders, ModelCallLog, ModelCallObserver
 from sessions_app.messages import Message, SystemMessage, UserMessage
 
 ATTEMPTS = 3
@@ -73,6 +73,7 @@ class StructuredModels:
         ollama_host: Ollama's URL.
         silence_timeout: Seconds that an answer of Ollama's may take.
         observer: Sees the calls of Ollama's models; the others are observed already.
+        call_headers: Returns further headers of such a call; None for none.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class StructuredModels:
         ollama_host: str,
         silence_timeout: float,
         observer: ModelCallObserver | None = None,
+        call_headers: CallHeaders | None = None,
     ) -> None:
+        self._call_headers = call_headers
         self._resolve = resolve
         self._is_of_ollama = is_of_ollama
         self._observer = observer or ModelCallLog()
@@ -110,6 +113,7 @@ class StructuredModels:
             self._ollama_host,
             silence_timeout=self._silence_timeout,
             observer=self._observer,
+            call_headers=self._call_headers,
         )
         messages = [
             {"role": "system", "content": question.instructions},

@@ -362,6 +362,12 @@ def request_head(method: str, target: str, *, host: str, headers: Mapping[str, s
     return "\r\n".join([*lines, ""]).encode("latin-1")
 
 
+def with_headers(head: bytes, headers: Mapping[str, str]) -> bytes:
+    """Append headers, without control characters, to a head that ``request_head`` made."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return head + lines.encode("latin-1")
+
+
 def with_body(head: bytes, body: bytes) -> bytes:
     """Append a body, with its length, to a head that ``request_head`` made."""
     return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)

@@ -15,6 +15,7 @@ import msgspec
 from models_app.errors import ContextOverflow, ModelError, ModelNotFound
 from models_app.inserted_files import InsertedFiles, LargeBody
 from models_app.language_model import Delta, ModelInfo, ModelRequest, Retrying, WindowGrown
+from models_app.model_calls import CallHeaders
 from models_app.ollama import wire
 from models_app.ollama.host import (
     CONNECT_SECONDS,
@@ -51,6 +52,7 @@ class OllamaLanguageModel:
         host: The server's URL; may hold credentials.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
         connect_timeout: Seconds that making a connection may take.
+        call_headers: Returns further headers of a model call; None for none.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class OllamaLanguageModel:
         *,
         silence_timeout: float = SILENCE_SECONDS,
         connect_timeout: float = CONNECT_SECONDS,
+        call_headers: CallHeaders | None = None,
     ) -> None:
+        self._call_headers = call_headers
         self._given_host = host
         self._host = parse_host(host)
         self._silence_timeout = silence_timeout
@@ -186,6 +190,7 @@ class OllamaLanguageModel:
                 self._host,
                 silence_timeout=self._silence_timeout,
                 connect_timeout=self._connect_timeout,
+                call_headers=self._call_headers,
             )
             self._clients = _Clients(loop, transport)
         return self._clients

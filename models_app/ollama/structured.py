@@ -11,7 +11,12 @@ from pydantic import BaseModel, ValidationError
 
 from models_app.errors import ContextOverflow, ModelError, OllamaError
 from models_app.language_model import Finished, Purpose, Think
-from models_app.model_calls import CallInProgress, ModelCallLog, ModelCallObserver
+from models_app.model_calls import (
+    CallHeaders,
+    CallInProgress,
+    ModelCallLog,
+    ModelCallObserver,
+)
 from models_app.ollama.conversion import (
     ChatMessageLike,
     http_options,
@@ -31,6 +36,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         silence_timeout: Seconds that an answer may take.
         connect_timeout: Seconds that making a connection may take.
         observer: Sees the calls of ``structured_response``; None logs them.
+        call_headers: Returns further headers of a model call; None for none.
     """
 
     def __init__(
@@ -40,7 +46,9 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
         silence_timeout: float = SILENCE_SECONDS,
         connect_timeout: float = CONNECT_SECONDS,
         observer: ModelCallObserver | None = None,
+        call_headers: CallHeaders | None = None,
     ) -> None:
+        self._call_headers = call_headers
         self._observer = observer or ModelCallLog()
         address = parse_host(host) if host else None
         super().__init__(
@@ -77,6 +85,7 @@ class AsyncInstructorOllamaClient(OllamaInstructorAsync):
             "POST",
             "/api/chat",
             content=encode_body({**body, "stream": stream}),
+            headers=self._call_headers() if self._call_headers is not None else None,
             stream=stream,
         )
         if isinstance(response, ollama.ChatResponse):

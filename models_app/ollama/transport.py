@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from models_app.errors import ModelError
 from models_app.inserted_files import LargeBody
+from models_app.model_calls import CallHeaders
 from models_app.ollama import errors
 from models_app.ollama.host import CONNECT_SECONDS, OllamaHost
 from models_app.ollama.http_connection import (
@@ -21,6 +22,7 @@ from models_app.ollama.http_connection import (
     request_bytes,
     request_head,
     with_body,
+    with_headers,
     with_length,
 )
 from models_app.ollama.http_pool import HttpPool
@@ -41,6 +43,7 @@ class OllamaTransport:
         silence_timeout: Seconds without a byte after which an answer counts as lost.
         connect_timeout: Seconds that making a connection may take.
         authorization: An ``Authorization`` header, where the host has no credentials of its own.
+        call_headers: Returns further headers of a chat request; None for none.
     """
 
     def __init__(
@@ -50,8 +53,10 @@ class OllamaTransport:
         silence_timeout: float,
         connect_timeout: float = CONNECT_SECONDS,
         authorization: str | None = None,
+        call_headers: CallHeaders | None = None,
     ) -> None:
         parts = urlsplit(host.url)
+        self._call_headers = call_headers
         self._host = host
         self._silence_timeout = silence_timeout
         headers = {
@@ -117,11 +122,13 @@ class OllamaTransport:
         self._pool.close()
 
     async def _send(self, body: bytes | LargeBody) -> HttpConnection:
-        silence = self._silence_timeout
+        silence, head = self._silence_timeout, self._chat_head
+        if self._call_headers is not None:
+            head = with_headers(head, self._call_headers())
         if isinstance(body, LargeBody):
-            head = with_length(self._chat_head, body.length)
-            return await self._pool.send(head, silence_timeout=silence, rest=body)
-        return await self._pool.send(with_body(self._chat_head, body), silence_timeout=silence)
+            begun = with_length(head, body.length)
+            return await self._pool.send(begun, silence_timeout=silence, rest=body)
+        return await self._pool.send(with_body(head, body), silence_timeout=silence)
 
     async def _refusal(self, connection: HttpConnection, model: str) -> ModelError:
         status = connection.status

@@ -13,6 +13,7 @@ import httpx2
 
 from models_app.errors import ServiceUnavailable
 from models_app.inserted_files import InsertedFiles, LargeBody
+from models_app.model_calls import CallHeaders
 from models_app.vendors.vendor import Vendor
 
 CONNECT_SECONDS = 10.0
@@ -58,11 +59,21 @@ class Redirected(Exception):
 
 
 def open_client(
-    vendor: Vendor, *, silence_timeout: float, connect_timeout: float = CONNECT_SECONDS
+    vendor: Vendor,
+    *,
+    silence_timeout: float,
+    connect_timeout: float = CONNECT_SECONDS,
+    call_headers: CallHeaders | None = None,
 ) -> httpx2.AsyncClient:
     """Return a client for one vendor: no redirects, timeouts on every phase.
 
     Proxies are taken from the environment unless the vendor is on this machine.
+
+    Args:
+        vendor: The vendor.
+        silence_timeout: Seconds without a byte after which an answer counts as lost.
+        connect_timeout: Seconds that connecting may take.
+        call_headers: Returns further headers of a model call; None for none.
     """
 
     async def limit_waiting(request: httpx2.Request) -> None:
@@ -79,22 +90,9 @@ def open_client(
             },
         }
 
-    async def insert_files(request: httpx2.Request) -> None:
-        files = inserted_files.get()
-        if files is not None:
-            body = files.body(await request.aread())
-            request.stream = _LargeStream(body)
-            request.headers["Content-Length"] = str(body.length)
-
-    async def watch(response: httpx2.Response) -> None:
-        response.aiter_bytes = partial(_bounded, response.aiter_bytes)  # type: ignore[method-assign]
-        response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
-        opened = opened_responses.get()
-        if opened is not None:
-            opened.append(response)
-        if response.is_redirect:
-            raise Redirected(response.status_code, response.headers.get("location", "")[:200])
-
+    request_hooks = [limit_waiting, _insert_files]
+    if call_headers is not None:
+        request_hooks.append(partial(_add_headers, call_headers))
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(silence_timeout, connect=connect_timeout),
         limits=httpx2.Limits(
@@ -104,9 +102,31 @@ def open_client(
         # Without TLS there are no certificates to read.
         verify=not vendor.base_url.startswith("http://"),
         trust_env=not vendor.is_local,
-        event_hooks={"request": [limit_waiting, insert_files], "response": [watch]},
+        event_hooks={"request": request_hooks, "response": [_watch]},
         headers={"User-Agent": "mochi-server"},
     )
+
+
+async def _insert_files(request: httpx2.Request) -> None:
+    files = inserted_files.get()
+    if files is not None:
+        body = files.body(await request.aread())
+        request.stream = _LargeStream(body)
+        request.headers["Content-Length"] = str(body.length)
+
+
+async def _watch(response: httpx2.Response) -> None:
+    response.aiter_bytes = partial(_bounded, response.aiter_bytes)  # type: ignore[method-assign]
+    response.aiter_lines = partial(_lines, response)  # type: ignore[method-assign]
+    opened = opened_responses.get()
+    if opened is not None:
+        opened.append(response)
+    if response.is_redirect:
+        raise Redirected(response.status_code, response.headers.get("location", "")[:200])
+
+
+async def _add_headers(call_headers: CallHeaders, request: httpx2.Request) -> None:
+    request.headers.update(call_headers())
 
 
 async def _bounded(

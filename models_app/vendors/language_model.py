@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from models_app.errors import ModelError
 from models_app.inserted_files import InsertedFiles
 from models_app.language_model import ANY_OBJECT, Delta, ModelInfo, ModelRequest, Retrying
+from models_app.model_calls import CallHeaders
 from models_app.retries import BACKOFFS, Retries
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
@@ -48,6 +49,7 @@ class VendorLanguageModel:
         silence_timeout: Seconds without a byte after which an answer counts as lost.
         connect_timeout: Seconds that connecting may take.
         key_of: Looks up the value of a key's variable; in the environment by default.
+        call_headers: Returns further headers of a model call; None for none.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class VendorLanguageModel:
         silence_timeout: float = SILENCE_SECONDS,
         connect_timeout: float = CONNECT_SECONDS,
         key_of: KeyLookup = os.environ.get,
+        call_headers: CallHeaders | None = None,
     ) -> None:
         self.vendor = vendor
+        self._call_headers = call_headers
         self._silence_timeout = silence_timeout
         self._connect_timeout = connect_timeout
         self._key_of = key_of
@@ -214,5 +218,6 @@ class VendorLanguageModel:
             self.vendor,
             silence_timeout=self._silence_timeout,
             connect_timeout=self._connect_timeout,
+            call_headers=self._call_headers,
         )
         return client

@@ -27,7 +27,14 @@ from mochi_project.version import VERSION
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.http import http_transport
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
-from tools_app.mcp.remote import OnProgress, RemoteError, RemoteListing, RemoteResult, RemoteTool
+from tools_app.mcp.remote import (
+    CallHeaders,
+    OnProgress,
+    RemoteError,
+    RemoteListing,
+    RemoteResult,
+    RemoteTool,
+)
 from tools_app.mcp.results import has_bytes, result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
@@ -51,6 +58,7 @@ async def connect(
     stderr: ErrorOutput,
     on_end: Callable[[str], None],
     on_change: Callable[[], None],
+    call_headers: CallHeaders | None = None,
 ) -> AsyncIterator["SdkConnection"]:
     """Start or reach the server, and negotiate the protocol version.
 
@@ -62,6 +70,7 @@ async def connect(
         on_end: Called with the reason when a program has ended by itself. (Over HTTP only calls
             end; other failures are raised in the task that entered this.)
         on_change: Called when the server's tools may have changed.
+        call_headers: Returns further headers of a request over HTTP; None for none.
 
     Raises:
         RemoteError: Its program can't be found.
@@ -73,7 +82,7 @@ async def connect(
             on_change()
 
     client = Client(
-        await _transport(spec, stderr, on_end),
+        await _transport(spec, stderr, on_end, call_headers),
         message_handler=on_message,
         client_info=types.Implementation(name="mochi-server", version=VERSION),
         cache=None,
@@ -158,10 +167,13 @@ class SdkConnection:
 
 
 async def _transport(
-    spec: StdioSpec | HttpSpec, stderr: ErrorOutput, on_end: Callable[[str], None]
+    spec: StdioSpec | HttpSpec,
+    stderr: ErrorOutput,
+    on_end: Callable[[str], None],
+    call_headers: CallHeaders | None,
 ) -> Transport:
     if isinstance(spec, HttpSpec):
-        return await http_transport(spec)
+        return await http_transport(spec, call_headers)
     env = {**get_default_environment(), **spec.env}
     return stdio_transport(
         [await asyncio.to_thread(_find, spec, env.get("PATH")), *spec.args],

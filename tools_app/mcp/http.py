@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -19,6 +20,7 @@ from sessions_app.surrogates import mend_escapes
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
 from tools_app.mcp.rate_limit import RateLimiter
+from tools_app.mcp.remote import CallHeaders
 
 if TYPE_CHECKING:
     # private: mcp.client._transport, the module of the type that transports yield. Price: nothing
@@ -36,10 +38,15 @@ _BEGUN = re.compile(rb"(?:\\(?:u[0-9a-fA-F]{4}|[^u]))*\\(?:u[0-9a-fA-F]{0,4}|[^u
 Incoming = SessionMessage | Exception
 
 
-async def http_transport(spec: HttpSpec) -> Transport:
-    """Return a transport that follows no redirects and reads no endless bodies."""
+async def http_transport(spec: HttpSpec, call_headers: CallHeaders | None = None) -> Transport:
+    """Return a transport that follows no redirects and reads no endless bodies.
+
+    Args:
+        spec: The server.
+        call_headers: Returns further headers of a request, in the context of its caller.
+    """
     # In a thread: it reads the trusted certificates.
-    client = await asyncio.to_thread(_client, spec)
+    client = await asyncio.to_thread(_client, spec, call_headers)
     return _connected(client, spec.url)
 
 
@@ -67,15 +74,22 @@ async def _connected(client: httpx2.AsyncClient, url: str) -> AsyncIterator["Tra
             tasks.cancel_scope.cancel()
 
 
-def _client(spec: HttpSpec) -> httpx2.AsyncClient:
+def _client(spec: HttpSpec, call_headers: CallHeaders | None) -> httpx2.AsyncClient:
+    request_hooks = [_hurry_goodbyes]
+    if call_headers is not None:
+        request_hooks.append(partial(_add_headers, call_headers))
     return httpx2.AsyncClient(
         headers={**spec.headers, "Accept-Encoding": "identity"},
         # A call may be silent until its own timeout, and a stream for ever.
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         max_redirects=0,
-        event_hooks={"request": [_hurry_goodbyes], "response": [_bound]},
+        event_hooks={"request": request_hooks, "response": [_bound]},
     )
+
+
+async def _add_headers(call_headers: CallHeaders, request: httpx2.Request) -> None:
+    request.headers.update(call_headers())
 
 
 async def _hurry_goodbyes(request: httpx2.Request) -> None:

@@ -57,6 +57,9 @@ class RemoteError(Exception):
 
 OnProgress = Callable[[ToolProgress], None]
 
+CallHeaders = Callable[[], Mapping[str, str]]
+"""Returns what the requests of the tool call that runs in the current task have as headers."""
+
 
 class Connection(Protocol):
     """A connection to a server, after the handshake."""

@@ -23,7 +23,13 @@ from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
 from tools_app.mcp.naming import NamedTools, name_tools
 from tools_app.mcp.redaction import redacted
-from tools_app.mcp.remote import Connection, OnProgress, RemoteError, RemoteResult
+from tools_app.mcp.remote import (
+    CallHeaders,
+    Connection,
+    OnProgress,
+    RemoteError,
+    RemoteResult,
+)
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.toolset import InvalidTool, ToolProgress
 
@@ -55,10 +61,18 @@ class ManagedServer:
         name: Its name in ``mcp.json``.
         spec: Its validated entry there.
         limits: Its timeouts.
+        call_headers: Returns further headers of a request over HTTP; None for none.
     """
 
-    def __init__(self, name: str, spec: StdioSpec | HttpSpec, limits: McpLimits) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: StdioSpec | HttpSpec,
+        limits: McpLimits,
+        call_headers: CallHeaders | None = None,
+    ) -> None:
         self.name = name
+        self._call_headers = call_headers
         self.spec = spec
         self.state: State = "stopped"
         self.error: str | None = None
@@ -221,7 +235,11 @@ class ManagedServer:
                 sdk = await asyncio.to_thread(_sdk)
                 connection = await stack.enter_async_context(
                     sdk.connect(
-                        self.spec, stderr=stderr, on_end=self._end, on_change=self._note_changes
+                        self.spec,
+                        stderr=stderr,
+                        on_end=self._end,
+                        on_change=self._note_changes,
+                        call_headers=self._call_headers,
                     )
                 )
                 await self._list(connection)

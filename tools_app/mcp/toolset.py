@@ -19,7 +19,7 @@ from tools_app.gate import Gate, always_open
 from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec, Transport
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.naming import server_of
-from tools_app.mcp.remote import RemoteError, RemoteResult
+from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult
 from tools_app.mcp.server import ManagedServer, ServerUnavailable
 from tools_app.toolset import (
     InvalidTool,
@@ -67,6 +67,7 @@ class McpTools:
         timeout_seconds: How long a call may take without progress.
         limits: All other times; for tests.
         gate: Returns why the file must not be used; None when it may.
+        call_headers: Returns further headers of a call over HTTP, in its task; None for none.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class McpTools:
         timeout_seconds: float,
         limits: McpLimits | None = None,
         gate: Gate = always_open,
+        call_headers: CallHeaders | None = None,
     ) -> None:
+        self._call_headers = call_headers
         self._file = ConfigFile(config_path)
         self._gate = gate
         self._limits = msgspec.structs.replace(limits or McpLimits(), call=timeout_seconds)
@@ -210,7 +213,8 @@ class McpTools:
         wanted = {name: spec for name, spec in config.servers.items() if _usable(spec)}
         self._end([n for n, server in self._servers.items() if wanted.get(n) != server.spec])
         self._servers = {
-            name: self._servers.get(name) or ManagedServer(name, spec, self._limits)
+            name: self._servers.get(name)
+            or ManagedServer(name, spec, self._limits, self._call_headers)
             for name, spec in wanted.items()
             if not isinstance(spec, BrokenSpec)
         }
