@@ -19,3 +19,4 @@ async def _summarize(session_id: str) -> str:
         return await services.summaries.run_due(session_id)
     finally:
         await services.models.aclose()  # its connections belong to this event loop
+        await services.observers.flush()  # the process may end with its next task

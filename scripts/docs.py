@@ -31,7 +31,7 @@ from chat.activity.events import ACTIVITY_EVENTS  # noqa: E402 - after setup
 from chat.stream.events import EVENTS, AttachedFile, FinishedCall, TurnUsage  # noqa: E402 - after setup
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE  # noqa: E402
-from scripts import cluster, code_map, reference  # noqa: E402
+from scripts import cluster, code_map, reference, trace_names  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -115,6 +115,7 @@ def sections() -> dict[str, str]:
         "event_table": event_table(),
         "changes": changes(),
         "typescript": typescript(),
+        "trace_attributes": trace_names.attribute_table(),
     }
 
 

@@ -32,6 +32,7 @@ from mochi_project.configuration.setting_types import (
     Seconds,
     SecretKey,
     Token,
+    Traces,
     VariableNames,
 )
 from mochi_project.configuration.storage_urls import JournalUrl, SessionsUrl
@@ -79,6 +80,9 @@ class MochiSettings(BaseModel):
         "auto", description="Log lines for people or as JSON; auto: text on a terminal, else JSON"
     )
     access_log: bool = Field(False, description="Log a line for each request")
+    traces: Traces = Field(
+        False, description="Send a trace of each turn by OTLP, where the `OTEL_` variables say"
+    )
 
     ollama_host: OllamaUrl = Field("http://localhost:11434", description="URL of the Ollama server")
     providers: Providers = Field(

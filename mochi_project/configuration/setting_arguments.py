@@ -29,6 +29,7 @@ class SettingArguments(TypedDict, total=False):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
     log_format: Literal["auto", "text", "json"]
     access_log: bool
+    traces: bool
     providers: Mapping[str, ProviderArguments]
     default_model: str
     sessions_dir: str | Path

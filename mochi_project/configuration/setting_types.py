@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from mochi_project.configuration.extras import require_extra
+
 UNIX_PEER = "unix"
 """The name of a Unix socket's peers, which have no address."""
 
@@ -17,6 +19,7 @@ SECRET_KEY_LENGTH = 32
 """The fewest characters: who guesses the key can have a worker run any code."""
 
 _OLLAMA_PORT = 11434
+_OTEL = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 ROOT_PATH = re.compile(r"(?!/api(?:/|$))(?:/[A-Za-z0-9._~-]+)+")
 """A path of links: no empty part, which could name another host, nor the API's own first part."""
 
@@ -118,6 +121,12 @@ def _checked_proxies(names: list[str]) -> list[str]:
     return names
 
 
+def _with_otel(value: bool) -> bool:
+    if value:
+        require_extra("otel", _OTEL)
+    return value
+
+
 Seconds = Annotated[float, Field(gt=0, le=86_400 * 365)]
 List = Annotated[list[str], BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
@@ -128,6 +137,7 @@ Origins = Annotated[List, AfterValidator(_checked_origins)]
 Token = Annotated[SecretStr, AfterValidator(_fitting_a_header)]
 SecretKey = Annotated[SecretStr, AfterValidator(_hard_to_guess)]
 RootPathSetting = Annotated[str, AfterValidator(_checked_root_path)]
+Traces = Annotated[bool, AfterValidator(_with_otel)]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper_case)
 ]

@@ -1,14 +1,14 @@
 """Defines the types of the URLs of stores, which are checked without importing their libraries."""
 
-from importlib.util import find_spec
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from mochi_project.configuration.extras import require_extra
 from sessions_app.store.redis.url import parse_redis_url
 
-EXTRA = "pip install 'mochi-server[cluster]'"
+EXTRA = "cluster"
 OBJECT_SCHEMES = ("s3", "az", "gs")
 _JOURNAL_LIBRARIES = ("redis", "hiredis")
 _SESSIONS_LIBRARIES = ("obstore",)
@@ -16,7 +16,7 @@ _SESSIONS_LIBRARIES = ("obstore",)
 
 def _journal_url(url: str) -> str:
     parse_redis_url(url)
-    _check_installed(_JOURNAL_LIBRARIES)
+    require_extra(EXTRA, _JOURNAL_LIBRARIES)
     return url
 
 
@@ -29,14 +29,8 @@ def _sessions_url(url: str) -> str:
         raise wrong from None
     if parts.scheme not in OBJECT_SCHEMES or not parts.netloc:
         raise wrong
-    _check_installed(_SESSIONS_LIBRARIES)
+    require_extra(EXTRA, _SESSIONS_LIBRARIES)
     return url
-
-
-def _check_installed(libraries: tuple[str, ...]) -> None:
-    missing = [name for name in libraries if find_spec(name) is None]
-    if missing:
-        raise ValueError(f"needs {' and '.join(missing)}, which is not installed: {EXTRA}")
 
 
 JournalUrl = Annotated[str, AfterValidator(_journal_url)]

@@ -28,6 +28,7 @@ from mochi_project.process.model_check import is_first_web_process, warn_without
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.wiring.cluster import Cluster
 from mochi_project.wiring.services import build_services, get_services, install_services
+from mochi_project.wiring.traces import with_incoming_traces
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class MochiApplication:
         self._serve: ASGIApp = self._guarded
         if settings.access_log:
             self._serve = AccessLog(self._guarded, TrustedProxies(settings.trusted_proxies))
+        self._serve = with_incoming_traces(settings, self._serve)
         self._opened = AsyncExitStack()
         self._warm_up: asyncio.Task[None] | None = None
         self._supervisor: WorkerSupervisor | None = None
@@ -141,6 +143,7 @@ class MochiApplication:
             services = build_services(settings)
             for note in await asyncio.to_thread(_check_shared_stores, services.stores.cluster):
                 logger.warning(note)
+            await services.observers.open()
             install_services(services)
             self._loop = loop
 

@@ -82,6 +82,17 @@ OF_OBJECT_STORES = frozenset(
 """Variables that open the store of everybody's sessions, where there is one."""
 
 
+OF_RECEIVERS = frozenset(
+    {
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    }
+)
+"""Variables with the keys of who receives traces."""
+
+
 class KeyVariables:
     """The names of the variables that hold keys.
 
@@ -94,7 +105,7 @@ class KeyVariables:
         configured = {provider.api_key_env or "" for provider in settings.providers.values()}
         usual = {variable for vendor in KNOWN_VENDORS for variable in vendor.key_variables}
         stores = OF_OBJECT_STORES if settings.sessions_url is not None else frozenset()
-        self._fixed = WELL_KNOWN | usual | configured | stores
+        self._fixed = WELL_KNOWN | OF_RECEIVERS | usual | configured | stores
         self._profiles = ProfileService(profiles)
         self._named: frozenset[str] | None = None
 

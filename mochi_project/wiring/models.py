@@ -32,14 +32,22 @@ def build_models(
         cluster: What is shared with other machines.
     """
     silence = settings.upstream_timeout_seconds
+    call_headers = observers.call_headers if observers else None
     vendors = {vendor.name: vendor for vendor in KNOWN_VENDORS}
     for name, provider in settings.providers.items():
         vendors[name] = make_vendor(
             name, base_url=provider.base_url, key_variable=provider.api_key_env
         )
-    open_vendor = partial(VendorLanguageModel, silence_timeout=silence, key_of=settings.key_of)
+    open_vendor = partial(
+        VendorLanguageModel,
+        silence_timeout=silence,
+        key_of=settings.key_of,
+        call_headers=call_headers,
+    )
     return ModelCatalogue(
-        OllamaLanguageModel(host=settings.ollama_host, silence_timeout=silence),
+        OllamaLanguageModel(
+            host=settings.ollama_host, silence_timeout=silence, call_headers=call_headers
+        ),
         [open_vendor(vendor) for vendor in vendors.values()],
         profiles=ProfileService(build_profiles(settings, cluster), list(vendors.values())),
         profile_gate=TrustGate(settings.trust, PROFILES),

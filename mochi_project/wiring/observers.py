@@ -4,12 +4,23 @@ Each observer that is added here sees the turns and the model calls of every pro
 or summarizes (docs/decisions/0048).
 """
 
+import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.traces import build_traces
 from mochi_project.wiring.usage import Usage, build_usage
-from models_app.model_calls import ModelCallLog, ModelCallObserver, ModelCallObservers
+from models_app.model_calls import (
+    CallHeaders,
+    ModelCallLog,
+    ModelCallObserver,
+    ModelCallObservers,
+)
+
+if TYPE_CHECKING:
+    from usage_app.traces.service import TraceService
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,32 @@ class Observers:
     model_calls: ModelCallObserver
     turns: TurnObserver
     usage: Usage
+    traces: "TraceService | None" = None
+
+    @property
+    def call_headers(self) -> CallHeaders | None:
+        """Returns further headers of model calls; None where calls are not traced."""
+        return None if self.traces is None else self.traces.observer.call_headers
+
+    @property
+    def tool_headers(self) -> CallHeaders | None:
+        """Returns further headers of tool calls; None where calls are not traced."""
+        return None if self.traces is None else self.traces.observer.tool_headers
+
+    async def open(self) -> None:
+        """Open what would else be opened with the first turn, which would wait for it."""
+        if self.traces is not None:
+            await asyncio.to_thread(self.traces.open)
+
+    async def flush(self) -> None:
+        """Send on what was observed, as far as that takes no longer than a moment."""
+        if self.traces is not None:
+            await self.traces.flush()
+
+    async def aclose(self) -> None:
+        """Send on what was observed, and stop."""
+        if self.traces is not None:
+            await self.traces.aclose()
 
 
 def build_observers(settings: MochiSettings) -> Observers:
@@ -26,4 +63,7 @@ def build_observers(settings: MochiSettings) -> Observers:
     usage = build_usage(settings)
     model_calls: list[ModelCallObserver] = [usage.recorder, ModelCallLog()]
     turns: list[TurnObserver] = [TURN_LOG]
-    return Observers(ModelCallObservers(model_calls), TurnObservers(turns), usage)
+    if (traces := build_traces(settings)) is not None:  # last: a call that is refused has no span
+        model_calls.append(traces.observer)
+        turns.insert(0, traces.observer)  # first: the log's lines name the span
+    return Observers(ModelCallObservers(model_calls), TurnObservers(turns), usage, traces)

@@ -179,6 +179,7 @@ class Services:
         await self._closing()
         await self.models.aclose()
         await asyncio.to_thread(self.usage.recorder.close)
+        await self.observers.aclose()
 
 
 _current: Services | None = None
@@ -189,7 +190,7 @@ def build_services(settings: MochiSettings) -> Services:
     observers, cluster = build_observers(settings), build_cluster(settings)
     support = build_turn_support(settings, observers.turns, cluster)
     attachments = build_attachment_service(settings, cluster)
-    tools = build_tools(settings, cluster, attachments)
+    tools = build_tools(settings, cluster, attachments, observers.tool_headers)
     folders = build_agent_folders(settings, tools, cluster)
     models = build_models(settings, observers, folders.models, cluster)
     storage = build_storage(settings, cluster, changes := build_changes(settings, cluster))

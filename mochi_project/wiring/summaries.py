@@ -34,6 +34,7 @@ def build_summaries(
         ollama_host=settings.ollama_host,
         silence_timeout=settings.upstream_timeout_seconds,
         observer=observers.model_calls,
+        call_headers=observers.call_headers,
     )
     wanted = WantedModels(storage.repository, models.is_of_ollama, questions.pending)
     return SummaryService(

@@ -17,6 +17,7 @@ from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.limits import MEBIBYTE, HostLimits, ToolFolder
 from tools_app.hosts.pool import HostPool
+from tools_app.mcp.remote import CallHeaders
 from tools_app.mcp.toolset import McpTools
 from tools_app.storage.call_log import CallLog
 from tools_app.storage.files.call_log import FileCallLog
@@ -48,9 +49,19 @@ class ToolServices:
 
 
 def build_tools(
-    settings: MochiSettings, cluster: Cluster | None, attachments: KeepFile
+    settings: MochiSettings,
+    cluster: Cluster | None,
+    attachments: KeepFile,
+    call_headers: CallHeaders | None = None,
 ) -> ToolServices:
-    """Build the toolsets; nothing of them starts before tools are asked for."""
+    """Build the toolsets; nothing of them starts before tools are asked for.
+
+    Args:
+        settings: The configuration.
+        cluster: What is shared with other machines.
+        attachments: Keeps the files that tools return.
+        call_headers: Returns further headers of calls of MCP servers; None for none.
+    """
     workspace = {"MOCHI_WORKSPACE": str(settings.resolved_workspace)}
     fork_server = ForkServerClient(
         settings.resolved_data_dir,
@@ -70,6 +81,7 @@ def build_tools(
         settings.resolved_mcp_config_path,
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, MCP),
+        call_headers=call_headers,
     )
     executions = ExecutionLog(_call_log(settings, cluster))
     files = FileKeeper(attachments, most=settings.max_attachments)

@@ -3,7 +3,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from mochi_project.configuration import storage_urls
+from mochi_project.configuration import extras
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
 
@@ -64,7 +64,7 @@ def test_a_library_that_is_missing_is_named_with_the_extra_that_has_it(
     def find(name: str) -> ModuleSpec | None:
         return None if name == library else importlib.util.find_spec(name)
 
-    monkeypatch.setattr(storage_urls, "find_spec", find)
+    monkeypatch.setattr(extras, "find_spec", find)
 
     sentence = refusal(monkeypatch, JOURNAL_URL=JOURNAL, SESSIONS_URL=STORE)
 

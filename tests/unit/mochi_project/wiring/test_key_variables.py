@@ -44,6 +44,7 @@ def test_keys_of_vendors_providers_and_profiles_are_known(data_dir: Path) -> Non
     (data_dir / "profiles" / "broken.json").write_text("{")
 
     wanted = {"OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY"}
+    wanted |= {"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
     assert before >= wanted | {"MINE_KEY", "ANOTHER_OPENAI_KEY", "SECRET_KEY"}
     assert variables.names() - before == {"PROFILE_KEY"}
     assert "" not in before

@@ -1,0 +1,29 @@
+"""Checks that the libraries of an extra are installed, without importing them."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+
+def require_extra(extra: str, libraries: Sequence[str]) -> None:
+    """Do nothing where the libraries are there.
+
+    Args:
+        extra: The extra of ``mochi-server`` that brings them.
+        libraries: The packages that are imported.
+
+    Raises:
+        ValueError: One is missing; the message says how to install it.
+    """
+    missing = [name for name in libraries if not _is_installed(name)]
+    if missing:
+        names = " and ".join(missing)
+        raise ValueError(
+            f"needs {names}, which is not installed: pip install 'mochi-server[{extra}]'"
+        )
+
+
+def _is_installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except ModuleNotFoundError:  # what it is in is missing
+        return False

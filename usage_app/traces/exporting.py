@@ -1,0 +1,53 @@
+"""Opens what exports spans: a provider of our own, configured by the standard variables.
+
+It is not made the global one: the SDKs of MCP and of vendors trace by that one, and would tell of
+every call once more.
+"""
+
+import os
+import sys
+import uuid
+
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+)
+
+from usage_app.traces.options import exporter_names
+
+SERVICE = "mochi-server"
+
+
+def open_provider(version: str) -> TracerProvider:
+    """Return a provider that exports in a thread of its own; call it in the process that traces.
+
+    Raises:
+        ValueError: A variable has an unusable value.
+    """
+    resource = Resource.create(
+        {
+            "service.version": version,
+            "service.instance.id": str(uuid.uuid4()),
+            "process.pid": os.getpid(),
+        }
+    )
+    if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
+    # It is shut down with the services: at the interpreter's exit it could take half a minute.
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    for name in exporter_names(os.environ):
+        provider.add_span_processor(_processor(name))
+    return provider
+
+
+def _processor(exporter: str) -> SpanProcessor:
+    if exporter == "console":
+        return SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr))
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - slow
+        OTLPSpanExporter,
+    )
+
+    return BatchSpanProcessor(OTLPSpanExporter())

@@ -1,0 +1,83 @@
+"""Traces what one process does: spans, their export, and the headers that carry them on."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.trace import Tracer
+
+from usage_app.traces.observer import SpanObserver
+from usage_app.traces.options import read_options
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+SCOPE = "mochi-server"
+EXPORT_SECONDS = 2.0
+"""The time that the end of a process, or of a task, gives the receiver of its spans."""
+
+
+OpenProvider = Callable[[str], "TracerProvider"]
+"""Opens what exports spans, for a version of the server."""
+
+
+def _open_provider(version: str) -> "TracerProvider":
+    from usage_app.traces.exporting import open_provider  # noqa: PLC0415 - imports for long
+
+    return open_provider(version)
+
+
+class TraceService:
+    """Traces one process; it is opened with the first span, or before.
+
+    Args:
+        version: The server's version.
+        open_provider: Opens what exports spans.
+
+    Attributes:
+        observer: Sees turns and model calls.
+    """
+
+    def __init__(self, version: str, open_provider: OpenProvider = _open_provider) -> None:
+        self._version = version
+        self._open_provider = open_provider
+        self._opened: tuple[TracerProvider, Tracer] | None = None
+        self._opening = threading.Lock()
+        self._closed = False
+        self.observer = SpanObserver(self.tracer, read_options(os.environ))
+
+    def tracer(self) -> Tracer:
+        """Return what makes spans."""
+        return (self._opened or self.open())[1]
+
+    def open(self) -> "tuple[TracerProvider, Tracer]":
+        """Open the export of spans. Imports for half a second, so call it in a thread.
+
+        Raises:
+            ValueError: A variable has an unusable value.
+        """
+        with self._opening:
+            if self._opened is None:
+                provider = self._open_provider(self._version)
+                self._opened = provider, provider.get_tracer(SCOPE, self._version)
+            return self._opened
+
+    async def flush(self) -> None:
+        """Export what has ended, as far as that takes no longer than ``EXPORT_SECONDS``."""
+        if self._opened is not None and not self._closed:
+            await _bounded(self._opened[0].force_flush)
+
+    async def aclose(self) -> None:
+        """Export what has ended, likewise, and stop; spans that end later are lost."""
+        if self._opened is not None and not self._closed:
+            self._closed = True
+            await _bounded(self._opened[0].shutdown)
+
+
+async def _bounded(export: Callable[[], Any]) -> None:
+    """Wait a while for an export, in a thread that does not keep the process from its end."""
+    thread = threading.Thread(target=export, name="trace-export", daemon=True)
+    thread.start()
+    await asyncio.to_thread(thread.join, EXPORT_SECONDS)
