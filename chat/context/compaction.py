@@ -116,6 +116,7 @@ def plan_with(
         instructions=rules.instructions,
         attachments=rules.attachments,
         changed_at=session.metadata.history_changed_at or "",
+        session_id=session.session_id,
         now=now,
     )
 

@@ -102,6 +102,7 @@ def plan_request(
     instructions: str | None = None,
     attachments: AttachmentRules = TAKES_EVERYTHING,
     changed_at: str = "",
+    session_id: str = "",
     now: str,
 ) -> ContextPlan:
     """Plan the next request of a session.
@@ -118,9 +119,10 @@ def plan_request(
         attachments: What the model takes of attachments.
         changed_at: When messages were deleted, hidden or shown: what a provider counted before is
             no count of what is sent now.
+        session_id: The session, if what is found in its history shall be remembered.
         now: The time (UTC, ISO 8601).
     """
-    history = SessionHistory(messages, state, strategy, attachments)
+    history = SessionHistory(messages, state, strategy, attachments, session_id)
     sent = _instructed(history.sent(), instructions, default_prompt)
     later = _said_after(changed_at, messages[-MEASURED_MESSAGES:])
     calibration = calibrate(later, model, rules=attachments, since=history.files_since)

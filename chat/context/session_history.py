@@ -50,6 +50,7 @@ class SessionHistory:
         state: What was left out so far, as the session's file says.
         strategy: What to do if a request is too long.
         rules: What the model takes of attachments.
+        session_id: The session, if what is found in its history shall be remembered.
 
     Attributes:
         state: The state as far as it holds.
@@ -63,9 +64,10 @@ class SessionHistory:
         state: ContextState | None,
         strategy: Strategy,
         rules: AttachmentRules,
+        session_id: str = "",
     ) -> None:
         self._all = messages
-        survey = SURVEYS.of(messages)
+        survey = SURVEYS.of(messages, session_id)
         span = span_of(survey, state, strategy) if state is not None else None
         self.state = state if span is not None else None
         self._messages = survey.shown

@@ -73,25 +73,24 @@ class Surveys:
         self._lock = threading.Lock()
         self._kept: dict[str, Survey] = {}
 
-    def of(self, messages: Sequence[Message]) -> Survey:
-        """Return what there is in a history."""
-        if len(messages) < SHORTEST:
+    def of(self, messages: Sequence[Message], session_id: str = "") -> Survey:
+        """Return what there is in a session's history; without its id, nothing is remembered."""
+        if len(messages) < SHORTEST or not session_id:
             return Survey(messages)
         messages = tuple(messages)
-        name = messages[0].message_id
-        before = self._kept.get(name)
+        before = self._kept.get(session_id)
         if before is not None and not _begins_with(messages, before.messages):
             before = None
         survey = Survey(messages, before)
-        self._keep(name, survey)
+        self._keep(session_id, survey)
         return survey
 
-    def _keep(self, name: str, survey: Survey) -> None:
+    def _keep(self, session_id: str, survey: Survey) -> None:
         if not self._lock.acquire(blocking=False):
             return  # another thread's is kept; a forked child may find it locked for ever
         try:
-            self._kept.pop(name, None)
-            self._kept[name] = survey
+            self._kept.pop(session_id, None)
+            self._kept[session_id] = survey
             while self._is_too_much():
                 del self._kept[next(iter(self._kept))]
         finally:
@@ -107,7 +106,8 @@ class Surveys:
 
 
 def _begins_with(messages: tuple[Message, ...], first: Sequence[Message]) -> bool:
-    return messages[: len(first)] == first  # the same objects are not looked into
+    # The same objects are not looked into.
+    return len(messages) >= len(first) and messages[: len(first)] == first
 
 
 SURVEYS = Surveys()

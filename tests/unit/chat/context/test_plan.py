@@ -306,10 +306,10 @@ def steps_of(action):
 def test_planning_costs_what_is_sent_and_not_what_is_stored():
     steps = []
     for turns in (800, 4000):
-        messages = tuple(conversation(turns, size=40))
-        state, planned = carried_out(messages)
+        messages, name = tuple(conversation(turns, size=40)), f"{turns:010x}"
+        state, planned = carried_out(messages, session_id=name)
         asked = UserMessage(content="And now?", message_id="new", timestamp=when(turns))
-        steps.append(steps_of(partial(plan, (*messages, asked), state=state)))
+        steps.append(steps_of(partial(plan, (*messages, asked), state=state, session_id=name)))
         assert len(planned.messages) < 30
     assert steps[1] < 1.2 * steps[0]
 

@@ -9,6 +9,7 @@ from chat.context.survey import SHORTEST, Survey, Surveys
 from sessions_app.context_state import digest_of
 from sessions_app.messages import Attachment, UserMessage, shown
 
+ID = "a1b2c3d4e5"
 IMAGE = Attachment(id="sha256:1", name="a.png", media_type="image/png", size=3)
 
 
@@ -54,8 +55,8 @@ def test_what_is_remembered_is_what_is_there(steps):
                 messages = (*messages[:at], edited, *messages[at + 1 :])
             case "delete":
                 messages = (*messages[:at], *messages[at + 1 :])
-        assert facts(surveys.of(messages)) == facts(Survey(messages))
-        assert tuple(surveys.of(messages).shown) == tuple(shown(messages))
+        assert facts(surveys.of(messages, ID)) == facts(Survey(messages))
+        assert tuple(surveys.of(messages, ID).shown) == tuple(shown(messages))
 
 
 @pytest.fixture
@@ -74,9 +75,9 @@ def digested(monkeypatch: pytest.MonkeyPatch):
 def test_only_what_is_new_is_looked_at(digested):
     surveys, messages = Surveys(), history(SHORTEST * 4)
     span = range(2, SHORTEST * 3)
-    first = surveys.of(messages).digest_of(span)
+    first = surveys.of(messages, ID).digest_of(span)
     digested.clear()
-    again = surveys.of((*messages, said(9999, attachments=(IMAGE,))))
+    again = surveys.of((*messages, said(9999, attachments=(IMAGE,))), ID)
     assert again.digest_of(span) == first
     assert not digested
     assert again.attached == [f"{9999:x}"]
@@ -84,9 +85,9 @@ def test_only_what_is_new_is_looked_at(digested):
 
 def test_equal_histories_of_other_objects_are_the_same(digested):
     surveys = Surveys()
-    first = surveys.of(history(SHORTEST)).digest_of(range(5))
+    first = surveys.of(history(SHORTEST), ID).digest_of(range(5))
     digested.clear()
-    assert surveys.of(history(SHORTEST + 1)).digest_of(range(5)) == first
+    assert surveys.of(history(SHORTEST + 1), ID).digest_of(range(5)) == first
     assert not digested
 
 
@@ -95,11 +96,11 @@ def test_equal_histories_of_other_objects_are_the_same(digested):
 )
 def test_what_was_looked_at_first_is_forgotten_first(limits, digested):
     surveys = Surveys(**limits)
-    histories = [history(SHORTEST, start=number * SHORTEST + 1) for number in range(4)]
-    for messages in histories:
-        surveys.of(messages).digest_of(range(5))
+    histories = {str(n): history(SHORTEST, start=n * SHORTEST + 1) for n in range(4)}
+    for session_id, messages in histories.items():
+        surveys.of(messages, session_id).digest_of(range(5))
     digested.clear()
-    surveys.of(histories[3]).digest_of(range(5))
+    surveys.of(histories["3"], "3").digest_of(range(5))
     assert not digested
-    surveys.of(histories[0]).digest_of(range(5))
+    surveys.of(histories["0"], "0").digest_of(range(5))
     assert len(digested) == 1
