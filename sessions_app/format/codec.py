@@ -9,7 +9,7 @@ in the ``extra`` of their value (docs/decisions/0027).
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -31,6 +31,19 @@ NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 READABLE = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
+class Decoded(NamedTuple):
+    """The session that a file holds.
+
+    Attributes:
+        session: The session.
+        messages_at: Where the messages' text begins and ends, if all of it may stay as it is when
+            messages are appended.
+    """
+
+    session: Session
+    messages_at: tuple[int, int] | None = None
+
+
 def decode(data: bytes, session_id: str) -> Session:
     """Return the session that a file holds.
 
@@ -41,8 +54,13 @@ def decode(data: bytes, session_id: str) -> Session:
     Raises:
         SessionCorrupt: The bytes are no session; ``reason`` says why.
     """
+    return decode_file(data, session_id).session
+
+
+def decode_file(data: bytes, session_id: str) -> Decoded:
+    """Return the session that a file holds, and where its messages stand; raises as ``decode``."""
     try:
-        return _decode_in_pieces(data, session_id) or _decode_whole(data, session_id)
+        return _decode_in_pieces(data, session_id) or Decoded(_decode_whole(data, session_id))
     except Malformed as error:
         raise SessionCorrupt(session_id, _unknown_format(data) or str(error)) from error
 
@@ -89,7 +107,7 @@ def decode_head(head: bytes, session_id: str) -> SessionMetadata | None:
 _HEAD_DECODER = json.JSONDecoder()
 
 
-def _decode_in_pieces(data: bytes, session_id: str) -> Session | None:
+def _decode_in_pieces(data: bytes, session_id: str) -> Decoded | None:
     """Return the session of a file that is laid out as ours; None where it is not, or is broken.
 
     No call takes the interpreter for longer than a piece of JSON needs. Nothing is taken for JSON
@@ -105,8 +123,9 @@ def _decode_in_pieces(data: bytes, session_id: str) -> Session | None:
             return None
         metadata, extra = outline
         messages: list[Message] = []
+        may_stay = True
         for piece in pieces_of(data, *place):
-            found = read_messages(
+            found, piece_may_stay = read_messages(
                 piece,
                 first=len(messages),
                 session_id=session_id,
@@ -115,9 +134,11 @@ def _decode_in_pieces(data: bytes, session_id: str) -> Session | None:
             if not found:
                 return None
             messages += found
+            may_stay &= piece_may_stay
     except (Malformed, *NO_JSON):
         return None
-    return counted(Session(metadata=metadata, messages=tuple(messages), extra=extra))
+    session = counted(Session(metadata=metadata, messages=tuple(messages), extra=extra))
+    return Decoded(session, place if may_stay else None)
 
 
 def read_outline(

@@ -66,13 +66,18 @@ def read_message(raw: Any, index: int, session_id: str, created_at: str) -> Mess
     return role_format.from_raw(raw, common, where)
 
 
-def decode_ours(array: bytes) -> list[Message]:
+def decode_ours(array: bytes) -> tuple[list[Message], bool]:
     """Return the messages of a JSON list that holds nothing but messages as we write them.
+
+    The second value is False where a time had to be read as UTC, which it is not in the list.
 
     Raises:
         Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError: It holds others.
     """
-    return [_BY_STORED[type(stored)].from_stored(stored) for stored in _STORED.decode(array)]
+    found = _STORED.decode(array)
+    messages = [_BY_STORED[type(stored)].from_stored(stored) for stored in found]
+    times = [message.timestamp for message in messages]
+    return messages, times == [stored.timestamp for stored in found]
 
 
 def message_to_json(message: Message) -> Raw:

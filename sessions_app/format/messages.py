@@ -1,6 +1,7 @@
 """Reads and writes runs of the messages in a session's file. Pure."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 import orjson
@@ -18,7 +19,19 @@ _RUN_MESSAGES = 256
 _RUN_LENGTH = 256 * 1024
 
 
-def read_messages(data: bytes, *, first: int, session_id: str, created_at: str) -> list[Message]:
+class Piece(NamedTuple):
+    """Some messages of a file.
+
+    Attributes:
+        messages: The messages.
+        may_stay: Whether their text may stay as it is: it has all that we write, as we read it.
+    """
+
+    messages: list[Message]
+    may_stay: bool
+
+
+def read_messages(data: bytes, *, first: int, session_id: str, created_at: str) -> Piece:
     """Return the messages of a piece of the list, without its brackets.
 
     Args:
@@ -33,12 +46,11 @@ def read_messages(data: bytes, *, first: int, session_id: str, created_at: str) 
     """
     array = b"[%b]" % data
     try:
-        return decode_ours(array)
+        return Piece(*decode_ours(array))
     except (msgspec.ValidationError, Malformed):
-        return [
-            read_message(raw, index, session_id, created_at)
-            for index, raw in enumerate(msgspec.json.decode(array), first)
-        ]
+        raws = enumerate(msgspec.json.decode(array), first)
+        read = [read_message(raw, index, session_id, created_at) for index, raw in raws]
+        return Piece(read, may_stay=False)
 
 
 def texts_of(messages: Sequence[Message]) -> Iterator[bytes]:

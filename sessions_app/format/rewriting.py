@@ -10,7 +10,14 @@ from operator import is_
 import msgspec
 import orjson
 
-from sessions_app.format.codec import NO_JSON, READABLE, document_of, encode, read_outline
+from sessions_app.format.codec import (
+    NO_JSON,
+    READABLE,
+    decode_file,
+    document_of,
+    encode,
+    read_outline,
+)
 from sessions_app.format.fields import Malformed
 from sessions_app.format.layout import PIECE, PLACEHOLDER, PLACEHOLDER_LINE, end_without, outline_of
 from sessions_app.format.messages import read_messages, texts_of
@@ -27,18 +34,27 @@ class SessionFile(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         session: What ``decode`` makes of the bytes.
         data: The bytes.
-        messages_at: Where in ``data`` the messages' text begins and ends, if we wrote it.
+        messages_at: Where in ``data`` the messages' text begins and ends, if it may stay.
+        uncut: How many of the first messages were not written by this process: where the text of
+            one of them ends is not known, only where that of the last one does.
     """
 
     session: Session
     data: bytes
     messages_at: tuple[int, int] | None = None
+    uncut: int = 0
+
+    @classmethod
+    def of(cls, data: bytes, session_id: str) -> "SessionFile":
+        """Read a file of which nothing is known; raises as ``decode_file``."""
+        session, messages_at = decode_file(data, session_id)
+        return cls(session, data, messages_at, len(session.messages))
 
     def text_of(self, count: int) -> memoryview | None:
-        """Return the text of the first ``count`` messages, if we wrote it and there are any."""
-        if self.messages_at is None or not count:
-            return None
+        """Return the text of the first ``count`` messages, if it may stay and there are any."""
         left_out = len(self.session.messages) - count
+        if self.messages_at is None or not count or (left_out and count <= self.uncut):
+            return None
         start, end = self.messages_at
         return memoryview(self.data)[start : end_without(self.data, start, end, messages=left_out)]
 
@@ -51,12 +67,14 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
         messages_at: Where in ``data`` the messages' text begins and ends.
         known: The session's first messages, as far as they were read from an earlier file.
         new_at: Where in ``data`` the text of the others begins.
+        uncut: As in ``SessionFile``.
     """
 
     data: bytes
     messages_at: tuple[int, int]
     known: Sequence[Message]
     new_at: int
+    uncut: int = 0
 
     def read(self, session_id: str) -> SessionFile | None:
         """Return what reading the file gives, for which only what is new is read.
@@ -69,7 +87,7 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
             if outline is None:
                 return None
             metadata, extra = outline
-            new = read_messages(
+            new, _ = read_messages(
                 self.data[self.new_at : end],
                 first=len(self.known),
                 session_id=session_id,
@@ -78,7 +96,7 @@ class WrittenFile(msgspec.Struct, frozen=True, eq=False):
         except (Malformed, *NO_JSON):
             return None
         session = Session(metadata=metadata, messages=(*self.known, *new), extra=extra)
-        return SessionFile(counted(session), self.data, self.messages_at)
+        return SessionFile(counted(session), self.data, self.messages_at, self.uncut)
 
 
 class Rewrite(msgspec.Struct, frozen=True, eq=False):
@@ -88,11 +106,13 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         parts: What the file consists of. The first and the last stand around the messages.
         known: The session's first messages, as far as they were read from a file.
         new: The texts of the others.
+        uncut: As in ``SessionFile``.
     """
 
     parts: Sequence[bytes | memoryview]
     known: Sequence[Message] = ()
     new: Sequence[bytes] = ()
+    uncut: int = 0
 
     @property
     def size(self) -> int:
@@ -129,11 +149,12 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
             messages_at=(len(self.parts[0]), end),
             known=self.known,
             new_at=end - len(_BETWEEN.join(self.new)),
+            uncut=self.uncut,
         )
 
 
 def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
-    """Return the file of a session, the same bytes as ``encode`` makes.
+    """Return the file of a session: the same bytes as ``encode`` makes, but for text that stays.
 
     Args:
         session: The session.
@@ -148,11 +169,13 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
         if not (session.messages and found):
             return Rewrite([encode(session)])
         known: Sequence[Message] = ()
-        texts: list[bytes | memoryview] = []
+        texts: Sequence[bytes | memoryview] = []
+        uncut = 0
         if before is not None:
             known = _common_beginning(before.session.messages, session.messages)
             text = before.text_of(len(known))
             texts = [text] if text else [*texts_of(known)]
+            uncut = before.uncut if text else 0
         new = [*texts_of(session.messages[len(known) :])]
     except TypeError:  # then orjson may write none of it
         return Rewrite([encode(session)])
@@ -160,7 +183,7 @@ def rewrite(session: Session, before: SessionFile | None = None) -> Rewrite:
     for run in (*texts, *new):
         parts += (run, _BETWEEN)
     parts[-1] = tail
-    return Rewrite(parts, known, new)
+    return Rewrite(parts, known, new, uncut)
 
 
 def _common_beginning(old: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
-from sessions_app.format.codec import decode
 from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
@@ -57,7 +56,7 @@ class SessionFiles:
             raise SessionCorrupt(session_id, error.reason) from error
         file = self.recent.recognise(session_id, data)
         if file is None:
-            file = SessionFile(decode(data, session_id), data)
+            file = SessionFile.of(data, session_id)
             self.recent.keep(session_id, file)
         return file
 
@@ -101,7 +100,7 @@ class SessionFiles:
         if (written := new.written(data)) is not None:
             self.recent.keep(session_id, written)
         elif before is None and not session.messages:  # its first turn is near
-            self.recent.keep(session_id, SessionFile(decode(data, session_id), data))
+            self.recent.keep(session_id, SessionFile.of(data, session_id))
 
     def _put(self, session_id: str, new: Rewrite, before: SessionFile | None) -> None:
         path = self.path(session_id)

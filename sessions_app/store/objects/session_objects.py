@@ -7,7 +7,6 @@ from typing import NamedTuple
 import msgspec
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
-from sessions_app.format.codec import decode
 from sessions_app.format.layout import PIECE
 from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
@@ -186,8 +185,9 @@ class SessionObjects:
         )
 
     def _document(self, session_id: str, found: StoredObject) -> Document:
-        session, envelope = opened(decode(found.data, session_id))
-        return Document(SessionFile(session, found.data), envelope, found.tag)
+        file = SessionFile.of(found.data, session_id)
+        session, envelope = opened(file.session)
+        return Document(msgspec.structs.replace(file, session=session), envelope, found.tag)
 
 
 class _Written(NamedTuple):

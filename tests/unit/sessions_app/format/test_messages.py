@@ -37,7 +37,7 @@ def test_messages_are_read_the_same_in_both_ways(
     def read() -> object:
         return stored_messages.read_messages(
             data[1:-1], first=5, session_id=SESSION_ID, created_at=NOW
-        )
+        ).messages
 
     def read_each() -> object:
         return [

@@ -77,6 +77,59 @@ def test_a_file_of_others_is_written_as_ours(session: Session, change: Edit) -> 
     assert file.session == decode(file.data, SESSION_ID)
 
 
+def reformatted(session: Session) -> bytes:
+    """Return a file that begins and ends like ours, with a message in every line."""
+    head, opening, rest = encode(session).partition(b'"messages": [\n')
+    if not opening:
+        return head
+    lines = ",\n".join(json.dumps(message) for message in json.loads(encode(session))["messages"])
+    return head + opening + lines.encode() + rest[rest.rindex(b"\n  ]") :]
+
+
+@settings(max_examples=100)
+@given(sessions, st.booleans(), st.lists(edits(), max_size=4))
+def test_text_of_others_stays_and_what_the_file_says_is_right(
+    session: Session, is_ours: bool, changes: list[Edit]
+) -> None:
+    data = encode(session) if is_ours else reformatted(session)
+    file = SessionFile.of(data, SESSION_ID)
+    for change in changes:
+        changed = counted(change(file.session))
+        new = rewrite(changed, file)
+        data = b"".join(new.pieces())
+        kept = new.written(data)
+        read = kept.read(SESSION_ID) if kept is not None else None
+        file = read or SessionFile.of(data, SESSION_ID)
+        assert file.session == decode(data, SESSION_ID) == changed
+        assert data == encode(changed) or not is_ours
+
+
+def test_a_file_that_was_not_written_here_is_not_encoded_anew(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[Message] = []
+    to_json = stored_messages.message_to_json
+
+    def count(message: Message) -> dict[str, Any]:
+        encoded.append(message)
+        return to_json(message)
+
+    file = SessionFile.of(encode(make_session("one", "two", "three")), SESSION_ID)
+    monkeypatch.setattr(stored_messages, "message_to_json", count)
+    more = append_messages(file.session, say("four"), now=NOW)
+    data = b"".join(rewrite(more, file).pieces())
+    assert encoded == [more.messages[-1]]
+    assert data == encode(more)
+
+
+@pytest.mark.parametrize("time", ["2025-01-15T10:00:00", "2025-01-15T10:00:00+01:00", "once"])
+def test_times_of_older_files_are_written_as_ours(make_session: MakeSession, time: str) -> None:
+    older = encode(make_session("one")).replace(NOW.encode(), time.encode())
+    file = SessionFile.of(older, SESSION_ID)
+    more = append_messages(file.session, say("two"), now=NOW)
+    assert b"".join(rewrite(more, file).pieces()) == encode(more)
+
+
 def test_only_what_is_new_is_encoded_and_decoded(
     make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,13 +48,13 @@ def path(repository: FileSessionRepository, sessions_dir: Path, make_session: Ma
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the ids of the sessions whose whole files were decoded."""
     ids: list[str] = []
-    decode = session_files.decode
+    read = SessionFile.of
 
-    def count(data: bytes, session_id: str) -> Session:
+    def count(data: bytes, session_id: str) -> SessionFile:
         ids.append(session_id)
-        return decode(data, session_id)
+        return read(data, session_id)
 
-    monkeypatch.setattr(session_files, "decode", count)
+    monkeypatch.setattr(SessionFile, "of", count)
     return ids
 
 
