@@ -117,23 +117,21 @@ def plan_request(
         default_prompt: The model's own system prompt.
         instructions: System text that comes before it, or before the session's.
         attachments: What the model takes of attachments.
-        changed_at: When messages were deleted, hidden or shown: what a provider counted before is
-            no count of what is sent now.
+        changed_at: When messages were deleted, hidden or shown: earlier counts are of others.
         session_id: The session, if what is found in its history shall be remembered.
         now: The time (UTC, ISO 8601).
     """
     history = SessionHistory(messages, state, strategy, attachments, session_id)
     sent = _instructed(history.sent(), instructions, default_prompt)
-    later = _said_after(changed_at, messages[-MEASURED_MESSAGES:])
-    calibration = calibrate(later, model, rules=attachments, since=history.files_since)
+    last = _measured(messages, changed_at)
+    calibration = calibrate(last, model, rules=attachments, since=history.files_since)
     vendor = attachments.vendor if history.has_attachments else None
     whole, since = with_prompt(sent, default_prompt), max(history.since, changed_at)
-    estimate = estimate_request(
-        whole, tools, model=model, calibration=calibration, since=since, vendor=vendor
-    )
     plan = ContextPlan(
         messages=sent,
-        estimate=estimate,
+        estimate=estimate_request(
+            whole, tools, model=model, calibration=calibration, since=since, vendor=vendor
+        ),
         limit=limit,
         calibration=calibration,
         state=history.state,
@@ -141,19 +139,17 @@ def plan_request(
         default_prompt=default_prompt,
         vendor=vendor,
     )
-    return _shortened(plan, history, tools, now=now)
+    return _shortened(plan, tools, now=now)
 
 
-def _said_after(changed_at: str, messages: Sequence[Message]) -> Sequence[Message]:
-    if not changed_at:
-        return messages
-    return [message for message in messages if message.timestamp > changed_at]
+def _measured(messages: Sequence[Message], changed_at: str) -> Sequence[Message]:
+    last = messages[-MEASURED_MESSAGES:]
+    return [message for message in last if message.timestamp > changed_at] if changed_at else last
 
 
-def _shortened(
-    plan: ContextPlan, history: SessionHistory, tools: Sequence[ToolSpec], *, now: str
-) -> ContextPlan:
+def _shortened(plan: ContextPlan, tools: Sequence[ToolSpec], *, now: str) -> ContextPlan:
     """Return the plan with what has to be left out: images and PDFs first, then messages."""
+    history = plan.history
     files_until = None
     if plan.vendor is not None:
         plan, files_until = _without_files(plan, history, tools)
