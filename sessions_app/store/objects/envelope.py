@@ -11,6 +11,7 @@ A writer whose answer got lost finds its revision there, although others may hav
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -98,6 +99,14 @@ def tombstone(*, deleted_at: str) -> bytes:
 def is_tombstone(data: bytes) -> bool:
     """Return whether an object is no session any more, but about to be removed."""
     return data.startswith(_DELETED)
+
+
+def buried_at(data: bytes) -> float:
+    """Return when a tombstone was written, in seconds since 1970; 0 where it does not say."""
+    try:
+        return datetime.fromisoformat(msgspec.json.decode(data)["deleted"]).timestamp()
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+        return 0.0
 
 
 def _claim_of(turn: Any, session_id: str) -> Claim | None:

@@ -99,17 +99,20 @@ class SessionObjects:
             tag = self._store.put_if(session_id + SUFFIX, data, before.tag)
         self._wrote(session, envelope, _Written(new, data, tag, mark))
 
-    def make(self, session: Session, envelope: Envelope) -> None:
-        """Write a new object.
+    def make(self, session: Session, envelope: Envelope, *, over: Tag | None = None) -> None:
+        """Write a new object, in the place of none or of a tombstone.
 
         Raises:
             ObjectExists: The id is taken.
+            ObjectChanged: The tombstone is not there any more.
             OutcomeUnclear, ValidationFailed: As for ``replace``.
         """
         new = _enclosed(session, None, envelope)
         data = b"".join(new.parts)
         with self._noted(session.session_id) as mark:
-            tag = self._store.put_new(session.session_id + SUFFIX, data)
+            key = session.session_id + SUFFIX
+            put_new, put_if = self._store.put_new, self._store.put_if
+            tag = put_new(key, data) if over is None else put_if(key, data, over)
         self._wrote(session, envelope, _Written(new, data, tag, mark))
 
     def replace_by_tombstone(self, session_id: str, tag: Tag, *, deleted_at: str) -> None:

@@ -15,10 +15,10 @@ import msgspec
 
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound, StorageUnavailable
 from sessions_app.session import Session
-from sessions_app.store.objects.envelope import Envelope
+from sessions_app.store.objects.envelope import Envelope, buried_at, is_tombstone
 from sessions_app.store.objects.known import Document
 from sessions_app.store.objects.session_objects import SessionObjects
-from sessions_app.store.objects.store import ObjectChanged, ObjectExists, OutcomeUnclear
+from sessions_app.store.objects.store import ObjectChanged, ObjectExists, OutcomeUnclear, Tag
 from sessions_app.store.repository import Claim, Result
 
 logger = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 MOST_TRIES = 40
 LONGEST_PAUSE_SECONDS = 0.1
 RETRY_SECONDS = 0.5
+DELETE_SECONDS = 300.0
+"""A delete takes no longer, by clocks that differ a little: it died."""
 MOST_UNCLEAR = 2
 """So many writes get no answer before that is the answer, where there is no patience."""
 _chance = random.Random()  # noqa: S311 - spreads writers
@@ -60,6 +62,7 @@ class Swap(Generic[Result]):
         recovers: Whether the change may use the room that is kept for recoveries.
         announce: Called before a write with what is about to be written.
         pause: Waits between two tries.
+        now: The time, as the tombstones of other machines have it, more or less.
 
     Attributes:
         announced: Whether a write was about to be made.
@@ -74,6 +77,7 @@ class Swap(Generic[Result]):
         recovers: bool = False,
         announce: Callable[[Wanted[Result]], None] = lambda _wanted: None,
         pause: Callable[[float], object] = time.sleep,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._objects = objects
         self._session_id = session_id
@@ -81,6 +85,7 @@ class Swap(Generic[Result]):
         self._recovers = recovers
         self._announce = announce
         self._pause = pause
+        self._now = now
         self.announced = False
         self._failures: list[StorageUnavailable] = []
         self._unsure: dict[str, Wanted[Result]] = {}
@@ -125,29 +130,48 @@ class Swap(Generic[Result]):
 
         Raises:
             SessionExists: Another one has the id.
+            SessionBusy: It is being deleted.
             StorageUnavailable: The store says nothing; the object may have been made.
         """
         envelope = Envelope().followed_by(wanted.claim)
+        left: Tag | None = None
         self.announced = True
         self._announce(wanted)
         while True:
             try:
-                self._objects.make(wanted.session, envelope)
-            except (OutcomeUnclear, ObjectExists) as error:
+                self._objects.make(wanted.session, envelope, over=left)
+            except (OutcomeUnclear, ObjectExists, ObjectChanged) as error:
                 self._unsure[envelope.revision] = wanted
                 if isinstance(error, OutcomeUnclear):
                     self._bear(error)
-                elif not self._is_made():
-                    raise SessionExists(self._session_id) from error
             else:
                 return wanted
             try:
                 if self._is_made():
                     return wanted
             except SessionNotFound:
+                left = self._left_tombstone()
                 self._require_hope()
                 continue
             raise SessionExists(self._session_id)
+
+    def _left_tombstone(self) -> Tag | None:
+        """Return the tag of what a delete left that died; None where there is nothing.
+
+        One that goes on removes its tombstone, and would remove what was made in its place.
+
+        Raises:
+            SessionBusy: It may go on.
+        """
+        try:
+            found = self._objects.raw(self._session_id)
+        except SessionNotFound:
+            return None
+        if not is_tombstone(found.data):
+            return None
+        if self._now() - buried_at(found.data) < DELETE_SECONDS:
+            raise SessionBusy(self._session_id)
+        return found.tag
 
     def _is_written(self, document: Document, wanted: Wanted[Result]) -> bool:
         """Write what is wanted; False if it must be looked whether that was done."""

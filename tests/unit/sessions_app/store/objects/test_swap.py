@@ -9,7 +9,9 @@ from sessions_app.errors import (
     SessionNotFound,
     StorageUnavailable,
 )
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.session import Session, with_metadata
+from sessions_app.store.objects.envelope import is_tombstone, tombstone
 from sessions_app.store.objects.repository import ObjectSessionRepository
 from sessions_app.store.objects.store import ObjectStore
 from tests.claims import claim_session
@@ -310,3 +312,46 @@ def test_a_turn_that_waited_in_vain_saves_what_it_has_without_waiting_again(
     claim = repository.claim_of(FIRST)
     assert claim is not None
     assert claim.turn_id == "t1", "it is left to be sealed"
+
+
+@pytest.mark.parametrize("deleted_at", ["2026-01-15T10:00:00.000000+00:00", "", "long ago"])
+def test_a_session_is_made_where_a_delete_died(
+    open_repository: OpenRepository,
+    object_store: ObjectStore,
+    new_session: Session,
+    deleted_at: str,
+) -> None:
+    object_store.put(KEY, tombstone(deleted_at=deleted_at))
+    open_repository().create(new_session)
+    assert open_repository().load(FIRST) == new_session
+
+
+def test_no_session_is_made_where_one_is_just_being_deleted(
+    open_repository: OpenRepository, object_store: ObjectStore, new_session: Session
+) -> None:
+    object_store.put(KEY, tombstone(deleted_at=utc_now()))
+    with pytest.raises(SessionBusy):
+        open_repository().create(new_session)
+    with pytest.raises(SessionBusy):
+        claim_session(open_repository(), FIRST, "t1", new=new_session)
+    assert is_tombstone(object_store.get(KEY).data)
+
+
+def test_a_session_that_is_deleted_while_its_id_is_taken_makes_room(
+    open_repository: OpenRepository,
+    object_server: ObjectServer,
+    new_session: Session,
+) -> None:
+    open_repository().create(new_session)
+    puts: list[int] = []
+
+    def delete_after_refusal(request: Request, serve: Serve) -> Answer:
+        answer = serve()
+        if request.method == "PUT" and not puts:
+            puts.append(1)
+            open_repository().delete(FIRST)
+        return answer
+
+    with object_server.meddled(delete_after_refusal):
+        open_repository().create(new_session)
+    assert open_repository().load(FIRST) == new_session
