@@ -28,6 +28,7 @@ _USED = "used"
 _SWEPT = "swept"
 _NEVER = 0.0
 _TRIES = 5
+_COMPARED_BYTES = 1 << 20
 
 
 class ObjectAttachmentStore:
@@ -107,17 +108,35 @@ class ObjectAttachmentStore:
         return sum(self._remove(name, used.get(name, _NEVER)) for name in unused)
 
     def keep(self, attachment_id: str, data: memoryview) -> bool:
-        """Write a file, or count it as used now; return whether it was not there."""
+        """Write a file, or count it as used now; return whether it was not there, or damaged."""
         key = _key(attachment_id)
         for _ in range(_TRIES):
             try:
                 self._store.put_new(key, data)
             except ObjectExists:
                 if self._mark(key):
-                    return False
+                    return self._mend(key, data)
             else:
                 return True
         raise StorageUnavailable(f"{attachment_id} is being written and swept. Try again.")
+
+    def _mend(self, key: str, data: memoryview) -> bool:
+        """Replace a file that has other bytes; return whether it had.
+
+        It is read for that, which costs no more than it cost to send it.
+        """
+        try:
+            size = self._store.get_part(key, 0, 1)[1]
+            if size == len(data) and all(
+                self._store.get_part(key, start, _COMPARED_BYTES)[0]
+                == data[start : start + _COMPARED_BYTES]
+                for start in range(0, size, _COMPARED_BYTES)
+            ):
+                return False
+        except ObjectMissing:  # swept just now
+            pass
+        put_whole(self._store, key, data)
+        return True
 
     def _mark(self, key: str) -> bool:
         """Count a file as used now; return whether it is there."""

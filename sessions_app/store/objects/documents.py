@@ -131,7 +131,7 @@ class Snapshot:
             raise FileNotFoundError(name) from error
 
 
-def put_whole(store: ObjectStore, key: str, data: bytes) -> None:
+def put_whole(store: ObjectStore, key: str, data: bytes | memoryview) -> None:
     """Write an object, whatever is there; once more where nobody knows whether it was written."""
     try:
         store.put(key, data)

@@ -200,7 +200,7 @@ class ObjectStore:
                     raise
                 raise ObjectChanged(key) from error
 
-    def put(self, key: str, data: bytes) -> Tag:
+    def put(self, key: str, data: bytes | memoryview) -> Tag:
         """Write an object, whatever is there; ``OutcomeUnclear``."""
         with self._translated(key, writes=True):
             return self._put(key, data, "overwrite")

@@ -136,3 +136,14 @@ def test_a_sweep_leaves_nothing_behind(
     assert renewed(store, kept(store))
     assert swept(store) == 1
     assert list(object_store.list()) == []
+
+
+@pytest.mark.parametrize("damaged", [b"A TEXT", b"a tex", b"a text and more", b"x"])
+def test_a_damaged_file_is_replaced_when_it_is_sent_again(
+    store: ObjectAttachmentStore, object_store: ObjectStore, damaged: bytes
+) -> None:
+    found = keep(store, TEXT, name=None, max_bytes=1000)
+    digest = found.id.removeprefix("sha256:")
+    object_store.put(f"{digest[:2]}/{digest}", damaged)
+    keep(store, TEXT, name=None, max_bytes=1000)
+    assert store.read(found.id) == TEXT
