@@ -1,7 +1,7 @@
 """Serves exports of a session and of all of them, and imports."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, Literal, Self
 
@@ -221,8 +221,9 @@ class PiecesFromThreads:
     """
 
     def __init__(self, pieces: Iterator[bytes], place: Place | None) -> None:
-        self._next: Callable[[], bytes | None] = lambda: next(pieces, None)
+        self._pieces = pieces
         self._place = place
+        self._step: asyncio.Future[bytes | None] | None = None
 
     def __aiter__(self) -> Self:
         """Return itself."""
@@ -230,7 +231,8 @@ class PiecesFromThreads:
 
     async def __anext__(self) -> bytes:
         """Return the next piece."""
-        piece = await asyncio.to_thread(self._next)
+        self._step = asyncio.ensure_future(asyncio.to_thread(next, self._pieces, None))
+        piece = await asyncio.shield(self._step)  # the thread goes on in any case
         if piece is None:
             self.close()
             raise StopAsyncIteration
@@ -242,5 +244,11 @@ class PiecesFromThreads:
             self._place.leave()
 
     async def aclose(self) -> None:
-        """Leave the place to others."""
-        self.close()
+        """End the making of pieces, and leave the place to others."""
+        try:
+            if self._step is not None:
+                await asyncio.wait([self._step])
+            if isinstance(self._pieces, Generator):  # it may hold files open
+                await asyncio.to_thread(self._pieces.close)
+        finally:
+            self.close()

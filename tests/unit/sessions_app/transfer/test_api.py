@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,31 @@ async def test_whoever_leaves_early_leaves_its_place(large_answers: LargeAnswers
     assert await anext(pieces) == b"1"
     await pieces.aclose()
     await asyncio.sleep(0)
+    assert not large_answers.is_full
+
+
+async def test_the_making_of_pieces_ends_with_whoever_leaves(large_answers: LargeAnswers) -> None:
+    is_made, is_left, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def made() -> Iterator[bytes]:
+        try:
+            yield b"1"
+            is_made.set()
+            is_left.wait(60)
+            yield b"2"
+        finally:
+            ended.set()
+
+    pieces = PiecesFromThreads(made(), await large_answers.enter())
+    await anext(pieces)
+    reading = asyncio.ensure_future(anext(pieces))
+    await asyncio.to_thread(is_made.wait, 60)
+    reading.cancel()
+    leaving = asyncio.ensure_future(pieces.aclose())
+    await asyncio.sleep(0)
+    is_left.set()
+    await leaving
+    assert ended.is_set()
     assert not large_answers.is_full
 
 
