@@ -232,7 +232,7 @@ _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(
 
 _STRUCTS = {
     FinishedCall: "Record<string, unknown>",
-    TurnUsage: "Record<string, number>",
+    TurnUsage: "Record<string, number | string>",
     AttachedFile: (
         "{ id: string; name: string; media_type: string; size: number; "
         "width?: number; height?: number }"
