@@ -109,7 +109,8 @@ async def tab_of(profile: Path) -> AsyncIterator[Tab]:
         made = await Tab(whole).call("Target.createTarget", url="about:blank", newWindow=True)
         target = made["targetId"]
         page_url = f"ws://127.0.0.1:{port}/devtools/page/{target}"
-        async with connect(page_url, max_size=None, proxy=None) as connection:
+        # A full queue of events would keep the browser's answer to our closing from being read.
+        async with connect(page_url, max_size=None, max_queue=None, proxy=None) as connection:
             page = Tab(connection)
             for domain in ("Network", "Runtime", "Log", "Page"):
                 await page.call(f"{domain}.enable")
