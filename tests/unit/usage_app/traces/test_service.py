@@ -2,9 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from chat import tasks
+from mochi_project.wiring.services import install_services
+from tests.unit.usage_app.traces.conftest import MODEL, Traced, block
 from usage_app.traces import service
 from usage_app.traces.service import TraceService
 
@@ -80,3 +87,48 @@ async def test_a_receiver_that_is_silent_holds_nobody_up(monkeypatch, end):
 
     assert provider.asked == []
     provider.over.set()
+
+
+NEVER = 3_600_000
+"""In milliseconds: nothing is exported because of the time."""
+
+
+async def exported_late(traced: Traced) -> InMemorySpanExporter:
+    """Return an exporter that gets spans when they are flushed, and not before."""
+    traces = traced.services.observers.traces
+    assert traces is not None
+    exporter = InMemorySpanExporter()
+    provider, _ = await asyncio.to_thread(traces.open)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=NEVER))
+    return exporter
+
+
+@pytest.mark.allow_blocking
+async def test_the_end_of_a_server_exports_what_it_stopped_too(traced: Traced) -> None:
+    exporter = await exported_late(traced)
+    await traced.open(block("Half", stall_seconds=60, stall_after=1))
+    await traced.models.wait_for_open_streams(1)
+
+    await traced.services.aclose()
+
+    names = [(span.name, span.kind.name) for span in exporter.get_finished_spans()]
+    assert names == [(f"chat {MODEL}", "CLIENT"), (f"chat {MODEL}", "INTERNAL")]
+
+
+@pytest.mark.allow_blocking
+async def test_a_summary_in_the_background_is_exported_with_its_task(
+    traced_with: Callable[..., Any],
+) -> None:
+    traced: Traced = await traced_with(summarization_interval_seconds=0)
+    exporter = await exported_late(traced)
+    opened = await traced.say(block("Hello!"))
+    install_services(traced.services)
+    try:
+        assert await asyncio.to_thread(tasks.summarize, opened.session_id) == "done"
+    finally:
+        install_services(None)
+
+    summary = exporter.get_finished_spans()[-1]
+    assert summary.attributes is not None
+    assert summary.attributes["mochi.purpose"] == "summary"
+    assert summary.parent is None
