@@ -40,8 +40,7 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
 
 def digest_of(messages: Sequence[Message]) -> str:
     """Return a digest of ids, times and lengths, to detect edited, added and removed messages."""
-    marks = ((m.message_id, m.timestamp, str(len(m.content))) for m in messages)
-    text = "\n".join("|".join(mark) for mark in marks)
+    text = "\n".join([f"{m.message_id}|{m.timestamp}|{len(m.content)}" for m in messages])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -38,7 +38,7 @@ TRIGGER_SHARE = 0.7
 TARGET_SHARE = 0.35
 MESSAGES_LEFT = 40
 
-MEASURED_MESSAGES = 1024
+MEASURED_MESSAGES = 256
 """Messages whose answers show a model's measure; those before say little of what is sent now."""
 
 

@@ -6,7 +6,7 @@ begins with the same messages, and they are values: what was found in them holds
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sessions_app.context_state import digest_of
 from sessions_app.messages import Message, shown
@@ -17,7 +17,8 @@ SHORTEST = 256
 MOST_MESSAGES = 1 << 16
 """Messages of all histories that are remembered; most of them are kept by their store as well."""
 
-MOST_CHARACTERS = 1 << 24
+MOST_CHARACTERS = 1 << 25
+"""Characters of their texts."""
 
 
 class Survey:
@@ -90,15 +91,16 @@ class Surveys:
             return  # another thread's is kept; a forked child may find it locked for ever
         try:
             self._kept.pop(session_id, None)
+            if self._is_too_much([survey]):
+                return  # or all others would have to go
             self._kept[session_id] = survey
-            while self._is_too_much():
+            while self._is_too_much(self._kept.values()):
                 del self._kept[next(iter(self._kept))]
         finally:
             self._lock.release()
 
-    def _is_too_much(self) -> bool:
+    def _is_too_much(self, kept: Collection[Survey]) -> bool:
         most_messages, most_characters = self._most
-        kept = self._kept.values()
         return (
             sum(len(each.messages) for each in kept) > most_messages
             or sum(each.characters for each in kept) > most_characters

@@ -50,6 +50,8 @@ class RecentSessions:
             self._begin()
         with self._lock:
             self._drop(session_id)
+            if len(file.data) > MOST_BYTES:
+                return  # or all others would have to go
             self._files[session_id] = file
             self._size += len(file.data)
             while len(self._files) > MOST_SESSIONS or self._size > MOST_BYTES:

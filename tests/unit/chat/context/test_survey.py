@@ -104,3 +104,12 @@ def test_what_was_looked_at_first_is_forgotten_first(limits, digested):
     assert not digested
     surveys.of(histories["0"], "0").digest_of(range(5))
     assert len(digested) == 1
+
+
+def test_a_history_beyond_what_is_remembered_displaces_no_other(digested):
+    surveys = Surveys(most_messages=SHORTEST * 2)
+    surveys.of(history(SHORTEST), "1").digest_of(range(5))
+    surveys.of(history(SHORTEST * 3), "2")
+    digested.clear()
+    surveys.of(history(SHORTEST), "1").digest_of(range(5))
+    assert not digested
