@@ -57,7 +57,7 @@ IdempotencyKey = Annotated[
 ]
 
 ERRORS: dict[Any, Any] = {
-    (404, 409, 422, 500, 502, 503, 507): ENVELOPE,
+    (402, 404, 409, 422, 500, 502, 503, 507): ENVELOPE,
 }
 
 

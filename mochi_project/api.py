@@ -32,6 +32,7 @@ from sessions_app.transfer.api import router as archive_router
 from sessions_app.uploads.api import router as attachments_router
 from tools_app.api import router as tools_router
 from usage_app.api import router as usage_router
+from usage_app.budgets.api import router as budgets_router
 
 
 class MochiAPI(NinjaAPI):
@@ -116,5 +117,6 @@ for _router in (
     models_router,
     ai_sdk_router,
     usage_router,
+    budgets_router,
 ):
     api.add_router("", _router)

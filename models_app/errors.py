@@ -18,6 +18,7 @@ The tree::
         * ServiceUnavailable      SERVICE_UNAVAILABLE (retryable, unless the request is at fault)
         * OllamaUnreachable       OLLAMA_UNREACHABLE (retryable)
         * OllamaError             OLLAMA_ERROR (retryable or not, depending on the answer)
+      + CallRefused             (``usage_app.budgets.errors``)
 
 ``details.provider`` names the provider; the message carries the provider's own words. Ollama has
 codes of its own; UNAUTHORIZED to SERVICE_UNAVAILABLE are the other providers'. Their ``details``
@@ -28,6 +29,10 @@ from typing import Any
 
 from sessions_app.errors import MochiError
 from sessions_app.surrogates import join_surrogates, mend_json
+
+
+class CallRefused(MochiError):
+    """A model call was not made, because of a rule of this server: no provider has failed."""
 
 
 class ModelError(MochiError):

@@ -185,6 +185,12 @@ class Retrying(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Warned(msgspec.Struct, frozen=True, gc=False):
+    """Something that whoever waits for the answer should know; it comes first, and all goes on."""
+
+    message: str
+
+
 class WindowGrown(msgspec.Struct, frozen=True, gc=False):
     """The request did not fit and is tried again with this many tokens of context."""
 
@@ -226,6 +232,7 @@ Delta = (
     | CallArgumentsDelta
     | CallDelta
     | Retrying
+    | Warned
     | WindowGrown
     | AnsweredBy
     | Finished

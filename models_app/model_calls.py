@@ -6,6 +6,7 @@ the providers behind them, so no call goes unseen (docs/decisions/0048).
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -23,6 +24,7 @@ from models_app.language_model import (
     ModelRequest,
     Purpose,
     Retrying,
+    Warned,
     WindowGrown,
 )
 from models_app.prices import NO_PRICES, Prices
@@ -63,13 +65,14 @@ def call_models_for(session_id: str, turn_id: str | None = None) -> None:
         _caller.set(Caller(session_id, turn_id))
 
 
-class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A model call that is about to be made. The one object stands for the call until its end.
 
     Attributes:
         provider: The provider: ``ollama``, or a vendor's name.
         model: The model's name, without a provider in front.
         purpose: What it is asked for.
+        call_id: An id that no other call of any process has.
         caller: For whom it is made; None where nobody said.
         request: The request; None where a library of the provider makes it.
         url: The provider's address, which may hold credentials; None if it is not known.
@@ -78,6 +81,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     provider: str
     model: str
     purpose: Purpose
+    call_id: str = ""
     caller: Caller | None = None
     request: ModelRequest | None = None
     url: str | None = None
@@ -107,10 +111,13 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
 class ModelCallObserver(Protocol):
     """Sees every model call of this process. Called on the event loop, so it must not block."""
 
-    async def model_calling(self, start: ModelCallStart, /) -> None:
+    async def model_calling(self, start: ModelCallStart, /) -> str | None:
         """Take note of a call that is about to be made.
 
         Runs in the task that makes the call, so context variables that are set here hold for it.
+
+        Returns:
+            A sentence that whoever waits for the answer is told; None for nothing.
 
         Raises:
             MochiError: The call is refused; it is not made, and nobody hears of its end.
@@ -132,14 +139,14 @@ class ModelCallObservers:
     def __init__(self, observers: Sequence[ModelCallObserver]) -> None:
         self._observers = tuple(observers)
 
-    async def model_calling(self, start: ModelCallStart, /) -> None:
-        """Tell the observers one by one.
+    async def model_calling(self, start: ModelCallStart, /) -> str | None:
+        """Tell the observers one by one; return what they want to be told.
 
         Raises:
             MochiError: One refused the call; those behind it do not hear of it.
         """
-        for each in self._observers:
-            await each.model_calling(start)
+        told = [await each.model_calling(start) for each in self._observers]
+        return " ".join(filter(None, told)) or None
 
     def model_called(self, call: ModelCall, /) -> None:
         """Tell the observers of the end."""
@@ -180,9 +187,10 @@ class CallInProgress:
 
     Attributes:
         finished: The last delta, once it is there.
+        warning: What an observer wants whoever waits for the answer to be told.
     """
 
-    __slots__ = ("_begun", "_first", "_observer", "_start", "finished")
+    __slots__ = ("_begun", "_first", "_observer", "_start", "finished", "warning")
 
     def __init__(
         self,
@@ -195,11 +203,13 @@ class CallInProgress:
         url: str | None = None,
     ) -> None:
         self.finished: Finished | None = None
+        self.warning: str | None = None
         self._observer = observer
         self._start = ModelCallStart(
             provider=provider,
             model=model,
             purpose=purpose,
+            call_id=secrets.token_hex(8),
             caller=_caller.get(),
             request=request,
             url=url,
@@ -209,7 +219,7 @@ class CallInProgress:
 
     async def __aenter__(self) -> Self:
         """Begin, unless the observer refuses."""
-        await self._observer.model_calling(self._start)
+        self.warning = await self._observer.model_calling(self._start)
         self._begun = time.perf_counter()
         return self
 
@@ -278,6 +288,8 @@ class ObservedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request and yield its deltas unchanged, but for the cost in the last one.
 
+        What an observer warns of comes first.
+
         Raises:
             ModelError: A subclass, before the first batch or between batches.
         """
@@ -291,6 +303,8 @@ class ObservedModel:
             request=request,
             url=self._url,
         ) as call:
+            if call.warning is not None:
+                yield [Warned(call.warning)]
             try:
                 async with aclosing(self._model.stream(request)) as batches:
                     async for batch in batches:

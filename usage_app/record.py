@@ -35,6 +35,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         purpose: What it was asked for.
         status: ``ok``, ``cancelled``, or the code of the error that ended it.
         ms: How long it took, in milliseconds.
+        call_id: The call's id, which no other line has.
         ttft_ms: The time to its first output; None if there was none.
         session_id: The session that it was made for.
         turn_id: The turn that it was made for.
@@ -55,6 +56,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     purpose: str
     status: str
     ms: int
+    call_id: str | None = None
     ttft_ms: int | None = None
     session_id: str | None = None
     turn_id: str | None = None
@@ -122,6 +124,7 @@ def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
         purpose=start.purpose,
         status=call.outcome[:_NAME_LENGTH],
         ms=round(call.seconds * 1000),
+        call_id=start.call_id or None,
         ttft_ms=None if first is None else round(first * 1000),
         session_id=caller.session_id if caller else None,
         turn_id=caller.turn_id if caller else None,

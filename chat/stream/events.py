@@ -22,6 +22,7 @@ TurnPhase = Literal[
     "waiting_for_tool",
     "waiting_for_confirmation",
     "compressing_context",
+    "warning",
 ]
 
 

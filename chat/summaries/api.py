@@ -27,7 +27,7 @@ async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryO
     "/sessions/{session_id}/summarize",
     operation_id="summarize_session",
     summary="Summarize a session now",
-    response={200: SummaryOut, (404, 409, 422, 500, 502, 503, 507): ENVELOPE},
+    response={200: SummaryOut, (402, 404, 409, 422, 500, 502, 503, 507): ENVELOPE},
 )
 async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
     """Write the summary and wait for it; 409 while a turn runs on the session."""

@@ -24,7 +24,7 @@ from chat.summaries.prompt import (
     wants_summary,
 )
 from chat.summaries.writer import GaveWay, SummaryWriter
-from models_app.errors import ModelError, ModelNotFound
+from models_app.errors import CallRefused, ModelError, ModelNotFound
 from models_app.language_model import ModelInfo
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
@@ -236,9 +236,10 @@ class SummaryService:
                 self._queue.add, TASK, session_id, delay_seconds=GAVE_WAY_SECONDS
             )
             return "gave way to a turn of another session"
-        except SessionBusy:
+        except (SessionBusy, CallRefused) as why:
             await asyncio.to_thread(self._failures.withdraw, session_id)
-            return "gave way to a turn"
+            is_busy = isinstance(why, SessionBusy)
+            return "gave way to a turn" if is_busy else f"left for later: {why.code}"
         except SessionNotFound:
             await asyncio.to_thread(self._failures.forget, session_id)
             return "skipped: the session is gone"

@@ -24,6 +24,7 @@ from models_app.language_model import (
     Retrying,
     TextDelta,
     ThinkingDelta,
+    Warned,
     WindowGrown,
 )
 from sessions_app.messages import AssistantMessage, ToolCall, Usage, mark_cancelled
@@ -167,6 +168,8 @@ class ModelAnswer:
                 self.answered_by = delta.model
             elif type(delta) is Retrying:
                 events.append(StatusChanged(state="retrying"))
+            elif type(delta) is Warned:
+                events.append(StatusChanged(state="warning", message=delta.message))
         return events
 
     def absorb_text(self, batch: Sequence[Delta]) -> list[Event] | None:

@@ -37,7 +37,7 @@ class AgUiStoppedOut(Schema):
     "/agui",
     operation_id="run_agui",
     summary="Run an agent over AG-UI",
-    response={200: None, (400, 404, 408, 409, 413, 422, 500, 502, 503, 507): ENVELOPE},
+    response={200: None, (400, 402, 404, 408, 409, 413, 422, 500, 502, 503, 507): ENVELOPE},
     openapi_extra=RUN,
 )
 async def run(request: HttpRequest) -> HttpResponseBase:

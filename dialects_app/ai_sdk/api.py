@@ -44,7 +44,7 @@ IdempotencyKey = Annotated[
 
 @router.post(
     "/ui/chat",
-    response={200: None, (404, 408, 409, 413, 502, 503, 507): ENVELOPE},
+    response={200: None, (402, 404, 408, 409, 413, 502, 503, 507): ENVELOPE},
     summary="Chat as the AI SDK's useChat does",
     operation_id="ui_chat",
     openapi_extra=openapi.CHAT,

@@ -15,7 +15,7 @@ from mochi_project.errors.statuses import RETRY_AFTER_OF_CODE, STATUS_OF_CODE
 
 BASE = "/v1"
 
-_STATUS_HERE = {"RATE_LIMITED": 429}
+_STATUS_HERE = {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429}
 """Statuses that these protocols have and our own does not."""
 
 _OF_A_MODEL = frozenset({"MODEL_NOT_FOUND", "PROFILE_NOT_FOUND", "AGENT_NOT_FOUND"})
@@ -25,6 +25,7 @@ _CODES = {
     "UNAUTHENTICATED": "invalid_api_key",
     "CONTEXT_OVERFLOW": "context_length_exceeded",
     "CONTENT_REFUSED": "content_filter",
+    "BUDGET_EXCEEDED": "insufficient_quota",
     "NOT_FOUND": "unknown_url",
     "METHOD_NOT_ALLOWED": "method_not_supported",
 }
@@ -33,6 +34,7 @@ _CODES = {
 ``details.problem`` of an error is OpenAI's name of what is wrong with an image, and goes before.
 """
 
+_TYPES_OF_CODES = {"BUDGET_EXCEEDED": "insufficient_quota"}
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -85,7 +87,7 @@ def error_object(
     given = {**(details or {})}
     return {
         "message": message,
-        "type": type_of(status_of(code, status)),
+        "type": _TYPES_OF_CODES.get(code) or type_of(status_of(code, status)),
         "param": given.get("field") or ("model" if code in _OF_A_MODEL else None),
         "code": given.get("problem") or _code_of(code, retryable=retryable),
         "mochi_code": code,

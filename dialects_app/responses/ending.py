@@ -11,7 +11,11 @@ LOST = "The response broke off."
 
 _REFUSED = "CONTENT_REFUSED"
 _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
-_ERROR_CODES = {"RATE_LIMITED": "rate_limit_exceeded", "CONTEXT_OVERFLOW": "invalid_prompt"}
+_ERROR_CODES = {
+    "RATE_LIMITED": "rate_limit_exceeded",
+    "BUDGET_EXCEEDED": "rate_limit_exceeded",
+    "CONTEXT_OVERFLOW": "invalid_prompt",
+}
 """OpenAI's names of errors that it has for responses; all others are the server's."""
 
 

@@ -19,6 +19,7 @@ _MODELS_FAIL = (
 _TURNS_FAIL = (
     f"{_MODELS_FAIL} CONTEXT_OVERFLOW CONTENT_REFUSED TURN_LIMIT_REACHED EMPTY_ANSWER AGENT_STOPPED"
     " TOO_MANY_TURNS SHUTTING_DOWN TURN_INTERRUPTED TOO_MANY_LARGE_BODIES"
+    " BUDGET_EXCEEDED BUDGETS_INVALID"
 )
 _SETTINGS = "MODEL_NOT_FOUND PROFILE_NOT_FOUND AGENT_NOT_FOUND VALIDATION_ERROR AGENT_INVALID"
 
@@ -44,6 +45,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     (_CHATS, "SESSION_BUSY SESSION_READ_ONLY SESSION_NOT_FOUND SESSION_CORRUPT"),
     (_CHATS, f"{_SETTINGS} ATTACHMENT_NOT_FOUND {_TURNS_FAIL}"),
     ("/summarize$", f"{_MODELS_FAIL} MODEL_NOT_FOUND TOO_MANY_TURNS SHUTTING_DOWN"),
+    ("/summarize$", "BUDGET_EXCEEDED BUDGETS_INVALID"),
+    ("/budgets$", "BUDGETS_INVALID"),
     ("(POST|PATCH) /api/v1/sessions(/{session_id})?$", f"SESSION_EXISTS {_SETTINGS}"),
     ("GET .*{attachment_id}", "ATTACHMENT_NOT_FOUND"),
     ("/attachments$", "ATTACHMENT_TOO_LARGE"),
@@ -102,6 +105,8 @@ _MESSAGES: dict[str, str] = {
     "CONFIRMATION_ALREADY_DECIDED": "It was answered already; the first answer stands.",
     "SUMMARY_NOT_FOUND": "The session has no summary yet.",
     "NO_ACTIVE_TURN": "The session has no running turn.",
+    "BUDGET_EXCEEDED": "The budget of $5.00 a day for openai:* is used up: $5.02.",
+    "BUDGETS_INVALID": "budgets.json can't be used, so no model is asked: mend or remove it.",
     "OLLAMA_UNREACHABLE": "Ollama can't be reached; is it running?",
     "OLLAMA_ERROR": "Ollama refused the request.",
     "CONTEXT_OVERFLOW": "The request is longer than the context window.",

@@ -15,6 +15,7 @@ from django.core.management import CommandError
 
 from mochi_project.configuration.config import MochiSettings
 from mochi_project.wiring.attachments import attachments_dir
+from mochi_project.wiring.budgets import NAME as BUDGETS
 from mochi_project.wiring.cluster import build_cluster
 from mochi_project.wiring.storage import (
     ConversationStorage,
@@ -97,6 +98,7 @@ def parts_of(settings: MochiSettings) -> list[Part]:
         Part("prices", prices_path(settings)),
         Part("usage", usage_dir(settings)),
         Part("MCP servers", settings.resolved_mcp_config_path),
+        Part("budgets", data / BUDGETS),
         Part("planning prompt", settings.resolved_planning_prompt_path),
         Part("execution prompt", settings.resolved_execution_prompt_path),
         Part("workspace", settings.resolved_workspace, is_whole=True),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from mochi_project.configuration.config import MochiSettings
+from mochi_project.wiring.budgets import build_budgets
 from mochi_project.wiring.traces import build_traces
 from mochi_project.wiring.usage import Usage, build_usage
 from models_app.model_calls import (
@@ -18,6 +19,7 @@ from models_app.model_calls import (
     ModelCallObserver,
     ModelCallObservers,
 )
+from usage_app.budgets.observer import Budgets
 
 if TYPE_CHECKING:
     from usage_app.traces.service import TraceService
@@ -30,6 +32,7 @@ class Observers:
     model_calls: ModelCallObserver
     turns: TurnObserver
     usage: Usage
+    budgets: Budgets
     traces: "TraceService | None" = None
 
     @property
@@ -61,9 +64,10 @@ class Observers:
 def build_observers(settings: MochiSettings) -> Observers:
     """Build the observers; those that may refuse a model call come first."""
     usage = build_usage(settings)
-    model_calls: list[ModelCallObserver] = [usage.recorder, ModelCallLog()]
+    budgets = build_budgets(settings, usage)
+    model_calls: list[ModelCallObserver] = [budgets, usage.recorder, ModelCallLog()]
     turns: list[TurnObserver] = [TURN_LOG]
     if (traces := build_traces(settings)) is not None:  # last: a call that is refused has no span
         model_calls.append(traces.observer)
         turns.insert(0, traces.observer)  # first: the log's lines name the span
-    return Observers(ModelCallObservers(model_calls), TurnObservers(turns), usage, traces)
+    return Observers(ModelCallObservers(model_calls), TurnObservers(turns), usage, budgets, traces)

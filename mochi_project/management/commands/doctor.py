@@ -16,6 +16,7 @@ from mochi_project.configuration.config import MochiSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.variable_names import names_at_start, variable_warnings
 from mochi_project.management.attachment_findings import attachments_finding
+from mochi_project.management.budget_findings import budgets_finding
 from mochi_project.management.findings import Finding
 from mochi_project.management.model_findings import model_findings
 from mochi_project.management.reports import ReportCommand
@@ -99,6 +100,7 @@ def _data(services: Services) -> Iterator[Finding]:
     yield _counted("retention", lambda: retention_finding(services))
     yield _counted("attachments", lambda: attachments_finding(services))
     yield _counted("search", lambda: search_finding(services))
+    yield budgets_finding(services)
     yield _counted("turns", lambda: _turns(settings))
     yield _counted("system prompts", lambda: _prompts(services))
     yield _agents(settings)

@@ -7,7 +7,7 @@ import pytest
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.summaries.prompt import ConversationSummary
-from models_app.errors import ContextOverflow, ModelNotFound, OllamaUnreachable
+from models_app.errors import CallRefused, ContextOverflow, ModelNotFound, OllamaUnreachable
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.session import append_messages, with_messages, with_metadata
@@ -175,6 +175,18 @@ async def test_failures_are_retried_a_few_times_later_and_later(house):
     (failure,) = house.service.failing()
     assert (failure.session_id, failure.attempts, failure.given_up) == (session_id, 3, True)
     assert (failure.code, failure.message) == ("OLLAMA_UNREACHABLE", "Ollama is not there.")
+
+
+async def test_a_summary_that_is_not_allowed_just_now_has_not_failed(house):
+    session_id = house.talk()
+    house.answers.script = [CallRefused("The budget is used up.")] * 5
+
+    for _ in range(5):
+        assert await house.run(session_id) == "left for later: INTERNAL_ERROR"
+
+    assert house.service.failing() == []
+    assert house.metadata(session_id).summary_due == ANSWERED
+    assert await house.run(session_id) == "done"
 
 
 async def test_the_next_answer_gives_a_failed_summary_another_chance(house):

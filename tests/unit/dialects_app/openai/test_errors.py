@@ -48,7 +48,7 @@ def test_the_type_follows_from_the_status(status: int, kind: str) -> None:
 @pytest.mark.parametrize("code", sorted(STATUS_OF_CODE))
 def test_no_error_is_answered_with_422(code: str) -> None:
     assert error_answer(code, "?").status == (
-        {"RATE_LIMITED": 429}.get(code)
+        {"RATE_LIMITED": 429, "BUDGET_EXCEEDED": 429}.get(code)
         or {422: 400}.get(STATUS_OF_CODE[code], STATUS_OF_CODE[code])
     )
 
@@ -61,6 +61,20 @@ def test_an_unknown_model_of_any_kind_is_a_model_that_was_not_found(code: str) -
     assert answer.body["error"]["code"] == "model_not_found"
     assert answer.body["error"]["param"] == "model"
     assert answer.body["error"]["mochi_code"] == code
+
+
+def test_a_budget_that_is_used_up_is_a_quota_and_is_not_asked_again() -> None:
+    answer = error_answer("BUDGET_EXCEEDED", "Used up.", details={"limit": "5"})
+
+    assert (answer.status, answer.headers) == (429, {"x-should-retry": "false"})
+    assert answer.body["error"] | {"message": "", "param": None} == {
+        "message": "",
+        "type": "insufficient_quota",
+        "param": None,
+        "code": "insufficient_quota",
+        "mochi_code": "BUDGET_EXCEEDED",
+        "details": {"limit": "5", "retryable": False},
+    }
 
 
 def test_a_code_that_openai_does_not_have_is_ours_in_lower_case() -> None:

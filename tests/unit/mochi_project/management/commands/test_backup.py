@@ -22,6 +22,7 @@ KEPT = {
     "docs/agents/agent_prompt_execution.md": "Act.",
     "mcp.json": "{}",
     "prices.json": "{}",
+    "budgets.json": "[]",
     "profiles/work.json": "{}",
     "responses/0123456789/0199f3a2b4c51f2e3d4c.request": "{}",
     "system_prompts/brief.md": "Be brief.",

@@ -1,0 +1,30 @@
+"""Serves how budgets stand: parses, calls, encodes."""
+
+import asyncio
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from mochi_project.wiring.services import get_services
+from sessions_app.http.error_schemas import ENVELOPE
+from usage_app.budgets.schemas import BudgetsOut, standings_to_json
+
+router = Router(tags=["usage"])
+
+
+@router.get(
+    "/budgets",
+    response={200: BudgetsOut, (500, 503, 507): ENVELOPE},
+    summary="List budgets",
+    description=(
+        "The budgets of `budgets.json`, with what is used of each in its present period, by all "
+        "processes of this data directory. While the file can't be used, no model is asked: 500 "
+        "`BUDGETS_INVALID` says what to mend."
+    ),
+    operation_id="list_budgets",
+)
+async def list_budgets(request: HttpRequest) -> dict[str, Any]:
+    """List the budgets."""
+    budgets = get_services().observers.budgets
+    return standings_to_json(await asyncio.to_thread(budgets.standings))

@@ -1,0 +1,83 @@
+"""Reads ``budgets.json``, the budgets that the user of the data directory sets.
+
+::
+
+    [{"scope": {"model": "openai:*"}, "period": "day", "cost_usd": "5.00", "action": "refuse"}]
+"""
+
+import time
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+
+from sessions_app.store.atomic import UnreadableFileError, read_regular
+from usage_app.budgets.budget import Budget
+
+NAME = "budgets.json"
+MOST_BYTES = 1 << 20
+MOST_BUDGETS = 200
+_HIGHEST = Decimal(10) ** 15
+_LONGEST_NAME = 300
+_AGAIN_SECONDS = 0.1
+
+
+class InvalidBudgetsError(ValueError):
+    """``budgets.json`` can't be used; the message says why."""
+
+
+def read_budgets(path: Path) -> Sequence[Budget]:
+    """Read the file; blocks. One that makes no sense is read twice: it may just be written.
+
+    Raises:
+        FileNotFoundError: There is none.
+        InvalidBudgetsError: It can't be used.
+    """
+    try:
+        return _read(path)
+    except InvalidBudgetsError:
+        time.sleep(_AGAIN_SECONDS)
+        return _read(path)
+
+
+def _read(path: Path) -> Sequence[Budget]:
+    try:
+        data = read_regular(path, limit=MOST_BYTES)
+    except FileNotFoundError:
+        raise
+    except UnreadableFileError as error:
+        raise InvalidBudgetsError(f"{NAME} can't be read: {error.reason}.") from error
+    except OSError as error:
+        raise InvalidBudgetsError(f"{NAME} can't be read: {error.strerror}.") from error
+    try:
+        budgets = msgspec.json.decode(data, type=list[Budget])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidBudgetsError(f"{NAME} is not what it should be: {error}") from error
+    if len(budgets) > MOST_BUDGETS:
+        raise InvalidBudgetsError(f"{NAME} has more than {MOST_BUDGETS} budgets.")
+    for index, budget in enumerate(budgets):
+        _check(index, budget)
+    return budgets
+
+
+def _check(index: int, budget: Budget) -> None:
+    limits = [budget.cost_usd, budget.tokens, budget.requests]
+    given = [each for each in limits if each is not None]
+    at = f"{NAME}: the budget at `$[{index}]`"
+    if len(given) != 1:
+        raise InvalidBudgetsError(f"{at} needs one of `cost_usd`, `tokens` and `requests`.")
+    limit = Decimal(given[0])
+    if not (limit.is_finite() and 0 <= limit <= _HIGHEST):
+        raise InvalidBudgetsError(f"{at} has a limit that makes no sense.")
+    scope = budget.scope
+    if scope.model is not None and scope.provider is not None:
+        raise InvalidBudgetsError(f"{at} has both a model and a provider; name one of them.")
+    if any(len(name) > _LONGEST_NAME for name in (scope.model, scope.provider) if name):
+        raise InvalidBudgetsError(f"{at} names something too long.")
+    if "" in (scope.model, scope.provider):
+        raise InvalidBudgetsError(f"{at} names nothing in its scope; `{{}}` is all models.")
+    if scope.provider is not None and not set("*:").isdisjoint(scope.provider):
+        raise InvalidBudgetsError(
+            f"{at} has '{scope.provider}' for a provider: patterns go to `model`."
+        )

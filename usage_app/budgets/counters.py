@@ -1,0 +1,115 @@
+"""Counts what budgets have spent, by following the ledger. Blocks."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from models_app.model_calls import OK
+from usage_app.budgets.budget import NOTHING, Budget, Use, key_of
+from usage_app.ledger import Cursor, Ledger
+from usage_app.record import UsageRecord
+
+_LINES_AT_ONCE = 5_000
+_KEPT_CALLS = 20_000
+_KEPT_PERIODS = 40
+_MOST_MODELS = 1_000
+
+USUAL_ANSWER = 500
+"""The tokens of an answer of a model that has not answered yet."""
+
+
+class Counters:
+    """The sums of some budgets as far as the ledger was read. Not thread-safe.
+
+    Args:
+        budgets: The budgets.
+        ledger: What is followed: from the month on whose beginning is needed.
+        now: The time.
+    """
+
+    def __init__(self, budgets: Sequence[Budget], ledger: Ledger, now: datetime) -> None:
+        self.budgets = budgets
+        self._ledger = ledger
+        has_total = any(budget.period == "total" for budget in budgets)
+        self._cursor: Cursor = {} if has_total else {key_of("month", now.isoformat()): 0}
+        self._sums: list[dict[str, Use]] = [{} for _ in budgets]
+        self._covering: dict[tuple[str, str], Sequence[int]] = {}
+        self._answers: dict[tuple[str, str], tuple[int, int]] = {}
+        self._recorded: OrderedDict[str, None] = OrderedDict()
+
+    def follow(self) -> None:
+        """Count what the ledger has got since.
+
+        Raises:
+            OSError: It can't be read.
+        """
+        while True:
+            records, cursor = self._ledger.read_since(self._cursor, _LINES_AT_ONCE)
+            if cursor == self._cursor:
+                return
+            self._cursor = cursor
+            for record in records:
+                self._count(record)
+
+    def covering(self, provider: str, model: str) -> Sequence[int]:
+        """Return which of the budgets cover the calls of a model."""
+        found = self._covering.get((provider, model))
+        if found is None:
+            if len(self._covering) >= _MOST_MODELS:
+                self._covering.clear()
+            found = self._covering[provider, model] = [
+                index
+                for index, budget in enumerate(self.budgets)
+                if budget.scope.covers(provider, model)
+            ]
+        return found
+
+    def spent(self, index: int, now: datetime) -> Use:
+        """Return what was used of a budget in its present period."""
+        return self._sums[index].get(key_of(self.budgets[index].period, now.isoformat()), NOTHING)
+
+    def has_recorded(self, call_id: str) -> bool:
+        """Return whether a call is among those counted last."""
+        return call_id in self._recorded
+
+    def usual_answer(self, provider: str, model: str) -> int:
+        """Return how many tokens an answer of a model has on average."""
+        count, tokens = self._answers.get((provider, model), (0, 0))
+        return tokens // count if count else USUAL_ANSWER
+
+    def _count(self, record: UsageRecord) -> None:
+        if record.call_id is not None:
+            self._recorded[record.call_id] = None
+            if len(self._recorded) > _KEPT_CALLS:
+                self._recorded.popitem(last=False)
+        if not _was_answered(record):
+            return
+        name = record.provider, record.model
+        if record.output is not None and (
+            name in self._answers or len(self._answers) < _MOST_MODELS
+        ):
+            count, tokens = self._answers.get(name, (0, 0))
+            self._answers[name] = count + 1, tokens + record.output
+        use = use_of(record)
+        for index in self.covering(*name):
+            key, sums = key_of(self.budgets[index].period, record.t), self._sums[index]
+            sums[key] = sums.get(key, NOTHING) + use
+            if len(sums) > _KEPT_PERIODS:
+                del sums[min(sums)]
+
+
+def use_of(record: UsageRecord) -> Use:
+    """Return what a call counts against budgets; one whose price is not known costs nothing."""
+    return Use(
+        requests=1,
+        tokens=(record.input or 0) + (record.output or 0),
+        cost_usd=record.cost or Decimal(0),
+        unpriced=int(record.cost_usd is None),
+    )
+
+
+def _was_answered(record: UsageRecord) -> bool:
+    """Return whether the provider did anything; a call that failed before counts for nothing."""
+    known = record.ttft_ms is not None or record.input is not None
+    return known or record.status in (OK, "cancelled")

@@ -1,0 +1,354 @@
+"""Decides before each model call whether the budgets allow it (docs/decisions/0087). Blocks."""
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from chat.context.tokens import estimate_messages, estimate_tools
+from models_app.language_model import Finished, ModelRequest
+from models_app.model_calls import ModelCallStart
+from sessions_app.errors import StorageUnavailable
+from usage_app.budgets.budget import NOTHING, Budget, Use, reset_after
+from usage_app.budgets.budget_file import InvalidBudgetsError, read_budgets
+from usage_app.budgets.counters import Counters
+from usage_app.budgets.errors import BudgetExceeded, BudgetsInvalid
+from usage_app.budgets.running_calls import RunningCall, RunningCalls
+from usage_app.ledger import Ledger
+
+logger = logging.getLogger(__name__)
+
+LOST_SECONDS = 60.0
+"""The time after a call's end at which the ledger won't get it any more: its disk is full."""
+
+_LIMITS = ("num_predict", "max_tokens")
+_MOST_WARNINGS = 10_000
+_Item = TypeVar("_Item")
+_Stamp = tuple[int, int, int] | None
+
+
+class Prices(Protocol):
+    """Knows what models cost (a ``PriceList``)."""
+
+    def load(self, provider: str, model: str) -> None:
+        """Load what knows the prices of a model. Blocks."""
+        ...
+
+    def cost_of(self, provider: str, model: str, tokens: Finished, /) -> Decimal | None:
+        """Return what a call costs in US dollars; None where that is not known."""
+        ...
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget, and what is used of it in its present period.
+
+    Attributes:
+        budget: The budget.
+        spent: By calls that have ended.
+        running: By calls that run, as far as that can be foreseen.
+        resets_at: When it starts anew (UTC, ISO 8601); None: never.
+    """
+
+    budget: Budget
+    spent: Use
+    running: Use
+    resets_at: str | None
+
+    @property
+    def is_used_up(self) -> bool:
+        """Return whether nothing is left."""
+        return self.budget.part_of(self.spent) >= self.budget.limit
+
+    def is_exceeded_by(self, least: Use, likely: Use) -> bool:
+        """Return whether a call would exceed it; one that costs nothing exceeds no costs.
+
+        Args:
+            least: What the call uses at least: its request.
+            likely: What it uses with a usual answer.
+        """
+        budget = self.budget
+        if budget.unit == "cost_usd" and likely.is_free:
+            return False
+        used = budget.part_of(self.spent) + budget.part_of(self.running)
+        return used >= budget.limit or used + budget.part_of(least) > budget.limit
+
+    @property
+    def message(self) -> str:
+        """A sentence that says how it stands, and what to change."""
+        budget = self.budget
+        spent = budget.in_words(budget.part_of(self.spent))
+        runs = ", and calls that run may use what is left" if not self.is_used_up else ""
+        anew = f" It starts anew at {self.resets_at}." if self.resets_at else ""
+        return (
+            f"The budget of {budget} is used up: {spent}{runs}.{anew} "
+            "To go on before, raise it in budgets.json."
+        )
+
+    @property
+    def error(self) -> BudgetExceeded:
+        """The error of calls that exceed it."""
+        budget = self.budget
+        return BudgetExceeded(
+            self.message,
+            scope=msgspec.to_builtins(budget.scope),
+            period=budget.period,
+            unit=budget.unit,
+            limit=budget.shown(budget.limit),
+            spent=budget.shown(budget.part_of(self.spent)),
+            resets_at=self.resets_at,
+        )
+
+
+class BudgetGate:
+    """Lets model calls pass while their budgets last. Thread-safe; all calls block.
+
+    Together, processes decide one by one: with a lock, by what the ledger has and what runs.
+
+    Args:
+        path: ``budgets.json``; a change of it holds from the next call on.
+        ledger: What was used.
+        prices: What models cost.
+        running: What runs in all processes.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        ledger: Ledger,
+        prices: Prices,
+        running: RunningCalls,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._path = path
+        self._ledger = ledger
+        self._prices = prices
+        self._running = running
+        self._now = now
+        self._lock = threading.Lock()
+        self._stamp: _Stamp | tuple[()] = ()
+        self._counters: Counters | None = None
+        self._mine: dict[str, RunningCall] = {}
+        self._ended: dict[str, float] = {}
+        # Filled by the event loop and by the collector of garbage, which must not wait for a lock.
+        self._ending: deque[tuple[str, float]] = deque()
+        self._never_made: deque[str] = deque()
+        self._warned: set[tuple[Budget, str | None]] = set()
+
+    def admit(self, start: ModelCallStart) -> str | None:
+        """Let a call be made, and count it until the ledger has it; or refuse it.
+
+        Returns:
+            What is to be said of budgets that only warn; each says it once in its period.
+
+        Raises:
+            BudgetExceeded: A budget is used up.
+            BudgetsInvalid: ``budgets.json`` can't be used.
+            StorageError: What was used can't be found out.
+        """
+        with self._lock:
+            counters = self._refreshed()
+            covering = counters.covering(start.provider, start.model) if counters else ()
+            if counters is None or not covering:
+                return None
+            with _typed_errors():
+                counters.follow()  # the most of it before others have to wait
+                return self._decide(start, counters, covering)
+
+    def ended(self, call_id: str) -> None:
+        """Take note that a call has ended; does not block."""
+        self._ending.append((call_id, time.monotonic()))
+
+    def standings(self) -> Sequence[Standing]:
+        """Return how all budgets stand.
+
+        Raises:
+            BudgetsInvalid: ``budgets.json`` can't be used.
+            StorageError: What was used can't be found out.
+        """
+        with self._lock, _typed_errors():
+            counters = self._refreshed()
+            if counters is None:
+                return []
+            counters.follow()
+            others = self._still_running(counters, self._running.read())
+            return [
+                self._standing(counters, index, others) for index in range(len(counters.budgets))
+            ]
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._running.close()
+
+    def _refreshed(self) -> Counters | None:
+        """Return the counters of the file as it is now; None if there is none.
+
+        Raises:
+            BudgetsInvalid: It can't be used.
+        """
+        stamp = _look(self._path)
+        if stamp == self._stamp and (self._counters is not None or stamp is None):
+            return self._counters
+        is_new, self._stamp = stamp != self._stamp, stamp
+        self._counters = None
+        try:
+            budgets = read_budgets(self._path)
+        except FileNotFoundError:
+            return None
+        except InvalidBudgetsError as error:
+            if is_new:
+                logger.error("%s No model is asked until it is mended or removed.", error)  # noqa: TRY400
+            raise BudgetsInvalid(str(error)) from error
+        self._counters = Counters(budgets, self._ledger, self._now())
+        return self._counters
+
+    def _decide(
+        self, start: ModelCallStart, counters: Counters, covering: Sequence[int]
+    ) -> str | None:
+        budgets = [counters.budgets[index] for index in covering]
+        if any(budget.unit == "cost_usd" for budget in budgets):
+            self._prices.load(start.provider, start.model)
+        least, likely = self._estimate(start, counters)
+        warnings = []
+        owner = self._running.mine()
+        with self._running.locked():
+            counters.follow()
+            others = self._still_running(counters, self._running.read())
+            for index in covering:
+                standing = self._standing(counters, index, others)
+                if not standing.is_exceeded_by(least, likely):
+                    continue
+                if standing.budget.action == "refuse":
+                    raise standing.error
+                if self._is_news(standing):
+                    warnings.append(standing.message)
+            call = RunningCall(
+                call_id=start.call_id,
+                owner=owner,
+                provider=start.provider,
+                model=start.model,
+                tokens=likely.tokens,
+                cost_usd=likely.cost_usd,
+            )
+            self._running.write([*others, call])
+            self._mine[call.call_id] = call
+            weakref.finalize(start, self._never_made.append, call.call_id).atexit = False
+        for message in warnings:
+            logger.warning("%s", message)
+        return " ".join(warnings) or None
+
+    def _standing(
+        self, counters: Counters, index: int, running: Collection[RunningCall]
+    ) -> Standing:
+        budget, now = counters.budgets[index], self._now()
+        scope = budget.scope
+        return Standing(
+            budget=budget,
+            spent=counters.spent(index, now),
+            running=sum(
+                (call.use for call in running if scope.covers(call.provider, call.model)), NOTHING
+            ),
+            resets_at=reset_after(budget.period, now),
+        )
+
+    def _still_running(
+        self, counters: Counters, found: Sequence[RunningCall]
+    ) -> Sequence[RunningCall]:
+        """Return the calls that the ledger does not have yet; those of this process as it knows."""
+        never_made = _drained(self._never_made)  # before the ends, which come before them
+        for call_id, when in _drained(self._ending):
+            if call_id in self._mine:
+                self._ended[call_id] = when
+        for call_id in never_made:
+            if call_id not in self._ended:
+                self._mine.pop(call_id, None)
+        earliest = time.monotonic() - LOST_SECONDS
+        for call_id in list(self._mine):
+            is_lost = self._ended.get(call_id, earliest) < earliest
+            if is_lost or counters.has_recorded(call_id):
+                del self._mine[call_id]
+                self._ended.pop(call_id, None)
+        mine = {call.owner for call in self._mine.values()} | {self._running.mine()}
+        theirs = [
+            call
+            for call in found
+            if call.owner not in mine and not counters.has_recorded(call.call_id)
+        ]
+        return [*theirs, *self._mine.values()]
+
+    def _estimate(self, start: ModelCallStart, counters: Counters) -> tuple[Use, Use]:
+        """Return what a call will use at least, and what it will probably use."""
+        request = start.request
+        sent = 0
+        if request is not None:
+            sent = estimate_messages(request.messages) + estimate_tools(request.tools)
+        answer = counters.usual_answer(start.provider, start.model)
+        limit = _limit_of(request) if request is not None else None
+        answer = answer if limit is None else min(answer, limit)
+        return self._use_of(start, sent, 0), self._use_of(start, sent, answer)
+
+    def _use_of(self, start: ModelCallStart, sent: int, answer: int) -> Use:
+        tokens = Finished(prompt_eval_count=sent, eval_count=answer)
+        cost = self._prices.cost_of(start.provider, start.model, tokens)
+        return Use(
+            requests=1,
+            tokens=sent + answer,
+            cost_usd=cost or Decimal(0),
+            unpriced=int(cost is None),
+        )
+
+    def _is_news(self, standing: Standing) -> bool:
+        """Return whether this process has not said it in this period."""
+        key = standing.budget, standing.resets_at
+        if key in self._warned:
+            return False
+        if len(self._warned) >= _MOST_WARNINGS:
+            self._warned.clear()
+        self._warned.add(key)
+        return True
+
+
+@contextmanager
+def _typed_errors() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise StorageUnavailable(
+            "Budgets can't be looked at: another process keeps their lock."
+        ) from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageUnavailable(f"Budgets can't be looked at: {reason}.") from error
+
+
+def _drained(queue: deque[_Item]) -> list[_Item]:
+    items = []
+    while queue:
+        items.append(queue.popleft())
+    return items
+
+
+def _limit_of(request: ModelRequest) -> int | None:
+    limits = [request.options.get(name) for name in _LIMITS]
+    return min((each for each in limits if isinstance(each, int) and each > 0), default=None)
+
+
+def _look(path: Path) -> _Stamp:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return (0, 0, 0)  # reading it says why
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,73 @@
+"""Puts budgets before model calls; loads what knows them once there is a ``budgets.json``."""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models_app.model_calls import ModelCall, ModelCallStart
+
+if TYPE_CHECKING:
+    from usage_app.budgets.gate import BudgetGate, Standing
+
+FRESH_SECONDS = 2.0
+"""The time that a first ``budgets.json`` may go unseen; changes of it hold at once."""
+
+
+class Budgets:
+    """Refuses model calls that exceed a budget; a ``ModelCallObserver``.
+
+    Args:
+        path: ``budgets.json``.
+        build: Builds the gate.
+    """
+
+    def __init__(self, path: Path, build: "Callable[[], BudgetGate]") -> None:
+        self._path = path
+        self._build = build
+        self._due = 0.0
+        self._building = threading.Lock()
+        self._gate: BudgetGate | None = None
+
+    async def model_calling(self, start: ModelCallStart, /) -> str | None:
+        """Let the call be made, or refuse it; return what budgets warn of.
+
+        Raises:
+            BudgetExceeded: A budget is used up.
+            BudgetsInvalid: ``budgets.json`` can't be used.
+            StorageError: What was used can't be found out.
+        """
+        gate = self._gate
+        if gate is None:
+            if time.monotonic() < self._due:
+                return None
+            gate = await asyncio.to_thread(self.gate)
+            if gate is None:
+                self._due = time.monotonic() + FRESH_SECONDS
+                return None
+        return await asyncio.to_thread(gate.admit, start)
+
+    def model_called(self, call: ModelCall, /) -> None:
+        """Take note of the end."""
+        if self._gate is not None:
+            self._gate.ended(call.start.call_id)
+
+    def gate(self) -> "BudgetGate | None":
+        """Return what knows the budgets; None where there never was a file. Blocks."""
+        with self._building:
+            if self._gate is None and os.path.lexists(self._path):
+                self._gate = self._build()
+            return self._gate
+
+    def standings(self) -> "Sequence[Standing]":
+        """Return how all budgets stand. Blocks.
+
+        Raises:
+            BudgetsInvalid: ``budgets.json`` can't be used.
+            StorageError: What was used can't be found out.
+        """
+        gate = self.gate()
+        return gate.standings() if gate is not None else ()
