@@ -19,7 +19,8 @@ from usage_app.ledger import Ledger
 
 TURNS = int(os.environ.get("MOCHI_E2E_LEDGER_TURNS", "500"))
 SEED = int(os.environ.get("MOCHI_E2E_LEDGER_SEED", "0")) or random.SystemRandom().randrange(10**6)
-BATCH = 50
+BATCH = 100
+DOOMED = 10
 CLIENTS = 8
 ENDS = ["answer"] * 5 + ["cancel", "cancel", "error"]
 PRICES = {"ollama:*": {"input_per_million": 1, "output_per_million": "2.5"}}
@@ -243,7 +244,7 @@ def test_the_ledger_of_many_turns_is_what_clients_were_told(start, tmp_path, ups
     chance = random.Random(SEED)
     batches = []
     for begin in range(0, TURNS, BATCH):
-        split = min(begin + BATCH - 6, TURNS)
+        split = min(begin + BATCH - DOOMED, TURNS)
         ordinary = plans(chance, range(begin, split))
         doomed = [
             {"n": n, "rounds": 1 + chance.randrange(2), "end": "kill"}

@@ -25,6 +25,12 @@ def runs(chat):
     return chat.http.get("/health").json()["worker_alive"]
 
 
+def recorded(chat):
+    """Return the sessions and purposes of the model calls in the ledger, by whatever process."""
+    report = chat.http.get("/usage", params={"group_by": "session,purpose"}).json()
+    return {(group["session_id"], group["purpose"]) for group in report["groups"]}
+
+
 def web_and_worker(server):
     """Return the web processes, and the first process of each worker."""
     children = psutil.Process(server.process.pid).children(recursive=True)
@@ -50,6 +56,7 @@ def test_an_answer_is_summarized_in_the_background(start):
     made = chat.http.get(f"/sessions/{session_id}/summary").json()
     assert made["summary"]
     assert made["model_used"] == "qwen3:14b"
+    until(lambda: {(session_id, "chat"), (session_id, "summary")} == recorded(chat))
     metadata = server.session_file(session_id)["metadata"]
     assert "summary_due" not in metadata
     assert metadata["message_count"] == 2
