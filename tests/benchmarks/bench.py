@@ -29,8 +29,8 @@ from subjects import (
 
 MEASURES = (
     "start", "memory", "ttft", "saturated", "paced", "departures", "tools", "reattach", "waiting",
-    "attachments", "history", "crowd", "dialects", "listing", "index", "searching", "saving",
-    "cluster",
+    "attachments", "history", "lengths", "crowd", "dialects", "listing", "index", "searching",
+    "saving", "cluster",
 )  # fmt: skip
 ON_REQUEST = ("capacity", "turns")
 ALONE = {"start", "dialects", "listing", "index", "searching", "saving", "turns", "cluster"}
@@ -145,6 +145,13 @@ class Bench:
                     field.ours, field.our_server, messages, self.load
                 )
                 self._note_point("history", "ours", messages, figures)
+        if self._wants("lengths"):
+            with field.our_server.quiet():
+                for messages in self.load.long_lengths:
+                    figures = await growth.by_length(
+                        field.ours, field.our_server, messages, self.load
+                    )
+                    self._note_point("lengths", "ours", messages, figures)
         if self._wants("crowd"):
             await self._crowd(field)
         if self._wants("capacity"):

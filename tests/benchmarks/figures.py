@@ -234,6 +234,19 @@ CURVES = (
         "us per token",
     ),
     Curve(
+        "lengths",
+        "Time to first token, by the length of the session",
+        "messages before",
+        (
+            Line("touched before, ms", "lengths_touched_first_token", 1e3),
+            Line("not touched, ms", "lengths_untouched_first_token", 1e3),
+            Line("CPU per turn, touched, ms", "lengths_touched_turn", 1e3),
+            Line("CPU per turn, not touched, ms", "lengths_untouched_turn", 1e3),
+        ),
+        2,
+        "ms",
+    ),
+    Curve(
         "crowd",
         "CPU per token, by the number of open streams",
         "streams",

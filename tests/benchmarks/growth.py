@@ -1,6 +1,8 @@
 """How costs grow: with the length of a session, with the streams that are open, with the turns."""
 
 import asyncio
+import secrets
+import shutil
 from collections.abc import AsyncIterator
 from statistics import median
 
@@ -12,6 +14,8 @@ from subjects import Ours, Server
 from sessions_app.service import SessionManager
 
 STEPS = 5
+SETTLING_SECONDS = 0.05
+"""What a server gets to save a turn that it has answered."""
 
 
 async def after_history(
@@ -44,6 +48,36 @@ async def after_history(
         "first_token": median(first),
         "token": figures["cpu_us_per_token"],
     }
+
+
+async def by_length(subject: Ours, server: Server, messages: int, load: Load) -> dict[str, float]:
+    """Seconds to the first token of a session of that length, and processor seconds of its turn.
+
+    Few messages are sent, whatever the length: the others are left out since the first turn. A
+    session is ``untouched`` while the process has not read its file, and ``touched`` one turn
+    later. Each turn is one of 16 tokens, alone.
+    """
+    folder = server.folder / "chat_sessions"
+    manager = SessionManager(folder)
+    planted = await asyncio.to_thread(storage.plant, manager, "bench:16x0", messages)
+    connection = await subject.connect()
+    for _ in range(3):
+        await connection.stream(subject.turn(connection, planted))
+    figures: dict[str, list[float]] = {}
+    for _ in range(load.long_turns):
+        session_id = secrets.token_hex(5)
+        shutil.copy(folder / f"{planted}.json", folder / f"{session_id}.json")
+        for state in ("untouched", "touched"):
+            await asyncio.sleep(SETTLING_SECONDS)
+            before = server.cpu_seconds()
+            reply = await connection.stream(subject.turn(connection, session_id))
+            await asyncio.sleep(SETTLING_SECONDS)
+            spent = server.cpu_seconds() - before
+            figures.setdefault(f"{state}_first_token", []).append(reply.to_first_token)
+            figures.setdefault(f"{state}_turn", []).append(spent)
+        await asyncio.to_thread(manager.delete, session_id)
+    connection.leave()
+    return {name: median(values) for name, values in figures.items()}
 
 
 async def memory_over_turns(

@@ -45,6 +45,8 @@ class Load:
         reattachments: How often a turn of 5,000 events is picked up again.
         histories: How many messages a session has that is chatted in.
         historians: How many such sessions there are.
+        long_lengths: How many messages a session has of which few are sent.
+        long_turns: How many turns each of these has.
         crowds: How many streams run at once.
         crowds_of_r: The same for R, which holds fewer.
         watched_seconds: How long streams are watched for a curve.
@@ -70,6 +72,8 @@ class Load:
     reattachments: int = 10
     histories: tuple[int, ...] = (0, 100, 1_000, 5_000)
     historians: int = 10
+    long_lengths: tuple[int, ...] = (10, 1_000, 5_000, 50_000)
+    long_turns: int = 15
     crowds: tuple[int, ...] = (10, 50, 200, 800)
     crowds_of_r: tuple[int, ...] = (10, 50, 200)
     watched_seconds: float = 3.0

@@ -50,6 +50,7 @@ QUICK = Load(
     tool_turns=25,
     reattachments=3,
     historians=4,
+    long_turns=5,
     crowds=(10, 50, 200),
     crowds_of_r=(10, 50),
     watched_seconds=2,
