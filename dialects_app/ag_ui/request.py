@@ -82,6 +82,7 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
     new: list[Message] = []
     files: list[GivenFile] = []
     paths: list[str] = []
+    calls = _Calls(history)
     for index, message in enumerate(messages[begin:], begin):
         path = f"messages.{index}"
         if message["role"] == "user" and message.get("id") not in known:
@@ -90,7 +91,7 @@ def read_said(messages: Sequence[Mapping[str, Any]], history: Sequence[Message])
             files += attached
             paths.append(path)
         elif message["role"] == "tool" and not message.get("subagentRunId"):
-            result = _result(message, history, path)
+            result = _result(message, calls, path)
             if result is not None:
                 new.append(result)
                 paths.append(path)
@@ -186,18 +187,21 @@ def _user_message(name: Any, text: str, files: Sequence[GivenFile]) -> UserMessa
     )
 
 
-def _result(
-    message: Mapping[str, Any], history: Sequence[Message], path: str
-) -> ToolMessage | None:
+class _Calls:
+    """The calls of a session: those that wait for a result, and those that have one."""
+
+    def __init__(self, history: Sequence[Message]) -> None:
+        self.waiting = {call.id: call for call in open_calls(history)}
+        self.answered = {each.tool_call_id for each in history if isinstance(each, ToolMessage)}
+
+
+def _result(message: Mapping[str, Any], calls: _Calls, path: str) -> ToolMessage | None:
     """Return the result of a call that the client ran; None for one that the session has."""
     call_id = message.get("toolCallId")
     if not isinstance(call_id, str):
         refuse(f"{path}.toolCallId", "A text is wanted here.")
-    waiting = {call.id: call for call in open_calls(history)}
-    call = waiting.get(call_id)
-    if call is None and any(
-        isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in history
-    ):
+    call = calls.waiting.get(call_id)
+    if call is None and call_id in calls.answered:
         return None
     if call is None or not call.client_side:
         refuse(f"{path}.toolCallId", "No call of a tool that the client runs has this id.")

@@ -21,6 +21,7 @@ from dialects_app.ag_ui.request import Said, give_up_calls, read_props, read_sai
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
 from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.openai.attaching import FileKeeper
+from dialects_app.openai.body import beside
 from dialects_app.openai.files import with_files
 from sessions_app.calls import open_calls
 from sessions_app.errors import (
@@ -166,8 +167,12 @@ class Runs:
     async def _start(self, body: RunIn, client: str | None) -> StartedRun:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
         history = place.session.messages if place.session is not None else ()
-        props, said = read_props(body), read_said(body.messages, history)
-        turn = await self._turn(body, props, said, history)
+        props = read_props(body)
+        said, turn, known = await beside(
+            len(body.messages) + len(body.tools or ()) + len(body.context or ()),
+            lambda: _read(body, props, history),
+        )
+        turn = await self._turn(body, turn, said, history)
         await self._answer(body.resume, said, place)
         if place.session is None:
             request = ChatRequest(
@@ -176,7 +181,7 @@ class Runs:
         else:
             changes = _changes(place.session, props)
             request = ChatRequest(turn=replace(turn, settings=changes), session_id=place.session_id)
-        resumed = resumed_by(history, "", known=_known_calls(body.messages))
+        resumed = resumed_by(history, "", known=known)
         opened = await self._chat.open(request, client=client)
         projector = RunProjector(
             body.thread_id, body.run_id, resumed=None if said.has_user_message else resumed
@@ -184,10 +189,9 @@ class Runs:
         return StartedRun(turn=opened, projector=projector)
 
     async def _turn(
-        self, body: RunIn, props: PropsIn, said: Said, history: Sequence[Message]
+        self, body: RunIn, turn: TurnRequest, said: Said, history: Sequence[Message]
     ) -> TurnRequest:
-        """Return the turn that is asked for, its files kept."""
-        turn = read_turn(body, props)
+        """Return the turn that is asked for, with what is said in it, its files kept."""
         if not said.messages:
             if not (said.again or body.resume or _awaits_answer(history)):
                 refuse("messages", "There is nothing new to answer.")
@@ -260,6 +264,14 @@ class Runs:
             before = await confirmations.decision(session_id, answer.interrupt_id)
             if before is None or before.approved is not answer.approves:
                 raise
+
+
+def _read(
+    body: RunIn, props: PropsIn, history: Sequence[Message]
+) -> tuple[Said, TurnRequest, frozenset[str]]:
+    """Return what is said, the turn that is asked for, and the calls that the client has."""
+    said = read_said(body.messages, history)
+    return said, read_turn(body, props), _known_calls(body.messages)
 
 
 def _awaits_answer(history: Sequence[Message]) -> bool:

@@ -24,6 +24,7 @@ from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, client_id_of, ui_messages
 from dialects_app.client_sessions import ClientSession, find_session
 from dialects_app.errors import ChatDiffers
+from dialects_app.openai.body import beside
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
@@ -97,15 +98,14 @@ class UIChats:
         last = body.last()
         if last.role == "assistant":
             return await self._decide(body, decisions_in(last))
-        said = said_in(last)
+        said = await beside(len(last.parts), lambda: said_in(last))
+        asked = await self._asked(body, key)
         attachments = await self._kept(said)
         while True:
             place = await self._find(body.id)
             request = await self._request(body, said, attachments, place)
             try:
-                turn = await self._chat.open(
-                    request, key, client=client, asked=msgspec.to_builtins(body)
-                )
+                turn = await self._chat.open(request, key, client=client, asked=asked)
             except SessionExists:  # another request has made it meanwhile
                 continue
             return Starting(turn, UIMessageProjector(turn.session_id, turn.turn_id))
@@ -151,6 +151,12 @@ class UIChats:
         return UIMessagesOut(id=chat_id, messages=shown)
 
     # What is said
+
+    async def _asked(self, body: UIChatIn, key: str | None) -> object:
+        """Return what the client sent, by which a key knows its request again."""
+        if key is None:
+            return None
+        return await beside(len(body.messages or ()), lambda: msgspec.to_builtins(body))
 
     async def _find(self, chat_id: str) -> ClientSession:
         return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")
@@ -216,7 +222,7 @@ class UIChats:
         if wanted is None or wanted not in ids:
             if body.message_id is not None and body.trigger == "submit-message":
                 raise ChatDiffers("The message that was edited is not in this chat any more.")
-            _compare(session, known)
+            await _compare(session, known)
             return False
         place = ids.index(wanted)
         message = _said_before(session)[place]
@@ -224,7 +230,7 @@ class UIChats:
         is_last = place == len(ids) - 1
         if is_last and is_same:
             if body.trigger != "regenerate-message" and body.message_id is None:
-                _compare(session, known, without=message)
+                await _compare(session, known, without=message)
             return True
         if body.message_id is None and body.trigger != "regenerate-message":
             raise ChatDiffers("This message was answered before, and more was said since.")
@@ -333,7 +339,7 @@ def _said_before(session: Session) -> Sequence[UserMessage]:
     return [each for each in session.messages if isinstance(each, UserMessage)]
 
 
-def _compare(
+async def _compare(
     session: Session, known: Sequence[str] | None, *, without: UserMessage | None = None
 ) -> None:
     """Refuse a client that does not know what the session has.
@@ -345,12 +351,19 @@ def _compare(
     """
     if known is None:
         return
-    shown = [each.id for each in ui_messages(session.session_id, session.messages, {})]
-    if without is not None:
-        shown.remove(client_id_of(without))
-    rest = iter(known)
-    if not all(each in rest for each in shown):
+    left_out = None if without is None else client_id_of(without)
+    count = len(session.messages) + len(known)
+    if not await beside(count, lambda: _is_known(session, known, left_out)):
         raise ChatDiffers("Something was said in this chat that the client does not know.")
+
+
+def _is_known(session: Session, known: Sequence[str], left_out: str | None) -> bool:
+    """Return whether a client has all messages in their order, but for one."""
+    shown = [each.id for each in ui_messages(session.session_id, session.messages, {})]
+    if left_out is not None:
+        shown.remove(left_out)
+    rest = iter(known)
+    return all(each in rest for each in shown)
 
 
 def _saying(turn: TurnRequest, message: UserMessage) -> TurnRequest:

@@ -6,6 +6,7 @@ that clients may send as null needs ``| None`` in its type.
 
 import asyncio
 import re
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -19,10 +20,14 @@ from sessions_app.errors import ValidationFailed
 LARGE_BYTES = 64 * 1024
 """From this size on, a body is read in a thread: whole histories come with each request."""
 
+MOST_AT_ONCE = 200
+"""So many messages and tools are read at once; the event loop does not wait for more of them."""
+
 MOST_VALUES = 200_000
 """The most values in a body: one of nothing but brackets takes twenty times its size in memory."""
 
 Body = TypeVar("Body")
+Result = TypeVar("Result")
 
 _TEXT_PIECE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,4096}', re.DOTALL)
 """A piece of a text: matches at once, whatever comes. Longer ones would keep the interpreter."""
@@ -47,6 +52,16 @@ async def read_body(request: HttpRequest, kind: type[Body]) -> Body:
     finally:
         del data
         _let_go(request)
+
+
+async def beside(count: int, work: Callable[[], Result]) -> Result:
+    """Do some work on a body, in a thread if it has many parts.
+
+    Args:
+        count: How many messages, tools and the like there are.
+        work: What is done; it blocks for nothing.
+    """
+    return work() if count <= MOST_AT_ONCE else await asyncio.to_thread(work)
 
 
 def _let_go(request: HttpRequest) -> None:

@@ -1,5 +1,7 @@
 """What of a run's input is new to its session, and what is not taken."""
 
+from collections import UserList
+
 import msgspec
 import pytest
 
@@ -122,6 +124,23 @@ def test_results_of_the_clients_calls_are_new():
     sent = [user("u1"), assistant("a1"), tool("c2", "3"), tool("c1")]
     [message] = read_said(sent, ASKED).messages
     assert (message.tool_call_id, message.content, message.failed) == ("c1", "sunny", False)
+
+
+class Counted(UserList):
+    """Messages that count how often somebody goes through them."""
+
+    looks = 0
+
+    def __iter__(self):
+        self.looks += 1
+        return super().__iter__()
+
+
+def test_many_results_are_not_each_looked_for_in_the_whole_session():
+    history = Counted(ASKED)
+    sent = [assistant("a1"), *[tool("c2", "3")] * 100, tool("c1")]
+    assert len(read_said(sent, history).messages) == 1
+    assert history.looks < 10
 
 
 def test_a_tool_of_the_client_may_fail():
