@@ -14,6 +14,8 @@ from sessions_app.session import Session
 from sessions_app.transfer.layout import attachment_name, attachments_of, session_name
 
 PIECE_BYTES = 1 << 20
+WORK_BYTES = 1 << 18
+"""So much is written between two pieces at most: whoever leaves has no more done in vain."""
 _PRIVATE = 0o100600 << 16  # a regular file, for programs that unpack it
 _MADE_ON_UNIX = 3
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # of the zip format: the same session gives the same bytes
@@ -67,13 +69,16 @@ class SessionExport:
 def zip_pieces(entries: Iterable[ZipEntry]) -> Iterator[bytes]:
     """Yield a zip file of these entries, of which at most some MiB are in memory at a time."""
     sink = _Sink()
+    written = 0
     with zipfile.ZipFile(sink, "w") as file:
         for entry, content in entries:
             with file.open(entry, "w") as out:
                 for piece in content:
                     out.write(piece)
-                    if sink.size >= PIECE_BYTES:
+                    written += len(piece)
+                    if written >= WORK_BYTES and sink.size:
                         yield sink.taken()
+                        written = 0
     yield sink.taken()
 
 

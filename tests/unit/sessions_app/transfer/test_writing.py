@@ -6,7 +6,13 @@ from pathlib import Path
 
 from sessions_app.format.codec import encode
 from sessions_app.transfer.layout import attachment_name, session_name
-from sessions_app.transfer.writing import PIECE_BYTES, SessionExport
+from sessions_app.transfer.writing import (
+    PIECE_BYTES,
+    WORK_BYTES,
+    SessionExport,
+    session_entry,
+    zip_pieces,
+)
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.sessions_app.transfer.stores import (
     MemoryStore,
@@ -47,6 +53,17 @@ def test_an_archive_is_made_in_pieces_of_about_a_mebibyte(tmp_path: Path) -> Non
     sizes = [len(piece) for piece in SessionExport(session, store).pieces()]
     assert sum(sizes) > 3 * PIECE_BYTES
     assert max(sizes) < 2 * PIECE_BYTES
+
+
+def test_what_takes_little_room_is_made_in_as_little_work(tmp_path: Path) -> None:
+    """The thread that makes a piece goes on when whoever asked has left."""
+    manager = manager_in(tmp_path)
+    entries = [
+        session_entry(session_of(manager, question(content="x" * WORK_BYTES))) for _ in range(10)
+    ]
+    pieces = list(zip_pieces(entries))
+    assert sum(map(len, pieces)) < WORK_BYTES
+    assert len(pieces) > 10
 
 
 def test_what_is_not_kept_any_more_is_named_and_the_rest_is_written(tmp_path: Path) -> None:
